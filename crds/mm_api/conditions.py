@@ -1,0 +1,67 @@
+"""Condition types and reasons: named constants, each with one sentence for the user.
+
+`Ready` means "can serve now". Lifecycle has conditions of its own, so that a model that is being
+rebuilt can still be Ready.
+"""
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """Types in the order in which they are written to the status."""
+
+    READY = "Ready"
+    AVAILABLE = "Available"
+    PLANNED = "Planned"
+    ENGINE_BUILT = "EngineBuilt"
+    ROLLING_OUT = "RollingOut"
+    SCALING_ACTIVE = "ScalingActive"
+    DEGRADED = "Degraded"
+
+
+CONDITION_MEANING: dict[ConditionType, str] = {
+    ConditionType.READY: "At least one replica of the wanted revision answers, and nothing blocks.",
+    ConditionType.AVAILABLE: "At least one replica, of any revision, answers requests.",
+    ConditionType.PLANNED: "The checkpoint was inspected and every limit and byte is computed.",
+    ConditionType.ENGINE_BUILT: "The engine of the current plan is in the store.",
+    ConditionType.ROLLING_OUT: "Pods are being replaced or started.",
+    ConditionType.SCALING_ACTIVE: "The operator itself moves the number of replicas.",
+    ConditionType.DEGRADED: "Something needs a person: see reason and message.",
+}
+
+
+class Reason(StrEnum):
+    """Every reason the operator itself sets; inspect and build reasons live in their documents."""
+
+    # Planned
+    INSPECTING = "Inspecting"
+    INSPECT_PENDING = "InspectPending"
+    INSPECT_FAILED = "InspectFailed"
+    PLAN_COMPLETE = "PlanComplete"
+    INVALID_SPEC = "InvalidSpec"
+    NOT_SUPPORTED = "NotSupported"
+    DOES_NOT_FIT = "DoesNotFit"
+    # EngineBuilt
+    WAITING_FOR_PLAN = "WaitingForPlan"
+    BUILDING = "Building"
+    BUILD_PENDING = "BuildPending"
+    BUILD_SUCCEEDED = "BuildSucceeded"
+    BUILD_FAILED = "BuildFailed"
+    BUILD_OUT_OF_MEMORY = "BuildOutOfMemory"
+    BUILD_TIMED_OUT = "BuildTimedOut"
+    BUILD_EVICTED = "BuildEvicted"
+    # RollingOut, Available, Ready
+    WAITING_FOR_ENGINE = "WaitingForEngine"
+    PODS_STARTING = "PodsStarting"
+    PODS_UNSCHEDULABLE = "PodsUnschedulable"
+    PODS_CRASHING = "PodsCrashing"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    ROLLOUT_COMPLETE = "RolloutComplete"
+    REPLICAS_AVAILABLE = "ReplicasAvailable"
+    NO_REPLICAS = "NoReplicas"
+    # ScalingActive
+    AUTOSCALING_OFF = "AutoscalingOff"
+    # Degraded
+    AS_EXPECTED = "AsExpected"
+    CLUSTER_ERROR = "ClusterError"

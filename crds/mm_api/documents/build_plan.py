@@ -1,0 +1,62 @@
+"""The plan: everything the build needs, decided before a GPU is asked for.
+
+Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and kept
+in the manifest. `EngineSpec` is what the fingerprint covers; nothing else changes an engine's bytes.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import Document
+from mm_api.documents.model_facts import ModelFacts
+
+FINGERPRINT_PATTERN = r"^[0-9a-f]{64}$"
+
+
+class EngineLimits(Document):
+    """Limits the language-model engine is built with (TensorRT-LLM's names)."""
+
+    max_batch_size: int = Field(ge=1)
+    max_input_len: int = Field(ge=1, description="Prompt tokens, image features included.")
+    max_seq_len: int = Field(ge=1, description="Prompt and generated tokens together.")
+    max_num_tokens: int = Field(ge=1)
+    max_beam_width: int = Field(ge=1)
+    max_images_per_request: int = Field(ge=0)
+    max_multimodal_len: int = Field(
+        ge=0, description="maxBatchSize x featuresPerImage x maxImagesPerRequest, exact."
+    )
+
+
+class VisionPlan(Document):
+    """The vision engine: which runtime, which batch profile, how exact."""
+
+    engine: Literal["TensorRT", "TensorRTRTX", "ONNXRuntime", "Torch"]
+    image_size: int = Field(ge=1)
+    features_per_image: int = Field(ge=1)
+    max_batch_size: int = Field(ge=1)
+    opset: int = Field(ge=17, description="ONNX operator set of the export.")
+    tolerance: float = Field(gt=0, description="Largest allowed absolute difference to torch.")
+
+
+class EngineSpec(Document):
+    """Everything that changes the bytes of an engine, and nothing else."""
+
+    source_digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    family: str
+    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    dtype: str
+    limits: EngineLimits
+    vision: VisionPlan | None = None
+    builder_version: str = Field(description="Version of the build code; a new one means a new engine.")
+
+
+class BuildPlan(Document):
+    """One build: its engine, the facts it was planned from, and its fingerprint."""
+
+    format_version: Literal[1] = 1
+    fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
+    engine: EngineSpec
+    facts: ModelFacts
+    allow_pickle: bool = False
+    trust_remote_code: bool = False

@@ -1,0 +1,88 @@
+"""What is known about a checkpoint after reading only its small files.
+
+Written by the inspect Job as its termination message (Kubernetes keeps 4,096 bytes of it), read by
+the planner. So a plan exists before any GPU is asked for.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import Document
+
+MESSAGE_LIMIT_BYTES = 4096
+"""What the kubelet keeps of a termination message (measured: exactly 4,096 bytes)."""
+
+
+class TextFacts(Document):
+    """Dimensions of the language model."""
+
+    hidden_size: int = Field(ge=1)
+    intermediate_size: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    attention_heads: int = Field(ge=1)
+    key_value_heads: int = Field(ge=1)
+    head_size: int = Field(ge=1)
+    vocabulary_size: int = Field(ge=1)
+    max_position_embeddings: int = Field(ge=1)
+
+
+class VisionFacts(Document):
+    """Dimensions of the vision tower and how many features one image becomes."""
+
+    hidden_size: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    image_size: int = Field(ge=1, description="Pixels of the square input's side.")
+    patch_size: int = Field(ge=1, description="Pixels of a patch's side.")
+    features_per_image: int = Field(ge=1, description="Rows of the prompt table for one image.")
+    feature_layer: int = Field(description="Hidden state that is used; negative counts from the end.")
+    feature_select: Literal["default", "full"]
+
+
+class ModelFacts(Document):
+    """Family, dimensions, dtypes and sizes of one checkpoint."""
+
+    format_version: Literal[1] = 1
+    family: str
+    architecture: str = Field(description="`architectures[0]` of config.json.")
+    dtype: str = Field(description="Stored dtype, for example float16.")
+    source_digest: str = Field(
+        pattern=r"^sha256:[0-9a-f]{64}$",
+        description="Identity of the checkpoint's files; see mm_runtime.build.source.",
+    )
+    weight_format: Literal["safetensors", "pickle"]
+    weight_bytes: int = Field(ge=1, description="Bytes of all weight files.")
+    parameters: int = Field(ge=1, description="Number of weights, from the safetensors headers.")
+    custom_code: bool = Field(description="config.json names Python code of the checkpoint itself.")
+    image_token_id: int | None = None
+    text: TextFacts
+    vision: VisionFacts | None = None
+
+
+class InspectReason(StrEnum):
+    """Why a checkpoint was refused. Each becomes the reason of the condition `Planned`."""
+
+    SOURCE_NOT_FOUND = "SourceNotFound"
+    CONFIG_MISSING = "ConfigMissing"
+    CONFIG_INVALID = "ConfigInvalid"
+    UNKNOWN_FAMILY = "UnknownFamily"
+    FAMILY_MISMATCH = "FamilyMismatch"
+    WEIGHTS_MISSING = "WeightsMissing"
+    WEIGHTS_INVALID = "WeightsInvalid"
+    PICKLE_REFUSED = "PickleRefused"
+    CUSTOM_CODE_REFUSED = "CustomCodeRefused"
+
+
+class InspectError(Document):
+    """A refusal: what is wrong, what was expected, what to do."""
+
+    reason: InspectReason
+    message: str
+
+
+class InspectResult(Document):
+    """Termination message of the inspect Job: exactly one of the two."""
+
+    facts: ModelFacts | None = None
+    error: InspectError | None = None

@@ -1,0 +1,48 @@
+"""How one model's pods serve an engine: limits and pools that do not change the engine's bytes.
+
+Written by the operator into a ConfigMap, read by `mm-runtime serve` and `mm-runtime gateway`.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import Document
+from mm_api.documents.build_plan import FINGERPRINT_PATTERN
+
+
+class MemoryPools(Document):
+    """Triton's memory pools and the shared memory of its Python backends, in bytes."""
+
+    cuda_bytes: int = Field(ge=0)
+    pinned_bytes: int = Field(ge=0)
+    shm_bytes: int = Field(ge=0)
+
+
+class GatewayPlan(Document):
+    """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
+
+    max_concurrency: int = Field(ge=1, description="Requests past the gateway at one time.")
+    max_queue_size: int = Field(ge=0, description="Requests that wait in the gateway; more get 429.")
+    max_image_bytes: int = Field(ge=1)
+    max_image_pixels: int = Field(ge=1)
+    max_images_per_request: int = Field(ge=0)
+    allowed_hosts: list[str] = Field(
+        default=[], description="Hosts images may be fetched from; empty allows every public host."
+    )
+    allow_private_networks: bool = False
+    fetch_timeout_seconds: float = Field(gt=0)
+    request_timeout_seconds: float = Field(gt=0)
+
+
+class ServingPlan(Document):
+    """Everything a pod needs besides the engine's manifest."""
+
+    format_version: Literal[1] = 1
+    model: str = Field(description="Name clients send as `model`.")
+    fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
+    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    pools: MemoryPools
+    max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")
+    accumulate_tokens: bool = False
+    gateway: GatewayPlan

@@ -1,0 +1,40 @@
+"""Label, annotation and field-manager keys. The prefix appears nowhere else in the source tree."""
+
+PREFIX = "serving.multimodal.dev"
+GROUP = PREFIX
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "MultimodalModel"
+PLURAL = "multimodalmodels"
+
+FIELD_MANAGER = "multimodal-operator"
+"""The one field manager of server-side apply."""
+
+APP_NAME = "app.kubernetes.io/name"
+APP_INSTANCE = "app.kubernetes.io/instance"
+APP_COMPONENT = "app.kubernetes.io/component"
+APP_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+APP_NAME_VALUE = "multimodal-model"
+MANAGED_BY_VALUE = "multimodal-operator"
+
+MODEL = f"{PREFIX}/model"
+"""Label: name of the MultimodalModel an object belongs to. Absent on objects several models share."""
+
+FINGERPRINT = f"{PREFIX}/fingerprint"
+"""Label: first 32 hex digits of the engine's fingerprint (a label value holds at most 63)."""
+
+INPUTS_HASH = f"{PREFIX}/inputs-hash"
+"""Annotation: digest of everything a Job or document was made from."""
+
+SERVING_HASH = f"{PREFIX}/serving-hash"
+"""Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
+
+
+class Component:
+    """Values of the label `app.kubernetes.io/component`."""
+
+    INSPECT = "inspect"
+    BUILD = "build"
+    SERVER = "server"
+    STORE = "store"

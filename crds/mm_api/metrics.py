@@ -1,0 +1,57 @@
+"""Catalogue of every metric: name, kind, labels, unit and help. Code and dashboards read it here."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MetricKind(StrEnum):
+    """Prometheus metric types that are used."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. Buckets are seconds unless the name says otherwise."""
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_FAST = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
+_TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1)
+_LONG = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300)
+
+_H, _C, _G = MetricKind.HISTOGRAM, MetricKind.COUNTER, MetricKind.GAUGE
+
+GATEWAY_METRICS: tuple[Metric, ...] = (
+    Metric("mm_time_to_first_token_seconds", _H, "From request to first token.", ("model",), _FAST),
+    Metric("mm_inter_token_seconds", _H, "Between two tokens of one answer.", ("model",), _TOKEN),
+    Metric("mm_request_seconds", _H, "From request to the last byte.", ("model",), _LONG),
+    Metric("mm_queue_seconds", _H, "Waiting for a slot in the gateway.", ("model",), _FAST),
+    Metric("mm_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")),
+    Metric("mm_requests_rejected_total", _C, "Refused requests by reason.", ("model", "reason")),
+    Metric("mm_requests_running", _G, "Requests past the gateway's queue.", ("model",)),
+    Metric("mm_requests_waiting", _G, "Requests in the gateway's queue.", ("model",)),
+    Metric("mm_images_total", _C, "Images accepted.", ("model",)),
+    Metric("mm_image_tokens_total", _C, "Prompt tokens that images became.", ("model",)),
+    Metric("mm_prompt_tokens_total", _C, "Prompt tokens, image tokens included.", ("model",)),
+    Metric("mm_output_tokens_total", _C, "Generated tokens.", ("model",)),
+)
+
+OPERATOR_METRICS: tuple[Metric, ...] = (
+    Metric("mm_operator_reconcile_total", _C, "Reconciles by result.", ("result",)),
+    Metric("mm_operator_reconcile_seconds", _H, "Duration of a reconcile.", (), _FAST),
+    Metric("mm_operator_errors_total", _C, "Errors by stage of the reconcile.", ("stage",)),
+    Metric("mm_operator_queue_depth", _G, "Keys that wait for a reconcile."),
+    Metric(
+        "mm_operator_api_requests_total", _C, "API requests.", ("verb", "resource", "code")
+    ),
+    Metric("mm_operator_leader", _G, "1 on the replica that leads, else 0."),
+    Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
+)

@@ -1,0 +1,112 @@
+"""Lease a slot number, so that clusters side by side never share addresses or ports.
+
+The lease is a lock on a file: it is held by whoever keeps the open file, passes on to the
+cluster's first process, and is gone the moment that process is, however it ends.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from mm_devcluster.addresses import SLOTS, network_of, ports_of
+from mm_devcluster.errors import DevClusterError
+
+
+class Lease:
+    """An exclusive lock on a file; ``descriptor`` may be inherited by another process."""
+
+    def __init__(self, path: Path, number: int, descriptor: int) -> None:
+        """Take over a descriptor that holds the lock."""
+        self.path = path
+        self.number = number
+        self.descriptor = descriptor
+
+    def release(self) -> None:
+        """Close our copy. The lock lives on while another process holds one."""
+        os.close(self.descriptor)
+
+
+def try_lock(path: Path, number: int = 0) -> Lease | None:
+    """Lock a file without waiting, making it if needed; None when somebody else holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return Lease(path, number, descriptor)
+
+
+def lease_slot(directory: Path, free: Callable[[int], bool]) -> Lease:
+    """Lease the first slot that nobody holds and whose addresses are free.
+
+    Args:
+        directory: Where the lock files lie.
+        free: Tells whether a slot's addresses or ports are unused on this machine; something
+            other than us may use them.
+
+    Raises:
+        DevClusterError: Every slot is taken.
+    """
+    for number in range(SLOTS):
+        lease = try_lock(directory / f"{number}.lock", number)
+        if lease is None:
+            continue
+        if free(number):
+            return lease
+        lease.release()
+    message = (
+        f"all {SLOTS} address ranges are in use; stop a cluster (mm-devcluster status --all "
+        "lists them) or free the ranges 10.96.0.0/16, 10.99.0.0/16 and 10.244.0.0/16"
+    )
+    raise DevClusterError(message)
+
+
+def ports_are_free(slot: int) -> bool:
+    """Tell whether every loopback port of a slot can be bound now."""
+    ports = ports_of(slot)
+    return all(
+        _can_bind(port)
+        for port in (
+            ports.etcd,
+            ports.etcd_peer,
+            ports.apiserver,
+            ports.controller_manager,
+            ports.scheduler,
+        )
+    )
+
+
+def network_is_free(slot: int) -> bool:
+    """Tell whether no route of this machine overlaps the slot's ranges."""
+    network = network_of(slot)
+    wanted = (network.link, network.services, network.pods)
+    return not any(route.overlaps(want) for route in _routes() for want in wanted)
+
+
+def _can_bind(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _routes() -> Iterable[IPv4Network]:
+    listing = subprocess.run(
+        ["ip", "-json", "-4", "route", "show", "table", "all"],
+        check=True,
+        capture_output=True,
+        timeout=10,
+    )
+    for route in json.loads(listing.stdout or b"[]"):
+        if route["dst"] != "default" and route.get("type", "unicast") == "unicast":
+            yield IPv4Network(route["dst"], strict=False)
