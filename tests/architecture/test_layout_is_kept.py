@@ -1,0 +1,76 @@
+"""The layout that ARCHITECTURE.md promises, checked where a tool does not do it already."""
+
+import ast
+import operator
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = [
+    ROOT / "crds" / "mm_api",
+    ROOT / "operator" / "mm_operator",
+    ROOT / "runtime" / "mm_runtime",
+    ROOT / "devcluster" / "mm_devcluster",
+]
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Return the files of the checkout that git tracks and that match a pattern."""
+    output = subprocess.run(
+        ["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    return [ROOT / name for name in output.split("\0") if name and (ROOT / name).exists()]
+
+
+def test_operator_folder_does_not_shadow_the_standard_library() -> None:
+    """`import operator` gives the standard library's module, and nothing can change that."""
+    assert not (ROOT / "operator" / "__init__.py").exists()
+    assert operator.add(1, 2) == 3
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_every_package_states_its_rule(package: Path) -> None:
+    """Each `__init__.py` opens with a docstring that says what belongs there."""
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sorted(package.rglob("__init__.py"))
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    assert silent == []
+
+
+def test_label_prefix_stands_in_one_python_module() -> None:
+    """Python code takes label and annotation keys from `mm_api.labels`, never from a literal."""
+    literal = re.compile(r"[\"']serving\.multimodal\.dev/(?!v1alpha1)")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in tracked("crds/*.py", "operator/*.py", "runtime/*.py", "devcluster/*.py")
+        if path != ROOT / "crds" / "mm_api" / "labels.py"
+        if literal.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == []
+
+
+def test_no_file_names_a_registry_or_a_lock_with_addresses() -> None:
+    """Pinned environments hold hashes and no addresses, so they work behind any mirror."""
+    forbidden = re.compile(r"--(?:extra-)?index-url|--find-links|^\s*GOPROXY=http", re.MULTILINE)
+    named = [
+        str(path.relative_to(ROOT))
+        for path in tracked("requirements/*", "*.toml", "Makefile", "*.mod", "*.sh", ".ci/run")
+        if forbidden.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert tracked("uv.lock", "*/uv.lock", "poetry.lock") == []
+    assert named == []
+
+
+def test_no_drawers() -> None:
+    """No module is called after nothing in particular."""
+    drawers = {"utils", "util", "common", "helpers", "misc"}
+
+    assert [str(path.relative_to(ROOT)) for path in tracked("*.py") if path.stem in drawers] == []

@@ -1,0 +1,95 @@
+"""Do the names in documents and docstrings still exist? Exits 1 and names those that do not.
+
+Two kinds are checked: relative links of Markdown files, and dotted names of our own packages
+(`mm_operator.plan.pools`) in Markdown and Python. A renamed module breaks this at once instead of
+leaving prose that points nowhere.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE_HOMES = {
+    "mm_api": "crds",
+    "mm_operator": "operator",
+    "mm_runtime": "runtime",
+    "mm_devcluster": "devcluster",
+}
+_DOTTED = re.compile(r"\b(?:mm_api|mm_operator|mm_runtime|mm_devcluster)(?:\.[A-Za-z_]\w*)+")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def resolves(root: Path, dotted: str) -> bool:
+    """Tell whether `dotted` is a module, or a name that its module defines at top level."""
+    package, *rest = dotted.split(".")
+    path = root / PACKAGE_HOMES[package] / package
+    while rest and (path / rest[0]).is_dir():
+        path /= rest.pop(0)
+    if not rest:
+        return path.is_dir()
+    module = path / f"{rest[0]}.py"
+    if module.is_file():
+        names = rest[1:]
+    else:
+        module, names = path / "__init__.py", rest
+    return module.is_file() and (not names or names[0] in _top_level_names(module))
+
+
+def _top_level_names(module: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return names
+
+
+def broken_names(root: Path, path: Path) -> list[str]:
+    """Return one line per dotted name in `path` that resolves to nothing."""
+    text = path.read_text(encoding="utf-8")
+    missing = sorted({name for name in _DOTTED.findall(text) if not resolves(root, name)})
+    return [f"{path.relative_to(root)}: {name} does not exist" for name in missing]
+
+
+def broken_links(root: Path, path: Path) -> list[str]:
+    """Return one line per relative Markdown link in `path` whose target is missing."""
+    targets = _LINK.findall(path.read_text(encoding="utf-8"))
+    return [
+        f"{path.relative_to(root)}: link to {target}, which does not exist"
+        for target in targets
+        if "://" not in target and not target.startswith("mailto:")
+        if not (path.parent / target).exists()
+    ]
+
+
+def main() -> int:
+    """Check every tracked Markdown and Python file; return 1 when a name or link is broken."""
+    root = Path(__file__).resolve().parent.parent
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "*.md", "*.py"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    problems: list[str] = []
+    for name in filter(None, listed.split("\0")):
+        path = root / name
+        if not path.exists():
+            continue
+        problems += broken_names(root, path)
+        if path.suffix == ".md":
+            problems += broken_links(root, path)
+    print("\n".join(problems)) if problems else None
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
