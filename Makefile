@@ -1,0 +1,56 @@
+# Thin: every target is one command that also works by itself. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+# dev: the development cluster on this machine. current: the kubectl context you already use.
+CLUSTER ?= dev
+DEMO := $(BIN)/python -m mm_devcluster.demo
+PYTEST ?= $(BIN)/pytest
+
+.PHONY: help env demo demo-down test check lint format types generate generated lock clean
+
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@echo
+	@echo 'CLUSTER=current   make demo uses the current kubectl context instead of its own cluster'
+
+env: ## Make .venv with the pinned environment; does nothing when it is up to date
+	@tools/bootstrap.sh
+
+demo: env ## From nothing to right answers about pictures, on a real Kubernetes on this machine
+	@$(DEMO) up --cluster $(CLUSTER)
+
+demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
+	@$(DEMO) down --cluster $(CLUSTER)
+
+test: env ## All tests that take seconds: with the real API server, Triton, Helm and the whole cluster
+	$(PYTEST) -m 'not slow'
+
+check: env lint types generated ## Everything that needs no root and no cluster
+	$(PYTEST) -m 'not slow and not cluster and not e2e'
+
+lint: env ## ruff, import contracts, file sizes, names in prose
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/check_docs.py
+
+format: env ## Reformat, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: env ## mypy, strict
+	$(BIN)/mypy
+
+generate: env ## Write everything that is generated: CRD, chart copies, API reference
+	@for generator in tools/generate_*.py; do $(BIN)/python $$generator || exit 1; done
+
+generated: env ## Fail when a generated file is not what its source says
+	@for generator in tools/generate_*.py; do $(BIN)/python $$generator --check || exit 1; done
+
+lock: ## Pin the environments anew; UPGRADE=--upgrade takes newer versions
+	@tools/lock.sh $(UPGRADE)
+
+clean: ## Remove .venv and the caches of the checks (not the cluster's cache)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
