@@ -1,0 +1,73 @@
+"""Version v1alpha1 of the custom resource: one file per part of the spec, and the status.
+
+Belongs here: types with description, default and bounds on every field; rules between fields; the
+table of fields without behaviour yet. Must not: do I/O, plan, know the operator or the runtime.
+May import: `mm_api.base`, pydantic and the standard library's pure parts.
+"""
+
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, PrometheusSpec
+from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
+from mm_api.v1alpha1.engine import EngineSpec, KvCache, Lora, Parallelism
+from mm_api.v1alpha1.gateway import GatewaySpec
+from mm_api.v1alpha1.model import (
+    HuggingFaceSource,
+    ModelSource,
+    ModelSpec,
+    PersistentVolumeClaimSource,
+    S3Source,
+)
+from mm_api.v1alpha1.names import SecretKeyRef, SecretRef
+from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration
+from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
+from mm_api.v1alpha1.rollout import RolloutSpec
+from mm_api.v1alpha1.runtime import MemoryPoolsSpec, RuntimeSpec
+from mm_api.v1alpha1.status import (
+    BuildStatus,
+    Condition,
+    LimitsStatus,
+    MemoryStatus,
+    MultimodalModelStatus,
+    PlanStatus,
+    ScalingChange,
+    ScalingStatus,
+)
+from mm_api.v1alpha1.vision import VisionSpec
+
+__all__ = [
+    "AutoscalingSpec",
+    "BuildSpec",
+    "BuildStatus",
+    "Condition",
+    "EngineSpec",
+    "GatewaySpec",
+    "Gpu",
+    "HuggingFaceSource",
+    "KvCache",
+    "LimitsStatus",
+    "Lora",
+    "MemoryPoolsSpec",
+    "MemoryStatus",
+    "ModelSource",
+    "ModelSpec",
+    "MultimodalModel",
+    "MultimodalModelSpec",
+    "MultimodalModelStatus",
+    "Objective",
+    "Parallelism",
+    "PersistentVolumeClaimSource",
+    "PlanStatus",
+    "PrometheusSpec",
+    "Resources",
+    "RolloutSpec",
+    "RuntimeSpec",
+    "S3Source",
+    "ScalingChange",
+    "ScalingStatus",
+    "Scheduling",
+    "SecretKeyRef",
+    "SecretRef",
+    "StoreClaim",
+    "StoreSpec",
+    "Toleration",
+    "VisionSpec",
+]

@@ -1,0 +1,57 @@
+"""`spec.build`: the Job that builds the engine, and the store that keeps it."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.duration import Duration
+from mm_api.v1alpha1.names import ImageName, ObjectName, RelativePath
+from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
+from mm_api.v1alpha1.quantity import Quantity
+
+
+class StoreClaim(ApiModel):
+    """A claim of yours that keeps engines; it is never deleted by the operator."""
+
+    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    path: RelativePath = Field(
+        default="", description="Directory of the store in the volume. Empty: the root."
+    )
+
+
+class StoreSpec(ApiModel):
+    """Where engines are kept. Models that share a store share engines of one fingerprint."""
+
+    persistent_volume_claim: StoreClaim | None = Field(
+        default=None,
+        description="A claim of yours. Absent: the claim multimodal-store, which the operator makes "
+        "in the model's namespace and which goes with the last model.",
+    )
+    size: Quantity = Field(
+        default="50Gi", description="Size of the claim that the operator makes."
+    )
+    storage_class_name: ObjectName | None = Field(
+        default=None,
+        description="Storage class of the claim that the operator makes. Absent: the default class.",
+    )
+
+
+class BuildSpec(Scheduling):
+    """How the engine is built."""
+
+    image: ImageName | None = Field(
+        default=None, description="Image of the build Job. Absent: the operator's --runtime-image."
+    )
+    gpu: Gpu = Field(default=Gpu(), description="GPUs of the build Job.")
+    resources: Resources = Field(
+        default=Resources(), description="Compute resources of the build container."
+    )
+    store: StoreSpec = Field(default=StoreSpec(), description="Where engines are kept.")
+    timeout: Duration = Field(
+        default="2h", description="A build that runs longer is stopped, for example 90m or 2h."
+    )
+    retries: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=3,
+        description="How often a build is tried again after it was killed, evicted or timed out.",
+    )

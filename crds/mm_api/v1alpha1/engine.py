@@ -1,0 +1,132 @@
+"""`spec.engine`: the language-model engine and its limits.
+
+A limit that is absent is planned from the family and the checkpoint; `status.plan.limits` shows the
+number that was chosen.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.model import ModelSource
+from mm_api.v1alpha1.names import DnsLabel
+from mm_api.v1alpha1.quantity import Quantity
+
+Backend = Literal["TensorRT", "PyTorch", "Reference"]
+Dtype = Literal["Auto", "float16", "bfloat16", "float32"]
+Quantization = Literal["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
+
+_TOKENS_MAX = 1 << 20
+"""1,048,576: above the longest context any listed family has; keeps products inside 64 bits."""
+
+
+class Parallelism(ApiModel):
+    """How many GPUs share one engine."""
+
+    tensor: int = Field(default=1, ge=1, le=64, description="GPUs that split every layer.")
+    pipeline: int = Field(default=1, ge=1, le=64, description="GPUs that split the layers.")
+
+
+class KvCache(ApiModel):
+    """The key-value cache."""
+
+    free_gpu_memory_fraction: Annotated[
+        str, Field(pattern=r"^(Auto|0\.[0-9]{1,4}|1(\.0{1,4})?)$", max_length=8)
+    ] = Field(
+        default="Auto",
+        description='Share of free GPU memory for the cache, as text: "0.85". Auto: what is left '
+        "after weights, vision engine, pools and contexts.",
+    )
+    cross_fraction: Annotated[
+        str, Field(pattern=r"^0\.[0-9]{1,4}$", max_length=8)
+    ] | None = Field(
+        default=None,
+        description='Share of the cache for cross attention, as text: "0.5". Encoder-decoders '
+        "only; absent: planned.",
+    )
+    reuse: bool = Field(
+        default=False, description="Keep blocks of finished requests for prompts that start alike."
+    )
+    host_bytes: Quantity | None = Field(
+        default=None, description="Host memory that blocks are moved to; absent: none."
+    )
+
+
+class Lora(ApiModel):
+    """A LoRA adapter."""
+
+    name: DnsLabel = Field(description="Name clients ask for.")
+    source: ModelSource = Field(description="Where the adapter comes from.")
+
+
+class EngineSpec(ApiModel):
+    """The language-model engine."""
+
+    backend: Backend = Field(
+        default="Reference",
+        description="What runs the language model: TensorRT-LLM engines, TensorRT-LLM on PyTorch, "
+        "or the Reference engine on transformers, which needs no GPU.",
+    )
+    dtype: Dtype = Field(
+        default="Auto", description="Type of weights and activations. Auto: the checkpoint's own."
+    )
+    max_batch_size: int = Field(
+        default=8, ge=1, le=4096, description="Requests that are decoded in one step."
+    )
+    max_input_len: int | None = Field(
+        default=None,
+        ge=1,
+        le=_TOKENS_MAX,
+        description="Longest prompt in tokens, image features included; the decoder's prompt for "
+        "encoder-decoders. Absent: planned.",
+    )
+    max_seq_len: int | None = Field(
+        default=None,
+        ge=2,
+        le=_TOKENS_MAX,
+        description="Prompt and answer together, in tokens. Absent: planned.",
+    )
+    max_num_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=_TOKENS_MAX,
+        description="Tokens in one step over all requests. Absent: planned.",
+    )
+    max_beam_width: int = Field(default=1, ge=1, le=64, description="Widest beam search.")
+    max_images_per_request: int = Field(
+        default=1, ge=0, le=64, description="Images in one request; 0 serves text only."
+    )
+    max_video_frames: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Frames of one video. Families with video only; absent: planned.",
+    )
+    max_encoder_input_len: int | None = Field(
+        default=None,
+        ge=1,
+        le=_TOKENS_MAX,
+        description="Longest input of the encoder, in tokens. Encoder-decoders only; absent: "
+        "planned.",
+    )
+    parallelism: Parallelism = Field(
+        default=Parallelism(), description="How many GPUs share one engine."
+    )
+    quantization: Quantization | None = Field(
+        default=None, description="Quantization of the weights. Absent: none."
+    )
+    kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
+    lora: Annotated[list[Lora], Field(max_length=16)] = Field(
+        default=[], description="LoRA adapters served with the model."
+    )
+    plugins: Annotated[
+        dict[
+            Annotated[str, Field(min_length=1, max_length=64)],
+            Annotated[str, Field(min_length=1, max_length=64)],
+        ],
+        Field(max_length=32),
+    ] = Field(default={}, description="TensorRT-LLM plugin -> its setting, over the plan's.")
+    extra_build_args: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=32)
+    ] = Field(default=[], description="Arguments added at the end of trtllm-build's.")

@@ -1,0 +1,62 @@
+"""`spec.gateway`: the OpenAI endpoint in front of the engine and its limits."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.duration import Duration
+from mm_api.v1alpha1.names import SecretKeyRef
+from mm_api.v1alpha1.pod import Resources
+from mm_api.v1alpha1.quantity import Quantity
+
+HostName = Annotated[
+    str, Field(pattern=r"^(\*\.)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", min_length=1, max_length=253)
+]
+"""A host; `*.example.org` means every host below example.org."""
+
+
+class GatewaySpec(ApiModel):
+    """The gateway."""
+
+    enabled: bool = Field(
+        default=True, description="Whether pods have the gateway; without it only Triton answers."
+    )
+    max_image_bytes: Quantity = Field(
+        default="20Mi", description="Largest encoded image, fetched or in the request."
+    )
+    max_image_pixels: int = Field(
+        default=50_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Largest decoded image in pixels; checked before it is decoded.",
+    )
+    max_queue_size: int = Field(
+        default=64,
+        ge=0,
+        le=65_536,
+        description="Requests that wait in the gateway for a slot; more are answered 429.",
+    )
+    allowed_hosts: Annotated[list[HostName], Field(max_length=64)] = Field(
+        default=[],
+        description="Hosts images may be fetched from. Empty: every host with a public address.",
+    )
+    allow_private_networks: bool = Field(
+        default=False,
+        description="Fetch images from private, loopback and link-local addresses too. It lets "
+        "clients reach what the pod can reach.",
+    )
+    auth_secret_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="Bearer token that clients must send. Absent: everybody who reaches the "
+        "Service is served.",
+    )
+    fetch_timeout: Duration = Field(
+        default="10s", description="Longest time for fetching one image, redirects included."
+    )
+    request_timeout: Duration = Field(
+        default="5m", description="Longest time for one request, waiting included."
+    )
+    resources: Resources = Field(
+        default=Resources(), description="Compute resources of the gateway container."
+    )

@@ -1,0 +1,77 @@
+"""The parts of a pod that a user may set: resources, GPUs and where it may run."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.names import LabelKey, LabelValue
+from mm_api.v1alpha1.quantity import Quantity
+
+ResourceList = Annotated[dict[LabelKey, Quantity], Field(max_length=16)]
+"""Name of a resource -> quantity."""
+
+
+class Resources(ApiModel):
+    """Compute resources of one container."""
+
+    requests: ResourceList = Field(
+        default={}, description="What the scheduler sets aside, for example cpu: 2, memory: 8Gi."
+    )
+    limits: ResourceList = Field(
+        default={}, description="What the container may use at most; memory above it is a kill."
+    )
+
+
+class Gpu(ApiModel):
+    """GPUs of one pod."""
+
+    product: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", max_length=63)] | None = Field(
+        default=None,
+        description="GPU product, as in the node label nvidia.com/gpu.product, for example "
+        "NVIDIA-H100-80GB-HBM3. Absent: any product.",
+    )
+    count: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="GPUs per pod (resource nvidia.com/gpu). The backend Reference needs none.",
+    )
+
+
+class Toleration(ApiModel):
+    """A taint that the pods put up with."""
+
+    key: LabelKey | None = Field(default=None, description="Key of the taint; absent: every key.")
+    operator: Literal["Exists", "Equal"] = Field(
+        default="Equal", description="Whether the taint's value must equal `value`."
+    )
+    value: LabelValue | None = Field(default=None, description="Value of the taint.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint; absent: every effect."
+    )
+    toleration_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=86_400 * 365,
+        description="Seconds a pod stays after a NoExecute taint appears; absent: for ever.",
+    )
+
+
+class Scheduling(ApiModel):
+    """Where pods may run."""
+
+    node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = Field(
+        default={}, description="Labels that a node must have."
+    )
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(
+        default=[], description="Taints of nodes that the pods put up with."
+    )
+    affinity: dict[str, Any] | None = Field(
+        default=None,
+        description="Affinity of the pods, exactly as in a pod's spec.affinity; the API server "
+        "checks its content when the pods are made.",
+    )
+    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
+        default=None, description="Priority class of the pods."
+    )

@@ -1,0 +1,65 @@
+"""`spec.runtime`: the pods that serve the engine."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.names import ImageName, LabelKey, LabelValue, ObjectName
+from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
+from mm_api.v1alpha1.quantity import AutoOrQuantity
+
+
+class MemoryPoolsSpec(ApiModel):
+    """Triton's memory pools. Too small a CUDA pool fails requests, so Auto is the safe choice."""
+
+    cuda: AutoOrQuantity = Field(
+        default="Auto", description="CUDA pool per GPU in bytes, for example 512Mi. Auto: planned."
+    )
+    pinned: AutoOrQuantity = Field(
+        default="Auto", description="Pinned host pool in bytes, for example 256Mi. Auto: planned."
+    )
+
+
+class RuntimeSpec(Scheduling):
+    """How the engine is served."""
+
+    image: ImageName | None = Field(
+        default=None,
+        description="Image of the serving pods. Absent: the operator's --runtime-image.",
+    )
+    gpu: Gpu = Field(default=Gpu(), description="GPUs of one replica.")
+    resources: Resources = Field(
+        default=Resources(), description="Compute resources of the server container."
+    )
+    memory_pools: MemoryPoolsSpec = Field(
+        default=MemoryPoolsSpec(), description="Triton's memory pools."
+    )
+    streaming: bool = Field(
+        default=True, description="Send tokens as they are made when a client asks for it."
+    )
+    accumulate_tokens: bool = Field(
+        default=False,
+        description="Triton's own streams repeat the whole text with each response, not the new "
+        "part only. The gateway needs the new part.",
+    )
+    max_concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        le=65_536,
+        description="Requests in one replica at a time; the CUDA pool is computed for it. Absent: "
+        "planned from engine.maxBatchSize.",
+    )
+    max_queue_size: int = Field(
+        default=16, ge=0, le=65_536, description="Requests that wait in front of the engine."
+    )
+    service_account_name: ObjectName | None = Field(
+        default=None,
+        description="Service account of the pods; its token is never mounted. Absent: default.",
+    )
+    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8)] = Field(
+        default=[], description="Names of Secrets for pulling the images of Jobs and pods."
+    )
+    pod_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=16)] = Field(
+        default={}, description="Labels added to the serving pods."
+    )

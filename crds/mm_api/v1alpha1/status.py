@@ -1,0 +1,146 @@
+"""`status`: what the operator knows about a model. Written by the operator only."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+
+Text = Annotated[str, Field(max_length=32_768)]
+Short = Annotated[str, Field(max_length=1024)]
+
+
+class Condition(ApiModel):
+    """One aspect of the state (the Kubernetes convention)."""
+
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
+        description="Which aspect: Ready, Available, Planned, EngineBuilt, RollingOut, "
+        "ScalingActive or Degraded."
+    )
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="Why, as one word for programs."
+    )
+    message: Text = Field(default="", description="Why, as a sentence for people.")
+    last_transition_time: Short = Field(description="When `status` last changed, RFC 3339.")
+    observed_generation: int = Field(
+        ge=0, description="metadata.generation this was computed from."
+    )
+
+
+class LimitsStatus(ApiModel):
+    """The engine's limits as numbers."""
+
+    max_batch_size: int = Field(description="Requests decoded in one step.")
+    max_input_len: int = Field(description="Longest prompt in tokens, image features included.")
+    max_seq_len: int = Field(description="Prompt and answer together, in tokens.")
+    max_num_tokens: int = Field(description="Tokens in one step over all requests.")
+    max_beam_width: int = Field(description="Widest beam search.")
+    max_images_per_request: int = Field(description="Images in one request.")
+    max_multimodal_len: int = Field(description="Rows of the prompt table over all requests.")
+
+
+class MemoryStatus(ApiModel):
+    """Planned bytes of one replica."""
+
+    weights_bytes: int = Field(ge=0, description="Weights of the language model.")
+    vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
+    prompt_table_bytes: int = Field(ge=0, description="Prompt table of image features.")
+    kv_cache_bytes: int = Field(ge=0, description="Key-value cache.")
+    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
+    pinned_pool_bytes: int = Field(ge=0, description="Triton's pinned host pool.")
+    shm_bytes: int = Field(ge=0, description="Shared memory of Python backends.")
+    total_bytes: int = Field(ge=0, description="Sum of all terms.")
+
+
+class PlanStatus(ApiModel):
+    """Summary of the plan."""
+
+    family: Short | None = Field(default=None, description="Family of the checkpoint.")
+    dtype: Short | None = Field(default=None, description="Type of weights and activations.")
+    source_digest: Short | None = Field(default=None, description="Identity of the checkpoint.")
+    fingerprint: Short | None = Field(
+        default=None, description="Everything that changes the engine's bytes, as one digest."
+    )
+    serving_hash: Short | None = Field(
+        default=None, description="Everything that changes the serving pods, as one digest."
+    )
+    parameters: int | None = Field(default=None, description="Number of weights.")
+    features_per_image: int | None = Field(
+        default=None, description="Prompt tokens one image becomes."
+    )
+    max_concurrency: int | None = Field(
+        default=None, description="Requests in one replica at a time."
+    )
+    limits: LimitsStatus | None = Field(default=None, description="The engine's limits.")
+    memory: MemoryStatus | None = Field(default=None, description="Planned bytes.")
+    fits: bool | None = Field(default=None, description="Whether the plan fits the hardware.")
+
+
+class BuildStatus(ApiModel):
+    """Summary of the build."""
+
+    fingerprint: Short | None = Field(default=None, description="Fingerprint that is built.")
+    job: Short | None = Field(default=None, description="Name of the build Job.")
+    attempts: int | None = Field(default=None, ge=0, description="Builds that were started.")
+    reused: bool | None = Field(
+        default=None, description="The store held this engine already."
+    )
+    manifest_sha256: Short | None = Field(
+        default=None, description="Digest of the engine's manifest."
+    )
+    step_seconds: Annotated[dict[str, float], Field(max_length=64)] | None = Field(
+        default=None, description="Seconds that each step took."
+    )
+    failed_step: Short | None = Field(default=None, description="Step that failed last.")
+    exit_code: int | None = Field(default=None, description="Exit code of the failed step.")
+
+
+class ScalingChange(ApiModel):
+    """One change of the number of replicas."""
+
+    time: Short = Field(description="When, RFC 3339.")
+    from_replicas: int = Field(ge=0, description="Before.")
+    to_replicas: int = Field(ge=0, description="After.")
+    reason: Short = Field(description="Why.")
+
+
+class ScalingStatus(ApiModel):
+    """What the autoscaler wants and why."""
+
+    desired: int | None = Field(default=None, ge=0, description="Replicas wanted.")
+    reason: Short | None = Field(default=None, description="Why so many.")
+    inputs: Annotated[dict[str, Short], Field(max_length=32)] = Field(
+        default={}, description="Measurements the decision used."
+    )
+    vetoes: Annotated[list[Short], Field(max_length=16)] = Field(
+        default=[], description="What held a change back."
+    )
+    history: Annotated[list[ScalingChange], Field(max_length=16)] = Field(
+        default=[], description="The last changes, newest first."
+    )
+
+
+class MultimodalModelStatus(ApiModel):
+    """State of a model."""
+
+    observed_generation: int | None = Field(
+        default=None, ge=0, description="metadata.generation this status was computed from."
+    )
+    conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
+        default=[],
+        description="Aspects of the state.",
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    )
+    plan: PlanStatus | None = Field(default=None, description="Summary of the plan.")
+    build: BuildStatus | None = Field(default=None, description="Summary of the build.")
+    replicas: int | None = Field(default=None, ge=0, description="Pods of every revision.")
+    ready_replicas: int | None = Field(default=None, ge=0, description="Pods that can serve now.")
+    selector: Short | None = Field(
+        default=None, description="Label selector of the pods, as the scale subresource needs it."
+    )
+    url: Short | None = Field(default=None, description="Base URL for OpenAI clients.")
+    scaling: ScalingStatus | None = Field(default=None, description="The autoscaler's view.")

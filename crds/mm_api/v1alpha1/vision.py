@@ -1,0 +1,45 @@
+"""`spec.vision`: the engine of the vision encoder."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.quantity import Quantity
+
+VisionEngine = Literal["TensorRT", "TensorRTRTX", "ONNXRuntime", "Torch"]
+Sharing = Literal["Auto", "MPS", "TimeSlicing"]
+Placement = Literal["Colocated", "Disaggregated"]
+
+
+class VisionSpec(ApiModel):
+    """The vision encoder."""
+
+    engine: VisionEngine = Field(
+        default="ONNXRuntime", description="What runs the vision encoder."
+    )
+    max_batch_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Images encoded in one step. Absent: planned from the engine's limits.",
+    )
+    feature_cache_bytes: Quantity = Field(
+        default=0, description="Memory for features of images seen before; 0 keeps none."
+    )
+    instances_per_gpu: int = Field(
+        default=1, ge=1, le=16, description="Copies of the encoder on one GPU."
+    )
+    sharing: Sharing = Field(
+        default="Auto",
+        description="How encoder and language model share a GPU. Auto: MPS where it works.",
+    )
+    thread_percentage: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Share of the GPU's threads the encoder may use under MPS. Absent: planned.",
+    )
+    placement: Placement = Field(
+        default="Colocated", description="Whether the encoder runs in the language model's pod."
+    )
