@@ -1,0 +1,361 @@
+"""The records that flow through one reconcile: what was seen, what was decided, what was done.
+
+`mm_operator.cluster` makes `Snapshot` and `Outcome`; `plan`, `children` and `status` turn them into
+decisions, objects and status. Everything is frozen and holds values only: no client, no clock.
+
+Contents of ConfigMaps and termination messages travel as the text that was found. The pure half
+parses them, so that a damaged document is a decision like any other and never an I/O error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.errors import SpecError
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """One object of the model's namespace, by kind and name."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Owner:
+    """An entry of ownerReferences, reduced to what tells owners apart."""
+
+    name: str
+    uid: str
+
+
+# --- what was seen ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigState:
+    """A ConfigMap of ours: `data` as found, unparsed."""
+
+    name: str
+    uid: str
+    data: Mapping[str, str] = _NOTHING
+    labels: Mapping[str, str] = _NOTHING
+    annotations: Mapping[str, str] = _NOTHING
+    owners: tuple[Owner, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """How one pod of a Job ended.
+
+    `reason` is the container's (OOMKilled, Error, Completed), `pod_reason` the pod's (Evicted,
+    DeadlineExceeded, NodeLost ...) or empty. `message` is the termination message as found, empty
+    when the container wrote none; `log_tail` is then the end of its log, oldest line first.
+    """
+
+    pod: str
+    succeeded: bool
+    exit_code: int | None
+    reason: str = ""
+    pod_reason: str = ""
+    message: str = ""
+    log_tail: tuple[str, ...] = ()
+    disrupted: bool = False
+    """The pod has the condition DisruptionTarget: node lost, drained or preempted."""
+    finished_at: datetime | None = None
+
+
+class JobPhase(StrEnum):
+    """Where a Job stands, read from its status and conditions."""
+
+    PENDING = "Pending"
+    """No condition yet and no pod runs: being scheduled, blocked by a quota, pulling its image."""
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A Job of ours and how its pods ended.
+
+    `reason` and `message` are those of the condition Failed (BackoffLimitExceeded, PodFailurePolicy,
+    DeadlineExceeded). `waiting` says in one sentence why no pod runs: the scheduler's message, the
+    image pull error, or the quota that refuses pods; empty when unknown. `finished_at` is the
+    transition time of Complete or Failed. `ends` is oldest first.
+    """
+
+    name: str
+    uid: str
+    phase: JobPhase
+    created: datetime
+    finished_at: datetime | None = None
+    annotations: Mapping[str, str] = _NOTHING
+    labels: Mapping[str, str] = _NOTHING
+    failed_pods: int = 0
+    reason: str = ""
+    message: str = ""
+    waiting: str = ""
+    ends: tuple[PodEnd, ...] = ()
+    deleting: bool = False
+    """metadata.deletionTimestamp is set: the name is not free yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """What models of one namespace share about one engine: its ConfigMap and its build Jobs.
+
+    Found by the label `labels.FINGERPRINT`. `jobs` in any order.
+    """
+
+    config: ConfigState | None = None
+    jobs: tuple[JobState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """The operator-made store claim. Size and class of an existing claim are never changed."""
+
+    name: str
+    phase: str
+    size: str
+    storage_class: str | None
+    access_modes: tuple[str, ...]
+    owners: tuple[Owner, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentState:
+    """A Deployment's status, reduced to what the rollout and the status need.
+
+    `serving_hash` is the annotation `labels.SERVING_HASH` of its pod template. `replica_failure` is
+    the message of the condition ReplicaFailure (quota, admission), `stalled` that of Progressing
+    with reason ProgressDeadlineExceeded; both empty when all is well.
+    """
+
+    name: str
+    uid: str
+    generation: int
+    observed_generation: int
+    wanted: int
+    """spec.replicas."""
+    replicas: int
+    updated: int
+    ready: int
+    available: int
+    serving_hash: str = ""
+    replica_failure: str = ""
+    stalled: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """A serving pod. Names and IPs stay out: status text must not hold generated names.
+
+    `waiting` is the reason of a waiting container (CrashLoopBackOff, ErrImagePull ...) with
+    `waiting_message`; `last_end` is its previous termination as one sentence; `unschedulable` is
+    the scheduler's message.
+    """
+
+    serving_hash: str
+    phase: str
+    ready: bool
+    container: str = ""
+    """The container that `waiting` and `last_end` speak of."""
+    waiting: str = ""
+    waiting_message: str = ""
+    last_end: str = ""
+    restarts: int = 0
+    unschedulable: str = ""
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The children as the caches know them.
+
+    `configs` and `jobs` carry the label `labels.MODEL` of this model. `engines` maps the value of
+    `labels.FINGERPRINT` to what the namespace shares about it: it may be a live view of a cache and
+    is only read. `refs` lists every existing object labelled with this model, for pruning.
+    """
+
+    configs: Mapping[str, ConfigState] = field(default_factory=dict)
+    jobs: Mapping[str, JobState] = field(default_factory=dict)
+    engines: Mapping[str, EngineState] = field(default_factory=dict)
+    store: ClaimState | None = None
+    deployment: DeploymentState | None = None
+    pods: tuple[PodState, ...] = ()
+    refs: frozenset[Ref] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """The operator's own settings that change what is planned."""
+
+    runtime_image: str
+    """Image of inspect, build and serving pods unless the spec names another."""
+    builder_version: str
+    """Version of the build code; part of every fingerprint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One model and everything a decision about it may depend on."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    created: datetime
+    spec: MultimodalModelSpec | None
+    """None exactly when `spec_error` is set."""
+    spec_error: SpecError | None
+    status: Mapping[str, Any]
+    """The status as last written, camelCase; empty before the first."""
+    settings: PlanSettings
+    observed: Observed
+    now: datetime
+    store_sharers: tuple[Owner, ...] = ()
+    """Every model of the namespace that uses the operator-made store, this one included, sorted by
+    name: a function of the specs alone, so that two reconciles never disagree about it."""
+    deleting: bool = False
+
+
+# --- what was decided ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One number of the plan: the field, its value, and why it has this value."""
+
+    field: str
+    value: str
+    reason: str
+
+
+class Step(StrEnum):
+    """What a decision asks for."""
+
+    DONE = "Done"
+    """Nothing to do: the result is there."""
+    START = "Start"
+    """A Job must be created now."""
+    RUNNING = "Running"
+    """Under way: wait for an event."""
+    WAITING = "Waiting"
+    """Not possible yet: another stage comes first, or a delay must pass."""
+    FAILED = "Failed"
+    """A person must act, or the next attempt is due later (`Plan.recheck_after`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectDecision:
+    """What becomes of the inspection."""
+
+    step: Step
+    reason: str
+    message: str
+    job: str = ""
+    """Name of the Job that runs or must exist; empty when none must."""
+    inputs_hash: str = ""
+    attempt: int = 1
+    round: int = 0
+    """How often the source changed between inspection and build."""
+    facts_text: str = ""
+    """facts.json to record; empty while there are no facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDecision:
+    """What becomes of the engine of the current plan."""
+
+    step: Step
+    reason: str
+    message: str
+    config: str = ""
+    """Name of the ConfigMap that holds the plan; empty while there is no plan."""
+    job: str = ""
+    attempt: int = 1
+    result_text: str = ""
+    """result.json to record; empty until the engine is built."""
+    seconds: float | None = None
+    """What the build's steps took together."""
+    reused: bool = False
+    stale_source: bool = False
+    """The build found another source than was inspected: a new inspection is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutDecision:
+    """Which engine and serving plan the pods get, and how far they are."""
+
+    step: Step
+    reason: str
+    message: str
+    serving_hash: str = ""
+    """Empty while nothing may be served."""
+    fingerprint: str = ""
+    """Of the engine the pods are to serve; the old one while a new one is being built."""
+    complete: bool = False
+    """Every wanted pod runs this serving plan and no older pod is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every decision of one reconcile. `children` and `status` follow it and decide nothing."""
+
+    inspect: InspectDecision
+    build: BuildDecision
+    rollout: RolloutDecision
+    problem: SpecError | None = None
+    """The spec cannot be carried out; whatever serves now is left as it is."""
+    facts: ModelFacts | None = None
+    build_plan: BuildPlan | None = None
+    serving_plan: ServingPlan | None = None
+    """What the pods get: the recorded plan while the rollout is held back."""
+    choices: tuple[Choice, ...] = ()
+    frozen: bool = False
+    """Change and delete nothing: the spec is not understood."""
+    keep: frozenset[Ref] = frozenset()
+    """Existing objects that stay as they are: neither applied again nor pruned."""
+    release: tuple[str, ...] = ()
+    """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
+    recheck_after: float | None = None
+    """Seconds until time alone changes a decision; None when only events do."""
+
+
+# --- what was done ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StageError:
+    """An error of one stage of the reconcile: observe, plan, apply, prune, status.
+
+    `reason` is QuotaExceeded for a quota's refusal, else ClusterError. `message` is a sentence
+    without generated names or times.
+    """
+
+    stage: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the edge did with the children of one plan."""
+
+    applied: tuple[Ref, ...] = ()
+    """Objects that were wanted; those that needed no write included."""
+    changed: tuple[Ref, ...] = ()
+    deleted: tuple[Ref, ...] = ()
+    errors: tuple[StageError, ...] = ()
