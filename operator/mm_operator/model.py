@@ -89,8 +89,8 @@ class JobPhase(StrEnum):
 class JobState:
     """A Job of ours and how its pods ended.
 
-    `reason` and `message` are those of the condition Failed (BackoffLimitExceeded, PodFailurePolicy,
-    DeadlineExceeded). `waiting` says in one sentence why no pod runs: the scheduler's message, the
+    `reason` and `message` are those of the condition Failed (BackoffLimitExceeded, DeadlineExceeded
+    and so on). `waiting` says in one sentence why no pod runs: the scheduler's message, the
     image pull error, or the quota that refuses pods; empty when unknown. `finished_at` is the
     transition time of Complete or Failed. `ends` is oldest first.
     """
