@@ -115,7 +115,7 @@ class JobState:
 class EngineState:
     """What models of one namespace share about one engine: its ConfigMap and its build Jobs.
 
-    Found by the label `labels.FINGERPRINT`. `jobs` in any order.
+    `jobs` are those named `<name of the ConfigMap>-<attempt>`, in any order.
     """
 
     config: ConfigState | None = None
@@ -184,9 +184,10 @@ class PodState:
 class Observed:
     """The children as the caches know them.
 
-    `configs` and `jobs` carry the label `labels.MODEL` of this model. `engines` maps the value of
-    `labels.FINGERPRINT` to what the namespace shares about it: it may be a live view of a cache and
-    is only read. `refs` lists every existing object labelled with this model, for pruning.
+    `configs` and `jobs` (by name) carry the label `labels.MODEL` of this model. `engines` maps the
+    name of an engine's ConfigMap to what the namespace shares about that engine; it holds every
+    engine of the namespace, may be a live view of a cache and is only read. `refs` lists every
+    existing object labelled with this model, for pruning.
     """
 
     configs: Mapping[str, ConfigState] = field(default_factory=dict)
@@ -273,6 +274,8 @@ class InspectDecision:
     """How often the source changed between inspection and build."""
     facts_text: str = ""
     """facts.json to record; empty while there are no facts."""
+    record_text: str = ""
+    """inspection.json to record beside it: inputs hash, round, time of the inspection."""
 
 
 @dataclass(frozen=True, slots=True)
