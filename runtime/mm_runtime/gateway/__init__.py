@@ -1,0 +1,8 @@
+"""The OpenAI-compatible front of one model: HTTP on one side, Triton's `ensemble` on the other.
+
+Belongs here: wire types, limits, images, prompts, admission, streaming, gateway metrics.
+`dataplane` is transport neutral; only `http` and its neighbours know ASGI, only `triton` knows
+gRPC, only `errors` knows HTTP status codes. Must not: import torch or transformers, read the
+engine's weights, or put what users wrote into metrics or logs.
+May import: mm_api, starlette, uvicorn, httpcore, Pillow, numpy, tokenizers, jinja2, tritonclient.
+"""

@@ -1,0 +1,34 @@
+"""`data:` URLs -> bytes, strict about base64 and size before anything is decoded."""
+
+import base64
+import binascii
+
+from mm_runtime.gateway.media import BadImageError
+
+_WHITE_SPACE = str.maketrans("", "", " \t\r\n")
+_SHOWN = 40
+"""Characters of a media type that are repeated in a message."""
+
+
+def decode_data_url(url: str, *, max_bytes: int) -> bytes:
+    """Return the bytes of `data:image/...;base64,...`.
+
+    Raises:
+        BadImageError: no base64 data URL of an image, or more than `max_bytes`.
+    """
+    head, comma, encoded = url.partition(",")
+    if not comma:
+        raise BadImageError("the data: URL has no comma between media type and data")
+    media_type, *parameters = head.removeprefix("data:").split(";")
+    if "base64" not in parameters:
+        raise BadImageError("the data: URL is not base64; expected data:image/...;base64,...")
+    if media_type and not media_type.lower().startswith("image/"):
+        raise BadImageError(f"the data: URL is of type {media_type[:_SHOWN]!r}, not an image")
+    encoded = encoded.translate(_WHITE_SPACE)
+    size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    if size > max_bytes:
+        raise BadImageError(f"the image has {size} bytes, more than the limit of {max_bytes}")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadImageError(f"the data: URL is not valid base64 ({error})") from None

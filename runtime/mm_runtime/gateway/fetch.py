@@ -1,0 +1,181 @@
+"""Fetches an image over http(s) without letting a client reach what only the gateway can reach.
+
+The name is resolved once, every address it has is checked, and the checked address is the one that
+is connected to (a second lookup could answer differently); TLS still verifies the name. Redirects
+are followed by hand, each checked like the first. Proxies from the environment are not used.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import certifi
+import httpcore
+
+from mm_runtime.gateway.addresses import why_not_public
+from mm_runtime.gateway.urls import Target, UrlRefusedError, join_redirect, parse_target
+
+MAX_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HEADERS = ((b"User-Agent", b"multimodal-gateway"), (b"Accept", b"image/*"))
+
+
+class FetchRefusedError(Exception):
+    """The URL is not fetched, or what it answered is not used. The message is for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPolicy:
+    """What may be fetched. Both size and time hold for one image, redirects included."""
+
+    allowed_hosts: tuple[str, ...]
+    allow_private_networks: bool
+    timeout_seconds: float
+    max_bytes: int
+
+
+class PinnedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to the address it has just checked, whatever the name resolves to a moment later."""
+
+    def __init__(self, *, allow_private_networks: bool) -> None:
+        self._allow_private = allow_private_networks
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Resolve, check every address, connect to the first that answers."""
+        addresses = await _resolve(host, port)
+        if not self._allow_private:
+            refuse_private(host, addresses)
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                return await self._backend.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise FetchRefusedError(f"could not connect to {host}:{port} ({failure})")
+
+
+def refuse_private(host: str, addresses: Sequence[str]) -> None:
+    """Refuse a host when any of its addresses is not public.
+
+    One private address among public ones is how a rebinding host looks, so all must be public.
+    """
+    for address in addresses:
+        reason = why_not_public(address)
+        if reason is not None:
+            raise FetchRefusedError(
+                f"host {host!r} resolves to an address that is not public ({reason}); images are "
+                "fetched from public addresses only. Send the image as a data: URL instead, or ask "
+                "the operator of this model to set gateway.allowPrivateNetworks"
+            )
+
+
+class ImageFetcher:
+    """Fetches images by URL within one policy."""
+
+    def __init__(self, policy: FetchPolicy, ssl_context: ssl.SSLContext | None = None) -> None:
+        self._policy = policy
+        self._ssl = ssl_context or ssl.create_default_context(cafile=certifi.where())
+
+    async def fetch(self, url: str) -> bytes:
+        """Return the body behind a URL.
+
+        Raises:
+            FetchRefusedError: the policy refuses it, or the host fails, answers another status
+                than 200, too much or too late.
+        """
+        seconds = self._policy.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._follow(url)
+        except TimeoutError:
+            raise FetchRefusedError(
+                f"the image was not fetched within {seconds:g} seconds"
+            ) from None
+        except UrlRefusedError as error:
+            raise FetchRefusedError(str(error)) from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+            raise FetchRefusedError(
+                f"the image could not be fetched ({type(error).__name__}: {error})"
+            ) from error
+
+    async def _follow(self, url: str) -> bytes:
+        backend = PinnedBackend(allow_private_networks=self._policy.allow_private_networks)
+        # One pool a fetch: a connection is never reused for another client's URL.
+        async with httpcore.AsyncConnectionPool(
+            ssl_context=self._ssl, network_backend=backend
+        ) as pool:
+            target = self._check(url)
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = await self._get(pool, target)
+                if isinstance(answer, bytes):
+                    return answer
+                target = self._check(answer)
+        raise FetchRefusedError(f"the image's URL redirects more than {MAX_REDIRECTS} times")
+
+    def _check(self, url: str) -> Target:
+        return parse_target(
+            url,
+            allowed_hosts=self._policy.allowed_hosts,
+            any_port=self._policy.allow_private_networks,
+        )
+
+    async def _get(self, pool: httpcore.AsyncConnectionPool, target: Target) -> bytes | str:
+        """Return the body, or the URL a redirect points to."""
+        location = httpcore.URL(
+            scheme=target.scheme, host=target.host, port=target.port, target=target.path
+        )
+        headers = (
+            (b"Host", target.authority.encode("ascii")),
+            (b"Accept-Encoding", b"identity"),
+            *_HEADERS,
+        )
+        async with pool.stream("GET", location, headers=headers) as response:
+            if response.status in _REDIRECTS:
+                return join_redirect(target, _header(response, b"location"))
+            if response.status != HTTPStatus.OK:
+                raise FetchRefusedError(
+                    f"host {target.host!r} answered status {response.status} for the image"
+                )
+            return await self._read(response)
+
+    async def _read(self, response: httpcore.Response) -> bytes:
+        limit = self._policy.max_bytes
+        declared = _header(response, b"content-length")
+        if declared.isascii() and declared.isdigit() and int(declared) > limit:
+            raise FetchRefusedError(
+                f"the image has {declared} bytes, more than the limit of {limit}"
+            )
+        body = bytearray()
+        async for chunk in response.aiter_stream():
+            body += chunk
+            if len(body) > limit:
+                raise FetchRefusedError(f"the image has more bytes than the limit of {limit}")
+        return bytes(body)
+
+
+def _header(response: httpcore.Response, name: bytes) -> str:
+    values = (value for key, value in response.headers if key.lower() == name)
+    return next(values, b"").decode("latin-1")
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    """Return every address of a host, in the resolver's order."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise FetchRefusedError(f"host {host!r} has no address") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

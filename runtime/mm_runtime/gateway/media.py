@@ -1,0 +1,137 @@
+"""Encoded images of users -> RGB pixels of the engine's size, within limits.
+
+The header is read first: size and format are judged before a single pixel is decoded. Resizing and
+cropping follow the checkpoint's image processor, so that the engine sees what it was trained on.
+"""
+
+import io
+import warnings
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
+"""What OpenAI accepts. Fewer decoders, fewer defects that a stranger can reach."""
+
+_LONGEST_RATIO = 16
+"""Beyond this aspect ratio a picture is cropped before it is resized: a 1 x 1,000,000 strip would
+become 336 x 336,000,000 on its way to the crop."""
+
+# Our own limit stands in `decode`, with numbers and a name; Pillow's would only repeat it.
+Image.MAX_IMAGE_PIXELS = None
+
+
+class BadImageError(Exception):
+    """The bytes are no image this gateway takes. The message is for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageGeometry:
+    """How the checkpoint's processor makes a picture square.
+
+    Attributes:
+        size: pixels of the square's side.
+        resample: Pillow's resampling filter.
+        keep_ratio: resize the shorter side, then cut the centre out; else stretch both sides.
+    """
+
+    size: int
+    resample: Image.Resampling
+    keep_ratio: bool
+
+    @classmethod
+    def from_processor(cls, config: dict[str, object], size: int) -> Self:
+        """Read the parts that matter of preprocessor_config.json; CLIP's defaults for the rest."""
+        wanted = config.get("size")
+        return cls(
+            size=size,
+            resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
+            keep_ratio=not (isinstance(wanted, dict) and "height" in wanted),
+        )
+
+
+def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
+    """Return the first frame as upright RGB; transparency is laid on white.
+
+    Raises:
+        BadImageError: not an image, truncated, of another format, or of too many pixels.
+    """
+    if not encoded:
+        raise BadImageError("the image is empty (0 bytes)")
+    try:
+        with warnings.catch_warnings():
+            # A warning of Pillow (odd metadata, palette with alpha) is no reason to refuse.
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
+                _check_pixels(image.size, max_pixels)
+                image.load()
+                _check_pixels(image.size, max_pixels)
+                return _to_rgb(ImageOps.exif_transpose(image))
+    except BadImageError:
+        raise
+    except Image.UnidentifiedImageError:
+        raise BadImageError(
+            f"the bytes are not an image; accepted formats are {', '.join(FORMATS)}"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - decoders raise SyntaxError, struct.error, EOFError...
+        raise BadImageError(f"the image is damaged or truncated ({error})") from None
+
+
+def to_square(image: Image.Image, geometry: ImageGeometry) -> NDArray[np.uint8]:
+    """Resize and cut an RGB image as the checkpoint's processor does.
+
+    Returns:
+        uint8[size, size, 3].
+    """
+    side = geometry.size
+    if not geometry.keep_ratio:
+        return np.asarray(image.resize((side, side), geometry.resample))
+    image = _trim(image)
+    width, height = image.size
+    short = min(width, height)
+    # The same integers as transformers: the longer side is truncated, the crop starts at a floor.
+    resized = (side * width // short, side * height // short)
+    left, top = (resized[0] - side) // 2, (resized[1] - side) // 2
+    square = image.resize(resized, geometry.resample).crop((left, top, left + side, top + side))
+    return np.asarray(square)
+
+
+def _check_pixels(size: tuple[int, int], limit: int) -> None:
+    width, height = size
+    if width * height > limit:
+        raise BadImageError(
+            f"the image has {width} x {height} = {width * height} pixels, more than the limit of "
+            f"{limit}"
+        )
+
+
+def _trim(image: Image.Image) -> Image.Image:
+    """Cut the ends off a strip; what is left still holds everything the centre crop sees."""
+    width, height = image.size
+    longest = min(width, height) * _LONGEST_RATIO
+    if max(width, height) <= longest:
+        return image
+    cut_x, cut_y = max(0, width - longest) // 2, max(0, height - longest) // 2
+    return image.crop((cut_x, cut_y, width - cut_x, height - cut_y))
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I") or image.mode == "F":
+        return _from_deep_grey(image)
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, above).convert("RGB")
+    return image.convert("RGB")
+
+
+def _from_deep_grey(image: Image.Image) -> Image.Image:
+    """Scale 16-bit grey to 8 bits; Pillow's own conversion would clip at 255."""
+    deep = np.asarray(image).astype(np.float32)
+    grey = np.clip(deep / 257.0, 0, 255).round().astype(np.uint8)
+    return Image.fromarray(grey).convert("RGB")

@@ -1,0 +1,166 @@
+"""Wire types of OpenAI's chat completions, as far as this gateway serves them.
+
+A field that would change the answer and is not served is refused by name, never ignored. Fields
+that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+)
+
+_INT64 = 2**63 - 1
+MAX_STOPS = 4
+"""OpenAI's limit on stop strings."""
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class TextPart(_Wire):
+    """Text of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageUrl(_Wire):
+    """Where an image is: a `data:` URL or an http(s) URL."""
+
+    url: str = Field(min_length=1)
+    detail: Literal["auto", "low", "high"] = "auto"
+    """Accepted for compatibility: these models see every image at one size."""
+
+
+class ImagePart(_Wire):
+    """An image of a message."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+def _form(value: object) -> str:
+    return "<parts>" if isinstance(value, list) else "<string>"
+
+
+# Chosen by form, so that a wrong part is reported as such, not as "should be a string".
+Content = Annotated[
+    Annotated[str, Tag("<string>")]
+    | Annotated[list[ContentPart], Field(min_length=1), Tag("<parts>")],
+    Discriminator(_form),
+]
+
+
+class Message(_Wire):
+    """One turn of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Content
+    name: str | None = Field(default=None, max_length=64)
+    # What OpenAI's client adds when an answer is sent back as part of the conversation.
+    refusal: None = None
+    annotations: Annotated[list[object], Field(max_length=0)] | None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: None = None
+
+
+class StreamOptions(_Wire):
+    """What a stream holds besides the answer."""
+
+    include_usage: StrictBool = False
+    include_obfuscation: StrictBool = False
+
+
+class ResponseFormat(_Wire):
+    """Only plain text."""
+
+    type: Literal["text"]
+
+
+def _check_stops(stops: list[str]) -> list[str]:
+    if len(stops) > MAX_STOPS or not all(stops):
+        message = f"expected at most {MAX_STOPS} strings, none of them empty"
+        raise ValueError(message)
+    return stops
+
+
+Stops = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<string>")]
+    | Annotated[list[str], AfterValidator(_check_stops), Tag("<parts>")],
+    Discriminator(_form),
+]
+
+
+class ChatRequest(_Wire):
+    """Body of `POST /v1/chat/completions`."""
+
+    model: str = Field(min_length=1)
+    messages: list[Message] = Field(min_length=1, max_length=4096)
+    max_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    seed: int | None = Field(default=None, ge=-_INT64 - 1, le=_INT64)
+    stop: Stops | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    n: Literal[1] | None = None
+    logprobs: Literal[False] | None = None
+    top_logprobs: Literal[0] | None = None
+    response_format: ResponseFormat | None = None
+    tool_choice: Literal["none"] | None = None
+    # Not served; null means that the client does not ask for it.
+    audio: None = None
+    function_call: None = None
+    functions: None = None
+    logit_bias: None = None
+    modalities: None = None
+    parallel_tool_calls: None = None
+    prediction: None = None
+    reasoning_effort: None = None
+    tools: None = None
+    verbosity: None = None
+    web_search_options: None = None
+    # Labels without effect on the answer.
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    store: Literal[False] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens to generate, as the client asked; the newer name wins."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return self.max_tokens
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Stop strings, without duplicates."""
+        if self.stop is None:
+            return ()
+        return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
+
+
+class Usage(_Wire):
+    """Tokens of one request; image features count as prompt tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int

@@ -1,0 +1,111 @@
+"""Bytes of a request -> typed request, or an error that names the part and what was expected."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.openai import ChatRequest
+
+_NOT_SERVED = frozenset(
+    {
+        "audio",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "reasoning_effort",
+        "response_format",
+        "service_tier",
+        "store",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "verbosity",
+        "web_search_options",
+    }
+)
+"""OpenAI's own parameters that this gateway does not serve, or only with one value."""
+
+_PART_KINDS = "text, image_url"
+
+
+def parse_chat(body: bytes) -> ChatRequest:
+    """Parse the body of a chat completion.
+
+    Raises:
+        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
+    """
+    try:
+        return ChatRequest.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    param = _path(first["loc"])
+    message, code = _explain_field(first, param) if param else (_explain_body(first), None)
+    raise InvalidRequestError(message, param=param, code=code)
+
+
+def _explain_body(error: ErrorDetails) -> str:
+    if error["type"] == "json_invalid":
+        return f"The body is not JSON: {error['ctx']['error']}."
+    return f"The body must be a chat completion request: {_lower(error['msg'])}."
+
+
+def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
+    """Return message and code for an error inside the body."""
+    message = _lower(error["msg"])
+    if error["loc"][0] in _NOT_SERVED:
+        return (
+            f"`{error['loc'][0]}` is not served with this value: {message}. Leave it out.",
+            "unsupported_parameter",
+        )
+    match error["type"]:
+        case "extra_forbidden":
+            explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
+        case "missing":
+            explained = (f"`{param}` is missing.", "missing_required_parameter")
+        case "union_tag_invalid" | "union_tag_not_found":
+            explained = (
+                f"`{param}` is of unknown type {_tag(error)}; expected one of: {_PART_KINDS}.",
+                "invalid_content_part",
+            )
+        case _:
+            return f"`{param}` is invalid: {message}.", None
+    return explained
+
+
+def _path(loc: tuple[int | str, ...]) -> str | None:
+    """Write pydantic's location as `messages[0].content[2].image_url.url`."""
+    path = ""
+    for index, item in enumerate(loc):
+        if isinstance(item, int):
+            path += f"[{item}]"
+        elif not _is_branch(loc, index):
+            path += f".{item}" if path else item
+    return path or None
+
+
+def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
+    """Say whether an item of a location is the branch of a union, not a key of the request.
+
+    Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
+    """
+    item = str(loc[index])
+    return item.startswith("<") or (
+        item in {"text", "image_url"} and index > 0 and isinstance(loc[index - 1], int)
+    )
+
+
+def _tag(error: ErrorDetails) -> str:
+    context: dict[str, Any] = error.get("ctx", {})
+    return repr(context["tag"]) if "tag" in context else "(it has no `type`)"
+
+
+def _lower(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,97 @@
+"""Which image URLs may be fetched at all, before any name is resolved."""
+
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_MAX_URL_CHARACTERS = 8192
+"""Longer URLs are refused: common servers stop at 8 kB of request line."""
+
+
+class UrlRefusedError(ValueError):
+    """The URL is refused. The message is for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One request to make. The host is lower case, without brackets; the path has the query."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """Value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole URL."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def parse_target(url: str, *, allowed_hosts: tuple[str, ...], any_port: bool) -> Target:
+    """Check a URL against the policy and take it apart.
+
+    Args:
+        url: absolute http or https URL.
+        allowed_hosts: exact names, or `*.name` for names below one; empty allows every host.
+        any_port: allow ports besides 80 and 443.
+
+    Raises:
+        UrlRefusedError: the URL is malformed or refused.
+    """
+    if len(url) > _MAX_URL_CHARACTERS:
+        raise UrlRefusedError(f"the URL has {len(url)} characters, more than {_MAX_URL_CHARACTERS}")
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise UrlRefusedError("the URL holds characters that must be percent-encoded")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UrlRefusedError(f"the URL is malformed ({error})") from None
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise UrlRefusedError(
+            f"URLs of scheme {parts.scheme!r} are not fetched; use http, https or data"
+        )
+    if parts.username is not None or parts.password is not None:
+        raise UrlRefusedError("the URL holds credentials; they are never sent")
+    host = (parts.hostname or "").rstrip(".")
+    if not host:
+        raise UrlRefusedError("the URL names no host")
+    if allowed_hosts and not any(_matches(host, pattern) for pattern in allowed_hosts):
+        raise UrlRefusedError(f"host {host!r} is not among gateway.allowedHosts of this model")
+    default = _DEFAULT_PORTS[parts.scheme]
+    if port not in {None, 80, 443} and not any_port:
+        raise UrlRefusedError(f"port {port} is refused; images are fetched from ports 80 and 443")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(scheme=parts.scheme, host=host, port=default if port is None else port, path=path)
+
+
+def join_redirect(source: Target, location: str) -> str:
+    """Return the absolute URL a redirect points to.
+
+    Raises:
+        UrlRefusedError: there is no location, or https would become http.
+    """
+    if not location:
+        raise UrlRefusedError(f"host {source.host!r} redirects without saying where to")
+    try:
+        joined = urljoin(source.url, location)
+    except ValueError as error:
+        raise UrlRefusedError(
+            f"host {source.host!r} redirects to a malformed URL ({error})"
+        ) from None
+    if source.scheme == "https" and joined.startswith("http:"):
+        raise UrlRefusedError(f"host {source.host!r} redirects from https to http")
+    return joined
+
+
+def _matches(host: str, pattern: str) -> bool:
+    pattern = pattern.lower().rstrip(".")
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:])
+    return host == pattern
