@@ -19,7 +19,7 @@ APP_NAME_VALUE = "multimodal-model"
 MANAGED_BY_VALUE = "multimodal-operator"
 
 MODEL = f"{PREFIX}/model"
-"""Label: name of the MultimodalModel an object belongs to. Absent on objects several models share."""
+"""Label: name of the MultimodalModel an object belongs to. Absent on what several models share."""
 
 FINGERPRINT = f"{PREFIX}/fingerprint"
 """Label: first 32 hex digits of the engine's fingerprint (a label value holds at most 63)."""

@@ -1,4 +1,4 @@
-"""Catalogue of every metric: name, kind, labels, unit and help. Code and dashboards read it here."""
+"""Catalogue of every metric: name, kind, labels, unit and help; code and dashboards read it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +23,27 @@ class Metric:
     buckets: tuple[float, ...] = ()
 
 
-_FAST = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
+_FAST = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.4,
+    0.5,
+    0.75,
+    1,
+    1.5,
+    2,
+    3,
+    5,
+    10,
+    30,
+)
 _TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1)
 _LONG = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300)
 
@@ -49,9 +69,7 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_reconcile_seconds", _H, "Duration of a reconcile.", (), _FAST),
     Metric("mm_operator_errors_total", _C, "Errors by stage of the reconcile.", ("stage",)),
     Metric("mm_operator_queue_depth", _G, "Keys that wait for a reconcile."),
-    Metric(
-        "mm_operator_api_requests_total", _C, "API requests.", ("verb", "resource", "code")
-    ),
+    Metric("mm_operator_api_requests_total", _C, "API requests.", ("verb", "resource", "code")),
     Metric("mm_operator_leader", _G, "1 on the replica that leads, else 0."),
     Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
 )

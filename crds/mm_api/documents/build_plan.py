@@ -1,7 +1,8 @@
 """The plan: everything the build needs, decided before a GPU is asked for.
 
-Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and kept
-in the manifest. `EngineSpec` is what the fingerprint covers; nothing else changes an engine's bytes.
+Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and
+kept in the manifest. `EngineSpec` is what the fingerprint covers; nothing else changes an engine's
+bytes.
 """
 
 from typing import Literal
@@ -48,7 +49,9 @@ class EngineSpec(Document):
     dtype: str
     limits: EngineLimits
     vision: VisionPlan | None = None
-    builder_version: str = Field(description="Version of the build code; a new one means a new engine.")
+    builder_version: str = Field(
+        description="Version of the build code; a new one means a new engine."
+    )
 
 
 class BuildPlan(Document):

@@ -26,7 +26,9 @@ class BuildFailure(Document):
     step: str
     exit_code: int
     message: str
-    log_tail: list[str] = Field(default=[], description="Last lines of the step's log, oldest first.")
+    log_tail: list[str] = Field(
+        default=[], description="Last lines of the step's log, oldest first."
+    )
     retryable: bool
 
 
@@ -37,5 +39,5 @@ class BuildResult(Document):
     fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
     manifest_sha256: str | None = None
     reused: bool = Field(default=False, description="The store held this engine already.")
-    step_seconds: dict[str, float] = {}
+    step_seconds: dict[str, float] = Field(default={}, description="Step -> seconds.")
     failure: BuildFailure | None = None

@@ -51,5 +51,7 @@ class EngineManifest(Document):
     files: list[EngineFile]
     steps: list[StepRecord]
     versions: dict[str, str] = Field(description="Name of a tool or library -> its version.")
-    gpu: GpuIdentity | None = Field(default=None, description="None for an engine that needs no GPU.")
+    gpu: GpuIdentity | None = Field(
+        default=None, description="None for an engine that needs no GPU."
+    )
     verification: Verification | None = None

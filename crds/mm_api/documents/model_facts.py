@@ -36,7 +36,9 @@ class VisionFacts(Document):
     image_size: int = Field(ge=1, description="Pixels of the square input's side.")
     patch_size: int = Field(ge=1, description="Pixels of a patch's side.")
     features_per_image: int = Field(ge=1, description="Rows of the prompt table for one image.")
-    feature_layer: int = Field(description="Hidden state that is used; negative counts from the end.")
+    feature_layer: int = Field(
+        description="Hidden state that is used; negative counts from the end."
+    )
     feature_select: Literal["default", "full"]
 
 

@@ -23,7 +23,9 @@ class GatewayPlan(Document):
     """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
 
     max_concurrency: int = Field(ge=1, description="Requests past the gateway at one time.")
-    max_queue_size: int = Field(ge=0, description="Requests that wait in the gateway; more get 429.")
+    max_queue_size: int = Field(
+        ge=0, description="Requests that wait in the gateway; more get 429."
+    )
     max_image_bytes: int = Field(ge=1)
     max_image_pixels: int = Field(ge=1)
     max_images_per_request: int = Field(ge=0)

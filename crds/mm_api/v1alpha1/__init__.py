@@ -31,6 +31,7 @@ from mm_api.v1alpha1.status import (
     ScalingChange,
     ScalingStatus,
 )
+from mm_api.v1alpha1.validation import Problem, validate
 from mm_api.v1alpha1.vision import VisionSpec
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Parallelism",
     "PersistentVolumeClaimSource",
     "PlanStatus",
+    "Problem",
     "PrometheusSpec",
     "Resources",
     "RolloutSpec",
@@ -70,4 +72,5 @@ __all__ = [
     "StoreSpec",
     "Toleration",
     "VisionSpec",
+    "validate",
 ]

@@ -8,9 +8,7 @@ from mm_api.base import ApiModel
 from mm_api.v1alpha1.duration import Duration
 from mm_api.v1alpha1.names import SecretKeyRef
 
-ObjectiveMetric = Literal[
-    "TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime"
-]
+ObjectiveMetric = Literal["TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime"]
 ScalingEngine = Literal["Builtin", "KEDA", "HPA"]
 
 
@@ -47,6 +45,4 @@ class AutoscalingSpec(ApiModel):
     engine: ScalingEngine = Field(
         default="Builtin", description="Who moves the number of replicas."
     )
-    prometheus: PrometheusSpec | None = Field(
-        default=None, description="Where latencies are read."
-    )
+    prometheus: PrometheusSpec | None = Field(default=None, description="Where latencies are read.")

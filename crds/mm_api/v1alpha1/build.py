@@ -25,15 +25,16 @@ class StoreSpec(ApiModel):
 
     persistent_volume_claim: StoreClaim | None = Field(
         default=None,
-        description="A claim of yours. Absent: the claim multimodal-store, which the operator makes "
-        "in the model's namespace and which goes with the last model.",
+        description="A claim of yours. Absent: the claim multimodal-store, which the operator "
+        "makes in the model's namespace and which goes with the last model.",
     )
     size: Quantity = Field(
-        default="50Gi", description="Size of the claim that the operator makes."
+        default="50Gi", description="Size of the claim that the operator makes; it can only grow."
     )
     storage_class_name: ObjectName | None = Field(
         default=None,
-        description="Storage class of the claim that the operator makes. Absent: the default class.",
+        description="Storage class of the claim that the operator makes; it cannot change later. "
+        "Absent: the cluster's default class.",
     )
 
 

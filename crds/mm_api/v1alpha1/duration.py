@@ -6,8 +6,11 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-PATTERN: Final = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?$"
-"""Each unit at most once, the largest first: a subset of what Go and Prometheus read."""
+PATTERN: Final = r"^([1-9][0-9]{0,5}h)?([1-9][0-9]{0,5}m)?([1-9][0-9]{0,5}s)?([1-9][0-9]{0,5}ms)?$"
+"""Each unit at most once, the largest first, never zero: what Go and Prometheus both read."""
+
+MIN_LENGTH: Final = 2
+"""The pattern's parts are all optional: the length refuses the empty text."""
 
 MAX_LENGTH: Final = 32
 
@@ -18,19 +21,16 @@ def parse(text: str) -> timedelta:
     """Return the duration a text means.
 
     Raises:
-        ValueError: the text is not a duration, or it is zero.
+        ValueError: the text is not a duration above zero.
     """
     match = _PARTS.fullmatch(text)
-    hours, minutes, seconds, milliseconds = (
-        (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    )
-    duration = timedelta(
-        hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-    )
-    if not duration:
-        message = f"{text!r} is not a duration above zero: write for example 500ms, 90s, 2h or 1h30m"
-        raise ValueError(message)
-    return duration
+    if match is None or not text or not re.fullmatch(PATTERN, text, re.ASCII):
+        raise ValueError(
+            f"{text[:MAX_LENGTH]!r} is not a duration above zero: write for example 500ms, 90s, "
+            "2h or 1h30m"
+        )
+    hours, minutes, seconds, milliseconds = (int(part or 0) for part in match.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
 
 
 def _checked(text: str) -> str:
@@ -40,7 +40,13 @@ def _checked(text: str) -> str:
 
 Duration = Annotated[
     str,
-    Field(pattern=PATTERN, min_length=2, max_length=MAX_LENGTH),
     AfterValidator(_checked),
+    Field(
+        json_schema_extra={
+            "pattern": PATTERN,
+            "minLength": MIN_LENGTH,
+            "maxLength": MAX_LENGTH,
+        }
+    ),
 ]
 """A duration above zero; read it with `parse`."""

@@ -38,9 +38,7 @@ class KvCache(ApiModel):
         description='Share of free GPU memory for the cache, as text: "0.85". Auto: what is left '
         "after weights, vision engine, pools and contexts.",
     )
-    cross_fraction: Annotated[
-        str, Field(pattern=r"^0\.[0-9]{1,4}$", max_length=8)
-    ] | None = Field(
+    cross_fraction: Annotated[str, Field(pattern=r"^0\.[0-9]{1,4}$", max_length=8)] | None = Field(
         default=None,
         description='Share of the cache for cross attention, as text: "0.5". Encoder-decoders '
         "only; absent: planned.",

@@ -22,12 +22,12 @@ ImageName = Annotated[str, Field(pattern=r"^[^\s]+$", min_length=1, max_length=5
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 """Key of a label: prefix (253) / name (63)."""
 
-LabelValue = Annotated[str, Field(max_length=63)]
-
-RelativePath = Annotated[
-    str, Field(pattern=r"^([^/\\\s][^\\]*)?$", max_length=1024, description="Relative, no backslash.")
+LabelValue = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?)?$", max_length=63)
 ]
-"""A path inside a volume: relative; rules refuse `..`."""
+
+RelativePath = Annotated[str, Field(pattern=r"^([^/\\\s][^\\\n]*)?$", max_length=1024)]
+"""A path inside a volume: relative, no backslash; a rule refuses `..`."""
 
 
 class SecretKeyRef(ApiModel):

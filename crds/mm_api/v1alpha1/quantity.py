@@ -28,14 +28,12 @@ def number_of(quantity: int | str) -> Decimal:
         ValueError: the text is not a quantity of this API (see `PATTERN`).
     """
     text = str(quantity)
-    if len(text) > MAX_LENGTH or not re.fullmatch(PATTERN, text, re.ASCII):
-        message = (
+    match = _PARTS.fullmatch(text) if re.fullmatch(PATTERN, text, re.ASCII) else None
+    if match is None or len(text) > MAX_LENGTH:
+        raise ValueError(
             f"{text[:MAX_LENGTH]!r} is not a quantity: write a number with an optional suffix "
             "(m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei), for example 8Gi"
         )
-        raise ValueError(message)
-    match = _PARTS.fullmatch(text)
-    assert match is not None  # noqa: S101  # PATTERN is narrower than _PARTS
     return Decimal(match[1]) * _SUFFIXES[match[2]]
 
 
@@ -56,7 +54,7 @@ def _checked(quantity: int | str) -> int | str:
 Quantity = Annotated[
     StrictInt | StrictStr,
     AfterValidator(_checked),
-    Field(json_schema_extra={"pattern": PATTERN, "maxLength": MAX_LENGTH, "intOrString": True}),
+    Field(json_schema_extra={"pattern": PATTERN, "maxLength": MAX_LENGTH, "minimum": 0}),
 ]
 """An integer or text such as `8Gi`; read it with `bytes_of` or `number_of`."""
 
@@ -72,7 +70,7 @@ AutoOrQuantity = Annotated[
         json_schema_extra={
             "pattern": f"^Auto$|{PATTERN}",
             "maxLength": MAX_LENGTH,
-            "intOrString": True,
+            "minimum": 0,
         }
     ),
 ]

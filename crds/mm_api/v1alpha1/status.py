@@ -83,9 +83,7 @@ class BuildStatus(ApiModel):
     fingerprint: Short | None = Field(default=None, description="Fingerprint that is built.")
     job: Short | None = Field(default=None, description="Name of the build Job.")
     attempts: int | None = Field(default=None, ge=0, description="Builds that were started.")
-    reused: bool | None = Field(
-        default=None, description="The store held this engine already."
-    )
+    reused: bool | None = Field(default=None, description="The store held this engine already.")
     manifest_sha256: Short | None = Field(
         default=None, description="Digest of the engine's manifest."
     )

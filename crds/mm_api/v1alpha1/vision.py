@@ -15,9 +15,7 @@ Placement = Literal["Colocated", "Disaggregated"]
 class VisionSpec(ApiModel):
     """The vision encoder."""
 
-    engine: VisionEngine = Field(
-        default="ONNXRuntime", description="What runs the vision encoder."
-    )
+    engine: VisionEngine = Field(default="ONNXRuntime", description="What runs the vision encoder.")
     max_batch_size: int | None = Field(
         default=None,
         ge=1,

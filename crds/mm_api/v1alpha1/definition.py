@@ -1,0 +1,119 @@
+"""The CustomResourceDefinition of v1alpha1 as a value: schema, rules, columns, subresources."""
+
+import json
+from typing import Any, Final
+
+from mm_api import labels
+from mm_api.base import ApiModel
+from mm_api.structural import Schema, structural
+from mm_api.v1alpha1.resource import MultimodalModel
+from mm_api.v1alpha1.rules import rules_of
+from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+
+NAME: Final = f"{labels.PLURAL}.{labels.GROUP}"
+SHORT_NAME: Final = "mmm"
+
+
+def _column(name: str, path: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
+    return {"name": name, "type": kind, "jsonPath": path, "priority": int(wide)}
+
+
+_READY: Final = '.status.conditions[?(@.type=="Ready")]'
+
+COLUMNS: Final = (
+    _column("Ready", f"{_READY}.status"),
+    _column("Reason", f"{_READY}.reason"),
+    _column("Backend", ".spec.engine.backend"),
+    _column("Replicas", ".status.readyReplicas", "integer"),
+    _column("Url", ".status.url"),
+    _column("Age", ".metadata.creationTimestamp", "date"),
+    _column("Family", ".status.plan.family", wide=True),
+    _column("Engine", ".status.build.fingerprint", wide=True),
+    _column("Plan", ".status.plan.servingHash", wide=True),
+)
+
+
+def definition() -> dict[str, Any]:
+    """Return the whole CustomResourceDefinition."""
+    schema = structural(MultimodalModel, _validations)
+    schema["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
+    properties = schema["properties"]
+    properties["apiVersion"] = {"type": "string"}
+    properties["kind"] = {"type": "string"}
+    properties["metadata"] = {"type": "object"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": labels.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": labels.KIND,
+                "listKind": f"{labels.KIND}List",
+                "plural": labels.PLURAL,
+                "singular": labels.KIND.lower(),
+                "shortNames": [SHORT_NAME],
+                "categories": ["all"],
+            },
+            "versions": [
+                {
+                    "name": labels.VERSION,
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": list(COLUMNS),
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                            "labelSelectorPath": ".status.selector",
+                        },
+                    },
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+def _validations(kind: type[ApiModel], path: str) -> list[dict[str, str]]:
+    """Return the rules of one object of the schema: the type's own, then its unsupported fields."""
+    own = [
+        {"rule": rule.cel, "message": rule.message}
+        | ({"fieldPath": f".{rule.field}"} if rule.field else {})
+        for rule in rules_of(kind)
+    ]
+    return own + [
+        {
+            "rule": _unsupported_cel(row, field, kind),
+            "message": row.message,
+            "fieldPath": f".{field}",
+            "reason": "FieldValueForbidden",
+        }
+        for row in UNSUPPORTED
+        for parent, _, field in [f"spec.{row.path}".rpartition(".")]
+        if parent == path
+    ]
+
+
+def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:
+    if row.allowed:
+        same = " || ".join(f"self.{field} == {json.dumps(value)}" for value in row.allowed)
+        return f"!has(self.{field}) || {same}"
+    default = next(one.default for one in kind.model_fields.values() if one.alias == field)
+    if isinstance(default, (list, dict)):
+        return f"!has(self.{field}) || size(self.{field}) == 0"
+    return f"!has(self.{field})"
+
+
+def property_at(path: str) -> Schema:
+    """Return the schema of a field, by its path on the wire, for example `spec.engine.backend`.
+
+    Raises:
+        KeyError: there is no such field.
+    """
+    node = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for name in path.split("."):
+        node = node["properties"][name]
+    return dict(node)

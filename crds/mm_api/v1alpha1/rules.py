@@ -1,0 +1,285 @@
+"""Rules between fields: each once as CEL for the API server and once in Python for `validate`.
+
+A rule stands on a type and holds wherever the type is used. Tests run good and bad examples
+through both forms, the CEL on a real API server, so the two cannot drift apart.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mm_api import labels
+from mm_api.base import ApiModel
+from mm_api.v1alpha1 import duration, quantity
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec
+from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
+from mm_api.v1alpha1.engine import EngineSpec
+from mm_api.v1alpha1.gateway import GatewaySpec
+from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
+from mm_api.v1alpha1.pod import Resources, Scheduling, Toleration
+from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
+from mm_api.v1alpha1.rollout import RolloutSpec
+from mm_api.v1alpha1.runtime import RuntimeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule on one type.
+
+    Attributes:
+        cel: the rule as the API server evaluates it; `self` is the object of the type.
+        message: what is wrong and what to do.
+        holds: the same on the typed object; None when only the API server can tell, because the
+            rule compares with the object's former state.
+        field: field (wire name) the message is about; empty: the object itself.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None
+    field: str = ""
+
+
+_LABEL_KEY: Final = (
+    r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+)
+_SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
+_SECOND: Final = duration.parse("1s")
+
+
+def _keys_are_labels(keys: Mapping[str, object]) -> bool:
+    return all(re.fullmatch(_LABEL_KEY, key, re.ASCII) for key in keys)
+
+
+def _no_dot_dot(field: str) -> Rule:
+    return Rule(
+        cel=f"!self.{field}.split('/').exists(part, part == '..')",
+        message=f"{field} must stay inside the volume: write it without '..'",
+        holds=lambda spec: ".." not in getattr(spec, field).split("/"),
+        field=field,
+    )
+
+
+def _whole_seconds(field: str, attribute: str) -> Rule:
+    return Rule(
+        cel=f"duration(self.{field}) >= duration('1s')",
+        message=f"{field} must be at least 1s: Kubernetes counts whole seconds",
+        holds=lambda spec: duration.parse(getattr(spec, attribute)) >= _SECOND,
+        field=field,
+    )
+
+
+def _one_source(source: ModelSource) -> bool:
+    given = (source.hugging_face, source.persistent_volume_claim, source.s3)
+    return sum(item is not None for item in given) == 1
+
+
+def _requests_within_limits(resources: Resources) -> bool:
+    return all(
+        quantity.number_of(resources.requests[name]) <= quantity.number_of(limit)
+        for name, limit in resources.limits.items()
+        if name in resources.requests
+    )
+
+
+def _input_below_sequence(engine: EngineSpec) -> bool:
+    if engine.max_input_len is None or engine.max_seq_len is None:
+        return True
+    return engine.max_input_len < engine.max_seq_len
+
+
+def _autoscaling_is_off(spec: MultimodalModelSpec) -> bool:
+    bounds = spec.autoscaling
+    return bounds is None or bounds.min_replicas == bounds.max_replicas == spec.replicas
+
+
+def _own_labels_untouched(runtime: RuntimeSpec) -> bool:
+    taken = (f"{labels.PREFIX}/", "app.kubernetes.io/")
+    return not any(key.startswith(taken) for key in runtime.pod_labels)
+
+
+RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
+    MultimodalModel: (
+        Rule(
+            cel=f"self.metadata.name.matches('{_SERVICE_NAME}')",
+            message="metadata.name also names the model's Service: use at most 63 of a-z, 0-9 and "
+            "'-', beginning with a letter and ending with a letter or digit",
+            holds=lambda model: bool(
+                re.fullmatch(_SERVICE_NAME, str(model.metadata.get("name", "")), re.ASCII)
+            ),
+        ),
+    ),
+    MultimodalModelSpec: (
+        Rule(
+            cel="!has(self.autoscaling) || (self.autoscaling.minReplicas == self.replicas && "
+            "self.autoscaling.maxReplicas == self.replicas)",
+            message="moving the number of replicas is not supported in this version: set "
+            "autoscaling.minReplicas and autoscaling.maxReplicas to replicas, or remove "
+            "autoscaling",
+            holds=_autoscaling_is_off,
+            field="autoscaling",
+        ),
+    ),
+    ModelSource: (
+        Rule(
+            cel="(has(self.huggingFace) ? 1 : 0) + (has(self.persistentVolumeClaim) ? 1 : 0) + "
+            "(has(self.s3) ? 1 : 0) == 1",
+            message="set exactly one of huggingFace, persistentVolumeClaim and s3",
+            holds=_one_source,
+        ),
+    ),
+    PersistentVolumeClaimSource: (_no_dot_dot("path"),),
+    S3Source: (_no_dot_dot("prefix"),),
+    StoreClaim: (_no_dot_dot("path"),),
+    EngineSpec: (
+        Rule(
+            cel="!has(self.maxInputLen) || !has(self.maxSeqLen) || "
+            "self.maxInputLen < self.maxSeqLen",
+            message="maxInputLen must be below maxSeqLen, which counts the prompt and the answer: "
+            "raise maxSeqLen or lower maxInputLen",
+            holds=_input_below_sequence,
+            field="maxInputLen",
+        ),
+        Rule(
+            cel="!has(self.maxNumTokens) || self.maxNumTokens >= self.maxBatchSize",
+            message="maxNumTokens must be at least maxBatchSize: every request of a step needs a "
+            "token; raise maxNumTokens or lower maxBatchSize",
+            holds=lambda engine: (
+                (engine.max_num_tokens or engine.max_batch_size) >= engine.max_batch_size
+            ),
+            field="maxNumTokens",
+        ),
+    ),
+    StoreSpec: (
+        Rule(
+            cel="quantity(string(self.size)).isGreaterThan(quantity('0'))",
+            message="size must be above zero, for example 50Gi",
+            holds=lambda store: quantity.number_of(store.size) > 0,
+            field="size",
+        ),
+        Rule(
+            cel="quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
+            message="size can only grow: a claim cannot shrink; use a claim of yours "
+            "(persistentVolumeClaim) instead",
+            holds=None,
+            field="size",
+        ),
+        Rule(
+            cel="has(self.storageClassName) == has(oldSelf.storageClassName) && "
+            "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
+            message="storageClassName cannot change: a claim keeps its class; use a claim of yours "
+            "(persistentVolumeClaim), or delete the model and apply it anew",
+            holds=None,
+            field="storageClassName",
+        ),
+    ),
+    BuildSpec: (_whole_seconds("timeout", "timeout"),),
+    RolloutSpec: (
+        _whole_seconds("progressDeadline", "progress_deadline"),
+        _whole_seconds("drainTimeout", "drain_timeout"),
+    ),
+    GatewaySpec: (
+        Rule(
+            cel="quantity(string(self.maxImageBytes)).isGreaterThan(quantity('0'))",
+            message="maxImageBytes must be above zero, for example 20Mi",
+            holds=lambda gateway: quantity.number_of(gateway.max_image_bytes) > 0,
+            field="maxImageBytes",
+        ),
+        Rule(
+            cel="duration(self.fetchTimeout) <= duration(self.requestTimeout)",
+            message="fetchTimeout must not be above requestTimeout: fetching is a part of the "
+            "request",
+            holds=lambda gateway: (
+                duration.parse(gateway.fetch_timeout) <= duration.parse(gateway.request_timeout)
+            ),
+            field="fetchTimeout",
+        ),
+    ),
+    Resources: (
+        Rule(
+            cel="self.limits.all(name, !(name in self.requests) || "
+            "quantity(string(self.requests[name]))"
+            ".compareTo(quantity(string(self.limits[name]))) <= 0)",
+            message="every request must be at most the limit of the same resource: lower the "
+            "request or raise the limit",
+            holds=_requests_within_limits,
+            field="requests",
+        ),
+    ),
+    Toleration: (
+        Rule(
+            cel="has(self.key) || self.operator == 'Exists'",
+            message="a toleration without a key needs operator Exists",
+            holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
+            field="operator",
+        ),
+        Rule(
+            cel="!has(self.value) || self.operator == 'Equal'",
+            message="a toleration with operator Exists takes no value: remove the value",
+            holds=lambda toleration: toleration.value is None or toleration.operator == "Equal",
+            field="value",
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="tolerationSeconds needs effect NoExecute",
+            holds=lambda toleration: (
+                toleration.toleration_seconds is None or toleration.effect == "NoExecute"
+            ),
+            field="tolerationSeconds",
+        ),
+    ),
+    Scheduling: (
+        Rule(
+            cel=f"self.nodeSelector.all(key, key.matches('{_LABEL_KEY}'))",
+            message="every key of nodeSelector must be a label key, for example "
+            "nvidia.com/gpu.product",
+            holds=lambda scheduling: _keys_are_labels(scheduling.node_selector),
+            field="nodeSelector",
+        ),
+    ),
+    RuntimeSpec: (
+        Rule(
+            cel=f"self.podLabels.all(key, key.matches('{_LABEL_KEY}'))",
+            message="every key of podLabels must be a label key, for example example.org/team",
+            holds=lambda runtime: _keys_are_labels(runtime.pod_labels),
+            field="podLabels",
+        ),
+        Rule(
+            cel=f"!self.podLabels.exists(key, key.startsWith('{labels.PREFIX}/') || "
+            "key.startsWith('app.kubernetes.io/'))",
+            message=f"keys below {labels.PREFIX}/ and app.kubernetes.io/ are set by the operator: "
+            "use another prefix",
+            holds=_own_labels_untouched,
+            field="podLabels",
+        ),
+    ),
+    AutoscalingSpec: (
+        Rule(
+            cel="self.minReplicas <= self.maxReplicas",
+            message="minReplicas must not be above maxReplicas",
+            holds=lambda bounds: bounds.min_replicas <= bounds.max_replicas,
+            field="minReplicas",
+        ),
+        Rule(
+            cel="size(self.objectives) == 0 || has(self.prometheus)",
+            message="objectives need prometheus.address: latencies are read there",
+            holds=lambda bounds: not bounds.objectives or bounds.prometheus is not None,
+            field="objectives",
+        ),
+        Rule(
+            cel="self.objectives.all(one, self.objectives.exists_one(other, "
+            "other.metric == one.metric))",
+            message="each metric may have one objective: merge or remove the others",
+            holds=lambda bounds: (
+                len({one.metric for one in bounds.objectives}) == len(bounds.objectives)
+            ),
+            field="objectives",
+        ),
+    ),
+}
+
+
+def rules_of(kind: type[ApiModel]) -> tuple[Rule, ...]:
+    """Return the rules of a type, those of its base types first."""
+    return tuple(rule for base in reversed(kind.__mro__) for rule in RULES.get(base, ()))

@@ -1,0 +1,155 @@
+"""Fields whose behaviour this version does not have yet, in ONE table.
+
+The generator turns it into CEL rules of the CRD, so that the API server refuses them; `validate`
+reads it for `mmctl` and the operator. Whoever gives a field its behaviour deletes its row here.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+Scalar = str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """One field that must keep one of a few values.
+
+    Attributes:
+        path: the field below `spec`, by its names on the wire.
+        allowed: values that work; empty means that the field must be absent or empty.
+        what: what a user would have wanted from another value.
+        instead: what to do now.
+    """
+
+    path: str
+    allowed: tuple[Scalar, ...]
+    what: str
+    instead: str
+
+    @property
+    def message(self) -> str:
+        """Return the sentence a user reads."""
+        return f"{self.what} not supported in this version: {self.instead}"
+
+
+_REMOVE: Final = "remove the field"
+
+UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
+    Unsupported(
+        "model.family",
+        ("llava",),
+        "families other than llava are",
+        "use a LLaVA 1.5 checkpoint, or remove the field to have the family detected",
+    ),
+    Unsupported(
+        "model.source.huggingFace",
+        (),
+        "fetching from the Hugging Face Hub is",
+        "copy the checkpoint to a claim (mmctl upload) and set model.source.persistentVolumeClaim",
+    ),
+    Unsupported(
+        "model.source.s3",
+        (),
+        "fetching from S3 is",
+        "copy the checkpoint to a claim (mmctl upload) and set model.source.persistentVolumeClaim",
+    ),
+    Unsupported(
+        "engine.backend",
+        ("Reference",),
+        "backends other than Reference are",
+        "set engine.backend to Reference",
+    ),
+    Unsupported("engine.maxBeamWidth", (1,), "beam search is", "set engine.maxBeamWidth to 1"),
+    Unsupported("engine.maxVideoFrames", (), "video is", _REMOVE),
+    Unsupported("engine.maxEncoderInputLen", (), "encoder-decoder families are", _REMOVE),
+    Unsupported(
+        "engine.parallelism.tensor",
+        (1,),
+        "tensor parallelism is",
+        "set engine.parallelism.tensor to 1",
+    ),
+    Unsupported(
+        "engine.parallelism.pipeline",
+        (1,),
+        "pipeline parallelism is",
+        "set engine.parallelism.pipeline to 1",
+    ),
+    Unsupported("engine.quantization", (), "quantization is", _REMOVE),
+    Unsupported(
+        "engine.kvCache.freeGpuMemoryFraction",
+        ("Auto",),
+        "a KV cache in GPU memory is",
+        "set engine.kvCache.freeGpuMemoryFraction to Auto",
+    ),
+    Unsupported("engine.kvCache.crossFraction", (), "encoder-decoder families are", _REMOVE),
+    Unsupported(
+        "engine.kvCache.reuse",
+        (False,),
+        "reuse of KV cache blocks is",
+        "set engine.kvCache.reuse to false",
+    ),
+    Unsupported(
+        "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
+    ),
+    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE),
+    Unsupported("engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE),
+    Unsupported("engine.extraBuildArgs", (), "arguments of trtllm-build are", _REMOVE),
+    Unsupported(
+        "vision.engine",
+        ("ONNXRuntime",),
+        "vision engines other than ONNXRuntime are",
+        "set vision.engine to ONNXRuntime",
+    ),
+    Unsupported(
+        "vision.featureCacheBytes",
+        (0, "0"),
+        "a cache of image features is",
+        "set vision.featureCacheBytes to 0",
+    ),
+    Unsupported(
+        "vision.instancesPerGpu",
+        (1,),
+        "several vision encoders on one GPU are",
+        "set vision.instancesPerGpu to 1",
+    ),
+    Unsupported("vision.sharing", ("Auto",), "sharing a GPU is", "set vision.sharing to Auto"),
+    Unsupported("vision.threadPercentage", (), "sharing a GPU through MPS is", _REMOVE),
+    Unsupported(
+        "vision.placement",
+        ("Colocated",),
+        "a vision encoder in pods of its own is",
+        "set vision.placement to Colocated",
+    ),
+    Unsupported(
+        "runtime.streaming",
+        (True,),
+        "an engine that refuses streaming is",
+        "set runtime.streaming to true; a client that does not ask for a stream gets none",
+    ),
+    Unsupported(
+        "runtime.accumulateTokens",
+        (False,),
+        "streams that repeat the whole text are",
+        "set runtime.accumulateTokens to false",
+    ),
+    Unsupported(
+        "gateway.enabled",
+        (True,),
+        "serving without the gateway is",
+        "set gateway.enabled to true; Triton's own ports are reachable besides it",
+    ),
+    Unsupported(
+        "rollout.strategy",
+        ("Rolling",),
+        "canary rollouts are",
+        "set rollout.strategy to Rolling",
+    ),
+    Unsupported("autoscaling.objectives", (), "scaling on latency is", _REMOVE),
+    Unsupported(
+        "autoscaling.engine",
+        ("Builtin",),
+        "scaling through KEDA or HPA objects of ours is",
+        "set autoscaling.engine to Builtin; your own autoscaler may use the scale subresource",
+    ),
+    Unsupported("autoscaling.prometheus", (), "scaling on metrics is", _REMOVE),
+)

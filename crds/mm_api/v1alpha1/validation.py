@@ -1,0 +1,150 @@
+"""What the API server would say about a document, without an API server.
+
+Structure first (unknown and missing fields, types, bounds); then, when the structure is right, the
+rules between fields and the table of fields without behaviour yet. Rules that compare with the
+object's former state are left to the API server.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1.resource import MultimodalModel
+from mm_api.v1alpha1.rules import rules_of
+from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+
+_NOT_A_QUANTITY = "{!r} is not a quantity: write a whole number or text such as '1500m' or '8Gi'"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: where, for example `spec.engine.maxInputLen` or `spec.gateway.allowedHosts[1]`.
+        message: what is wrong and what to do.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def validate(document: Mapping[str, Any]) -> list[Problem]:
+    """Return every problem of a MultimodalModel, in the order of paths; none means valid.
+
+    Args:
+        document: the whole resource as read from YAML, with apiVersion, kind and metadata.
+    """
+    document = _without_nulls(document)
+    try:
+        model = MultimodalModel.model_validate(document, strict=True)
+    except ValidationError as error:
+        return sorted({_structural(document, detail) for detail in error.errors()})
+    problems = [*_broken_rules(model, ""), *_unsupported(model)]
+    return sorted(set(problems))
+
+
+def _without_nulls(node: Any) -> Any:
+    """Return the document as the API server takes it: a field that is null is a field left out."""
+    if isinstance(node, Mapping):
+        return {key: _without_nulls(value) for key, value in node.items() if value is not None}
+    return [_without_nulls(item) for item in node] if isinstance(node, list) else node
+
+
+def _structural(document: Mapping[str, Any], detail: ErrorDetails) -> Problem:
+    path = ""
+    node: Any = document
+    for part in detail["loc"]:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not isinstance(node, Mapping):
+            # What follows names a branch of a union: quantities are the only ones.
+            if detail["type"] in {"int_type", "string_type"}:
+                return Problem(path, _NOT_A_QUANTITY.format(detail["input"]))
+            break
+        else:
+            path += f".{part}" if path else part
+        node = _child(node, part)
+    return Problem(path, _message(detail))
+
+
+def _child(node: Any, part: str | int) -> Any:
+    if isinstance(node, Mapping):
+        return node.get(part)
+    return node[part] if isinstance(node, list) and isinstance(part, int) else None
+
+
+def _message(detail: ErrorDetails) -> str:
+    name = str(detail["loc"][-1]) if detail["loc"] else ""
+    match detail["type"]:
+        case "missing":
+            return "required: set it"
+        case "extra_forbidden":
+            close = get_close_matches(name, sorted(_wire_names()), n=1)
+            return "unknown field: " + (f"did you mean {close[0]}?" if close else "remove it")
+        case "literal_error":
+            return f"{detail['input']!r} is not allowed: use one of {detail['ctx']['expected']}"
+        case "value_error":
+            return str(detail["ctx"]["error"])
+        case "int_type" | "string_type":
+            return f"{detail['input']!r} has the wrong type: {_lower(detail['msg'])}"
+        case _:
+            return f"{detail['input']!r} is not allowed: {_lower(detail['msg'])}"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _wire_names() -> set[str]:
+    """Return every field name of the API."""
+    names: set[str] = set()
+    waiting: list[type[ApiModel]] = [ApiModel]
+    while waiting:
+        kind = waiting.pop()
+        names.update(field.alias or name for name, field in kind.model_fields.items())
+        waiting.extend(
+            sub for sub in kind.__subclasses__() if sub.__module__.startswith(__package__)
+        )
+    return names
+
+
+def _broken_rules(part: ApiModel, path: str) -> Iterator[Problem]:
+    for rule in rules_of(type(part)):
+        if rule.holds is not None and not rule.holds(part):
+            yield Problem(".".join(filter(None, (path, rule.field))), rule.message)
+    for name, field in type(part).model_fields.items():
+        yield from _inside(getattr(part, name), ".".join(filter(None, (path, field.alias))))
+
+
+def _inside(value: object, path: str) -> Iterator[Problem]:
+    if isinstance(value, ApiModel):
+        yield from _broken_rules(value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _inside(item, f"{path}[{index}]")
+
+
+def _unsupported(model: MultimodalModel) -> Iterator[Problem]:
+    spec = model.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for row in UNSUPPORTED:
+        if not _keeps_to(row, spec):
+            yield Problem(f"spec.{row.path}", row.message)
+
+
+def _keeps_to(row: Unsupported, spec: Mapping[str, Any]) -> bool:
+    value: Any = spec
+    for name in row.path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if not row.allowed:
+        return value in (None, [], {})
+    return value is None or value in row.allowed
