@@ -155,8 +155,8 @@ def build_image(reference: str, config: ImageConfig, layers: Sequence[Layer]) ->
         ValueError: The reference has no tag or no host.
     """
     host, slash, rest = reference.partition("/")
-    if not slash or "." not in host or ":" not in rest:
-        message = f"image reference {reference!r} must read host.name/path:tag"
+    if not slash or (host != "localhost" and "." not in host) or ":" not in rest:
+        message = f"image reference {reference!r} must read host.name/path:tag or localhost/path:tag"
         raise ValueError(message)
     document = {
         "architecture": "amd64",
@@ -259,7 +259,7 @@ def _add(tar: tarfile.TarFile, entry: Entry) -> None:
 class _Tee(io.RawIOBase):
     """Passes bytes on to a stream and counts them into a digest."""
 
-    def __init__(self, out: Any, digest: "hashlib._Hash") -> None:  # noqa: ANN401 - any writer
+    def __init__(self, out: Any, digest: "hashlib._Hash") -> None:
         super().__init__()
         self._out = out
         self._digest = digest
@@ -267,7 +267,7 @@ class _Tee(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, chunk: Any, /) -> int:  # noqa: ANN401 - a buffer of any kind
+    def write(self, chunk: Any, /) -> int:
         self._digest.update(chunk)
         self._out.write(chunk)
         return len(chunk)

@@ -1,0 +1,121 @@
+"""The whole cluster as values: every file to write and every part to run, before any of it is.
+
+Computed from options, addresses and paths; ``files`` maps a path to its content.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_devcluster.addresses import NODE_PORTS, Network, Ports
+from mm_devcluster.config import containerd, flags, kubelet
+from mm_devcluster.layout import Layout
+from mm_devcluster.node.mountpoints import private_mounts
+from mm_devcluster.supervisor.spec import Gate, NodeSetup, Part, StoreCleaning, SupervisorSpec
+
+# Advertised by a control plane without a node. Nothing is published under it; it only must not
+# be loopback, which the API server refuses. 192.0.2.0/24 is reserved for documentation (RFC 5737).
+UNUSED_ADDRESS = "192.0.2.1"
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What ``up`` writes and starts."""
+
+    files: dict[Path, str]
+    supervisor: SupervisorSpec
+
+
+def build_control_plane(
+    layout: Layout, network: Network, ports: Ports, binaries: dict[str, Path], *, kwok: bool
+) -> Blueprint:
+    """Describe a cluster without a node, on loopback."""
+    plane = flags.ControlPlane(layout, ports, UNUSED_ADDRESS, network.services, None, binaries)
+    parts = _control_plane_parts(plane, kwok=kwok)
+    return Blueprint({}, SupervisorSpec(str(layout.supervisor_state), parts))
+
+
+def build_whole_cluster(
+    layout: Layout,
+    network: Network,
+    binaries: dict[str, Path],
+    *,
+    store: Path,
+    cgroup: str,
+    kwok: bool,
+) -> Blueprint:
+    """Describe a cluster with one node, all of it in the node's namespaces."""
+    plane = flags.ControlPlane(
+        layout, NODE_PORTS, str(network.node_ip), network.services, network.pods, binaries
+    )
+    files = {
+        layout.config / "containerd.toml": containerd.containerd_config(layout, store),
+        layout.config / "cleaning.toml": containerd.cleaning_config(layout, store),
+        layout.config / "cni" / "10-pods.conflist": containerd.cni_config(network),
+        layout.config / "kubelet.json": kubelet.kubelet_config(layout, network, cgroup),
+        layout.config / "kube-proxy.json": kubelet.kube_proxy_config(layout, network),
+        layout.config / "resolv.conf": "",
+    }
+    ready = _api_ready(plane)
+    parts = [
+        _part(layout, "containerd", _containerd_arguments(layout)),
+        *_control_plane_parts(plane, kwok=kwok),
+        _part(
+            layout,
+            "kubelet",
+            kubelet.kubelet_arguments(layout, network, str(binaries["kubelet"])),
+            ready,
+        ),
+        _part(
+            layout,
+            "kube-proxy",
+            [str(binaries["kube-proxy"]), f"--config={layout.config / 'kube-proxy.json'}"],
+            ready,
+        ),
+    ]
+    node = NodeSetup(
+        binds={point: str(private) for point, private in private_mounts(layout).items()},
+        interface=network.node_interface,
+        address=f"{network.node_ip}/{network.link.prefixlen}",
+        gateway=str(network.host_ip),
+        xtables=str(layout.root / "xtables"),
+    )
+    cleaning = StoreCleaning(
+        str(store), str(layout.config / "cleaning.toml"), str(layout.cleaning_socket)
+    )
+    return Blueprint(
+        files,
+        SupervisorSpec(
+            str(layout.supervisor_state), parts, node, cleaning, volumes=str(layout.volumes)
+        ),
+    )
+
+
+def _control_plane_parts(plane: flags.ControlPlane, *, kwok: bool) -> list[Part]:
+    layout = plane.layout
+    ready = _api_ready(plane)
+    etcd = Gate("tcp", f"127.0.0.1:{plane.ports.etcd}")
+    parts = [
+        _part(layout, "etcd", flags.etcd_arguments(plane)),
+        _part(layout, "kube-apiserver", flags.apiserver_arguments(plane), etcd),
+        _part(
+            layout, "kube-controller-manager", flags.controller_manager_arguments(plane), ready
+        ),
+        _part(layout, "kube-scheduler", flags.scheduler_arguments(plane), ready),
+    ]
+    if kwok:
+        arguments = flags.kwok_arguments(layout, plane.binaries["kwok"])
+        parts.append(_part(layout, "kwok", arguments, ready))
+    return parts
+
+
+def _containerd_arguments(layout: Layout) -> list[str]:
+    return ["containerd", "--config", str(layout.config / "containerd.toml")]
+
+
+def _api_ready(plane: flags.ControlPlane) -> Gate:
+    url = f"https://127.0.0.1:{plane.ports.apiserver}/readyz"
+    return Gate("https", url, plane.layout.certificate("ca"))
+
+
+def _part(layout: Layout, name: str, arguments: list[str], gate: Gate | None = None) -> Part:
+    return Part(name, arguments, str(layout.logs / f"{name}.log"), gate)
