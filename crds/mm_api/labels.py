@@ -27,6 +27,9 @@ FINGERPRINT = f"{PREFIX}/fingerprint"
 INPUTS_HASH = f"{PREFIX}/inputs-hash"
 """Annotation: digest of everything a Job or document was made from."""
 
+INTENT_HASH = f"{PREFIX}/intent-hash"
+"""Annotation: digest of the object as it was last applied; tells when a field must go away."""
+
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
