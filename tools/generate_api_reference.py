@@ -24,13 +24,16 @@ _HEAD: Final = f"""\
 # The resource MultimodalModel
 
 `{labels.API_VERSION}`, kind `{labels.KIND}`, resource `{NAME}`,
-short name `{SHORT_NAME}`. The same text is in the cluster: `kubectl explain {SHORT_NAME}.spec --recursive`.
+short name `{SHORT_NAME}`. The same text is in the cluster:
+`kubectl explain {SHORT_NAME}.spec --recursive`.
 
 A quantity is a whole number or text with a suffix (`8Gi`, `500m`). A duration is text with units,
 the largest first, never zero (`500ms`, `90s`, `1h30m`). A field that is absent and has no default
 is planned by the operator or means "none", as its description says. An unknown field is refused
 by strict validation, which `kubectl apply` asks for by itself.
 """
+
+_UNSUPPORTED_INTRODUCTION: Final = "Other values are refused, so that nothing is ignored."
 
 _EXAMPLE: Final = f"""\
 ```yaml
@@ -58,8 +61,7 @@ def page() -> str:
         _HEAD,
         f"Columns of `kubectl get {SHORT_NAME}`: {columns}.\n",
         f"## Smallest example\n\n{_EXAMPLE}",
-        "## Fields without behaviour yet\n\nOther values are refused, so that nothing is ignored."
-        f"\n\n{_unsupported()}",
+        f"## Fields without behaviour yet\n\n{_UNSUPPORTED_INTRODUCTION}\n\n{_unsupported()}",
         *_objects("spec", schema["spec"]),
         *_objects("status", schema["status"]),
     ]

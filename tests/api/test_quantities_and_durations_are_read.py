@@ -1,0 +1,58 @@
+"""Quantities and durations mean what Kubernetes and Go mean by them."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from mm_api.v1alpha1 import duration, quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(0, Decimal(0), id="zero"),
+        pytest.param(1024, Decimal(1024), id="integer"),
+        pytest.param("500m", Decimal("0.5"), id="milli"),
+        pytest.param("1.5k", Decimal(1500), id="decimal"),
+        pytest.param("8Gi", Decimal(8 * 1024**3), id="binary"),
+        pytest.param("1E", Decimal(10**18), id="largest-decimal"),
+        pytest.param("1Ei", Decimal(2**60), id="largest-binary"),
+    ],
+)
+def test_quantity_has_its_value(text: int | str, expected: Decimal) -> None:
+    """A suffix multiplies by powers of 1,000 or of 1,024."""
+    assert quantity.number_of(text) == expected
+
+
+def test_part_of_a_byte_is_rounded_up() -> None:
+    """Bytes are whole: what is asked for is never cut."""
+    assert quantity.bytes_of("1500m") == 2
+
+
+@pytest.mark.parametrize("text", ["", "8GB", "-1", "1e3", "Gi", "1.", "1" * 33, "1 Gi", "٣"])
+def test_other_text_is_no_quantity(text: str) -> None:
+    """What the schema's pattern refuses is refused here, in words that say what to write."""
+    with pytest.raises(ValueError, match="is not a quantity: write a number"):
+        quantity.number_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("500ms", timedelta(milliseconds=500), id="milliseconds"),
+        pytest.param("5m", timedelta(minutes=5), id="minutes"),
+        pytest.param("1h30m", timedelta(minutes=90), id="two-units"),
+        pytest.param("1h2m3s4ms", timedelta(0, 3723, 0, 4), id="every-unit"),
+    ],
+)
+def test_duration_has_its_length(text: str, expected: timedelta) -> None:
+    """Units add up; m is minutes and ms milliseconds."""
+    assert duration.parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0s", "5", "m", "1m1h", "1.5h", "-1s", "1h0m", "1d"])
+def test_other_text_is_no_duration(text: str) -> None:
+    """Zero, no unit and units out of order are refused in words that say what to write."""
+    with pytest.raises(ValueError, match="is not a duration above zero: write"):
+        duration.parse(text)

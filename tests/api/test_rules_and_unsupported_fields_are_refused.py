@@ -1,0 +1,57 @@
+"""`validate` refuses what breaks a rule between fields or asks for behaviour that is missing."""
+
+import pytest
+
+from mm_api.v1alpha1 import MultimodalModelSpec, validate
+from mm_api.v1alpha1.rules import RULES
+from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+from support.model_documents import RULE_EXAMPLES, UNSUPPORTED_VALUES, RuleExample, at, document
+
+EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example: example.name)
+
+
+@EXAMPLES
+def test_spec_that_keeps_a_rule_has_no_problem(example: RuleExample) -> None:
+    """The good example of every rule is valid as a whole."""
+    assert validate(document(example.good)) == []
+
+
+@EXAMPLES
+def test_broken_rule_is_a_problem_at_its_field(example: RuleExample) -> None:
+    """The bad example is refused with the rule's message at the rule's field."""
+    problems = validate(document(example.bad, example.model_name))
+
+    assert [example.path] == [
+        problem.path for problem in problems if problem.message.startswith(example.message)
+    ]
+
+
+def test_every_rule_has_an_example() -> None:
+    """No rule that Python can check goes without a pair of examples."""
+    messages = {rule.message for rules in RULES.values() for rule in rules if rule.holds}
+
+    assert messages == {
+        message
+        for message in messages
+        if any(message.startswith(example.message) for example in RULE_EXAMPLES)
+    }
+
+
+@pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: row.path)
+def test_value_without_behaviour_is_refused(row: Unsupported) -> None:
+    """Every row of the table refuses another value and says what to do."""
+    path = row.path
+    problems = validate(document(at(path, UNSUPPORTED_VALUES[path])))
+
+    assert [f"spec.{path}"] == [one.path for one in problems if one.message == row.message]
+
+
+def test_unsupported_values_are_values_of_the_api() -> None:
+    """The refused values pass the structure, so that only the table can be what refuses them."""
+    for path, value in UNSUPPORTED_VALUES.items():
+        MultimodalModelSpec.model_validate(document(at(path, value))["spec"])
+
+
+def test_smallest_document_is_valid() -> None:
+    """A source is all that a user has to write."""
+    assert validate(document()) == []

@@ -1,0 +1,126 @@
+"""The generated schema is structural, documented and bounded, and the committed files are fresh."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.base import ApiModel
+from mm_api.structural import UnknownSchemaError, structural
+from mm_api.v1alpha1.definition import COLUMNS, definition, property_at
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION: dict[str, Any] = definition()["spec"]["versions"][0]
+SCHEMA: dict[str, Any] = VERSION["schema"]["openAPIV3Schema"]
+
+
+def _values(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, value in schema.get("properties", {}).items():
+        yield from _values(f"{path}.{name}", value)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from _values(f"{path}.{key}", schema[key])
+
+
+SPEC = dict(_values("spec", SCHEMA["properties"]["spec"]))
+STATUS = dict(_values("status", SCHEMA["properties"]["status"]))
+
+
+def test_every_field_is_described() -> None:
+    """Each property of spec and status has a description that ends as a sentence."""
+    fields = {
+        f"{path}.{name}": field
+        for path, schema in (SPEC | STATUS).items()
+        for name, field in schema.get("properties", {}).items()
+    }
+
+    assert [p for p, f in fields.items() if not f.get("description", "").endswith(".")] == []
+
+
+def test_every_value_of_the_spec_is_bounded() -> None:
+    """Texts, lists, maps and numbers have an upper bound: CEL's cost is estimated from it."""
+    bounds = {"string": "maxLength", "array": "maxItems", "integer": "maximum"}
+    unbounded = [
+        path
+        for path, value in SPEC.items()
+        if value.get("type") in bounds
+        and bounds[value["type"]] not in value
+        and "enum" not in value
+    ]
+    maps = [
+        path
+        for path, value in SPEC.items()
+        if "additionalProperties" in value and "maxProperties" not in value
+    ]
+
+    assert unbounded + maps == []
+
+
+def test_only_affinity_keeps_unknown_fields() -> None:
+    """Nothing but affinity, which the API server checks in the pod, is without a schema."""
+    loose = [p for p, v in SPEC.items() if v.get("x-kubernetes-preserve-unknown-fields")]
+
+    assert loose == ["spec.build.affinity", "spec.runtime.affinity"]
+
+
+def test_nothing_that_the_api_server_refuses_is_left() -> None:
+    """References, titles, null branches and closed objects are gone."""
+    keys = {key for schema in (SPEC | STATUS).values() for key in schema}
+
+    assert keys & {"$ref", "title", "anyOf", "allOf", "oneOf", "const", "propertyNames"} == set()
+
+
+def test_columns_are_the_promised_ones() -> None:
+    """`kubectl get` shows six columns, and three more with -o wide."""
+    assert [(column["name"], column["priority"]) for column in COLUMNS] == [
+        ("Ready", 0),
+        ("Reason", 0),
+        ("Backend", 0),
+        ("Replicas", 0),
+        ("Url", 0),
+        ("Age", 0),
+        ("Family", 1),
+        ("Engine", 1),
+        ("Plan", 1),
+    ]
+
+
+def test_scale_reads_and_writes_replicas() -> None:
+    """The scale subresource points at fields that exist."""
+    scale = VERSION["subresources"]["scale"]
+
+    assert [property_at(path.lstrip("."))["type"] for path in scale.values()] == [
+        "integer",
+        "integer",
+        "string",
+    ]
+
+
+def test_type_without_structural_form_is_an_error() -> None:
+    """A field that the API server could not check stops the generator at its path."""
+
+    class Loose(ApiModel):
+        """A type with a field of two kinds."""
+
+        value: bool | list[str]
+
+    with pytest.raises(UnknownSchemaError, match=r"^value: .* has no structural form"):
+        structural(Loose, lambda _kind, _path: [])
+
+
+@pytest.mark.parametrize("tool", ["generate_crds.py", "generate_api_reference.py"])
+def test_committed_files_are_fresh(tool: str) -> None:
+    """The committed CRD, its copy in the chart and the reference page match the types."""
+    result = subprocess.run(
+        [sys.executable, ROOT / "tools" / tool, "--check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (result.returncode, result.stdout) == (0, "")

@@ -1,0 +1,120 @@
+"""`validate` names every structural problem of a document at its path, and says what to do."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import Problem, validate
+from support.model_documents import at, document
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            at("engin", {}), Problem("spec.engin", "unknown field: did you mean engine?"), id="typo"
+        ),
+        pytest.param(
+            at("engine.xyzzy", 1),
+            Problem("spec.engine.xyzzy", "unknown field: remove it"),
+            id="odd",
+        ),
+        pytest.param(
+            at("engine.backend", "Tensor"),
+            Problem(
+                "spec.engine.backend",
+                "'Tensor' is not allowed: use one of 'TensorRT', 'PyTorch' or 'Reference'",
+            ),
+            id="enum",
+        ),
+        pytest.param(
+            at("engine.maxBatchSize", "8"),
+            Problem(
+                "spec.engine.maxBatchSize",
+                "'8' has the wrong type: input should be a valid integer",
+            ),
+            id="text-for-number",
+        ),
+        pytest.param(
+            at("engine.maxBatchSize", 0),
+            Problem(
+                "spec.engine.maxBatchSize",
+                "0 is not allowed: input should be greater than or equal to 1",
+            ),
+            id="bound",
+        ),
+        pytest.param(
+            at("build.store.size", "8GB"),
+            Problem(
+                "spec.build.store.size",
+                "'8GB' is not a quantity: write a number with an optional suffix (m, k, M, G, T, "
+                "P, E, Ki, Mi, Gi, Ti, Pi, Ei), for example 8Gi",
+            ),
+            id="quantity",
+        ),
+        pytest.param(
+            at("runtime.resources.limits.cpu", 1.5),
+            Problem(
+                "spec.runtime.resources.limits.cpu",
+                "1.5 is not a quantity: write a whole number or text such as '1500m' or '8Gi'",
+            ),
+            id="fraction-for-quantity",
+        ),
+        pytest.param(
+            at("build.timeout", "0s"),
+            Problem(
+                "spec.build.timeout",
+                "'0s' is not a duration above zero: write for example 500ms, 90s, 2h or 1h30m",
+            ),
+            id="zero-duration",
+        ),
+        pytest.param(
+            at("gateway.allowedHosts", ["a.example", "B!"]),
+            Problem(
+                "spec.gateway.allowedHosts[1]",
+                "'B!' is not allowed: string should match pattern "
+                r"'^(\*\.)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'",
+            ),
+            id="item-of-a-list",
+        ),
+    ],
+)
+def test_problem_has_path_and_advice(spec: dict[str, Any], expected: Problem) -> None:
+    """One wrong field is one problem, at the field, with what was expected."""
+    assert [expected] == validate(document(spec))
+
+
+def test_missing_field_is_required() -> None:
+    """A document without a spec says which fields to set."""
+    problems = validate(
+        {"apiVersion": "serving.multimodal.dev/v1alpha1", "kind": "MultimodalModel"}
+    )
+
+    assert problems == [
+        Problem("metadata", "required: set it"),
+        Problem("spec", "required: set it"),
+    ]
+
+
+def test_null_means_absent() -> None:
+    """A field that is null takes its default, as it does in the API server."""
+    assert validate(document({"engine": None, "replicas": None})) == []
+
+
+def test_all_problems_come_at_once() -> None:
+    """A user sees every problem of a document in one run, in the order of paths."""
+    problems = validate(document({"engine": {"maxBatchSize": 0}, "buld": {}, "replicas": -1}))
+
+    assert [problem.path for problem in problems] == [
+        "spec.buld",
+        "spec.engine.maxBatchSize",
+        "spec.replicas",
+    ]
+
+
+def test_problem_reads_as_one_line() -> None:
+    """A problem prints as path and message, a problem of the whole as its message."""
+    assert (str(Problem("spec.a", "wrong")), str(Problem("", "wrong"))) == (
+        "spec.a: wrong",
+        "wrong",
+    )

@@ -1,0 +1,263 @@
+"""MultimodalModel documents, right and wrong, that several kinds of tests go through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mm_api import labels
+
+SMALLEST_SPEC: Mapping[str, Any] = {
+    "model": {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
+}
+
+
+def document(spec: Mapping[str, Any] | None = None, name: str = "llava") -> dict[str, Any]:
+    """Return the smallest valid document with `spec` laid over it, part by part."""
+    return {
+        "apiVersion": labels.API_VERSION,
+        "kind": labels.KIND,
+        "metadata": {"name": name},
+        "spec": _over(SMALLEST_SPEC, spec or {}),
+    }
+
+
+def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(lower)
+    for key, value in upper.items():
+        below = merged.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _over(below, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def at(path: str, value: object) -> dict[str, Any]:
+    """Return a spec in which only the field at the dotted path is set."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExample:
+    """A spec that keeps one rule and a spec that breaks it.
+
+    Attributes:
+        name: what the rule says, as an id.
+        path: field that `validate` and the API server name.
+        message: beginning of the rule's message.
+        good: keeps the rule and is valid as a whole.
+        bad: breaks the rule.
+        model_name: metadata.name of the bad document.
+    """
+
+    name: str
+    path: str
+    message: str
+    good: Mapping[str, Any]
+    bad: Mapping[str, Any]
+    model_name: str = "llava"
+
+
+_SOURCE = "model.source.persistentVolumeClaim"
+_LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
+_PROMETHEUS = {"address": "http://prometheus.monitoring.svc:9090"}
+
+RULE_EXAMPLES = (
+    RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
+    RuleExample(
+        "replicas-stay-as-set",
+        "spec.autoscaling",
+        "moving the number of replicas is not supported",
+        {"replicas": 2, "autoscaling": {"minReplicas": 2, "maxReplicas": 2}},
+        {"autoscaling": {"minReplicas": 1, "maxReplicas": 2}},
+    ),
+    RuleExample(
+        "one-source",
+        "spec.model.source",
+        "set exactly one of",
+        {},
+        at("model.source.s3", {"bucket": "weights"}),
+    ),
+    RuleExample(
+        "source-path-inside-volume",
+        f"spec.{_SOURCE}.path",
+        "path must stay inside the volume",
+        at(f"{_SOURCE}.path", "a/..b/c"),
+        at(f"{_SOURCE}.path", "a/../b"),
+    ),
+    RuleExample(
+        "s3-prefix-inside-bucket",
+        "spec.model.source.s3.prefix",
+        "prefix must stay inside the volume",
+        {},
+        at("model.source.s3", {"bucket": "weights", "prefix": ".."}),
+    ),
+    RuleExample(
+        "store-path-inside-volume",
+        "spec.build.store.persistentVolumeClaim.path",
+        "path must stay inside the volume",
+        at("build.store.persistentVolumeClaim", {"claimName": "store", "path": "a/b"}),
+        at("build.store.persistentVolumeClaim", {"claimName": "store", "path": "a/.."}),
+    ),
+    RuleExample(
+        "input-below-sequence",
+        "spec.engine.maxInputLen",
+        "maxInputLen must be below maxSeqLen",
+        at("engine", {"maxInputLen": 64, "maxSeqLen": 65}),
+        at("engine", {"maxInputLen": 64, "maxSeqLen": 64}),
+    ),
+    RuleExample(
+        "a-token-per-request",
+        "spec.engine.maxNumTokens",
+        "maxNumTokens must be at least maxBatchSize",
+        at("engine", {"maxNumTokens": 8, "maxBatchSize": 8}),
+        at("engine", {"maxNumTokens": 7, "maxBatchSize": 8}),
+    ),
+    RuleExample(
+        "store-has-a-size",
+        "spec.build.store.size",
+        "size must be above zero",
+        at("build.store.size", 1),
+        at("build.store.size", "0Gi"),
+    ),
+    RuleExample(
+        "build-timeout-in-seconds",
+        "spec.build.timeout",
+        "timeout must be at least 1s",
+        at("build.timeout", "1s"),
+        at("build.timeout", "999ms"),
+    ),
+    RuleExample(
+        "progress-deadline-in-seconds",
+        "spec.rollout.progressDeadline",
+        "progressDeadline must be at least 1s",
+        at("rollout.progressDeadline", "1m500ms"),
+        at("rollout.progressDeadline", "500ms"),
+    ),
+    RuleExample(
+        "drain-timeout-in-seconds",
+        "spec.rollout.drainTimeout",
+        "drainTimeout must be at least 1s",
+        at("rollout.drainTimeout", "1h"),
+        at("rollout.drainTimeout", "1ms"),
+    ),
+    RuleExample(
+        "images-have-bytes",
+        "spec.gateway.maxImageBytes",
+        "maxImageBytes must be above zero",
+        at("gateway.maxImageBytes", "1Ki"),
+        at("gateway.maxImageBytes", 0),
+    ),
+    RuleExample(
+        "fetching-is-part-of-the-request",
+        "spec.gateway.fetchTimeout",
+        "fetchTimeout must not be above requestTimeout",
+        at("gateway", {"fetchTimeout": "10s", "requestTimeout": "10s"}),
+        at("gateway", {"fetchTimeout": "10s1ms", "requestTimeout": "10s"}),
+    ),
+    RuleExample(
+        "requests-within-limits",
+        "spec.runtime.resources.requests",
+        "every request must be at most the limit",
+        at("runtime.resources", {"requests": {"cpu": "999m"}, "limits": {"cpu": 1}}),
+        at("runtime.resources", {"requests": {"cpu": "1001m"}, "limits": {"cpu": 1}}),
+    ),
+    RuleExample(
+        "every-taint-needs-exists",
+        "spec.runtime.tolerations[0].operator",
+        "a toleration without a key needs operator Exists",
+        at("runtime.tolerations", [{"operator": "Exists"}]),
+        at("runtime.tolerations", [{"value": "gpu"}]),
+    ),
+    RuleExample(
+        "exists-takes-no-value",
+        "spec.build.tolerations[0].value",
+        "a toleration with operator Exists takes no value",
+        at("build.tolerations", [{"key": "gpu", "value": "yes"}]),
+        at("build.tolerations", [{"key": "gpu", "value": "yes", "operator": "Exists"}]),
+    ),
+    RuleExample(
+        "toleration-seconds-of-no-execute",
+        "spec.runtime.tolerations[0].tolerationSeconds",
+        "tolerationSeconds needs effect NoExecute",
+        at("runtime.tolerations", [{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]),
+        at("runtime.tolerations", [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}]),
+    ),
+    RuleExample(
+        "node-labels-have-keys",
+        "spec.runtime.nodeSelector",
+        "every key of nodeSelector must be a label key",
+        at("runtime.nodeSelector", {"nvidia.com/gpu.product": "H100"}),
+        at("runtime.nodeSelector", {"gpu product": "H100"}),
+    ),
+    RuleExample(
+        "pod-labels-have-keys",
+        "spec.runtime.podLabels",
+        "every key of podLabels must be a label key",
+        at("runtime.podLabels", {"example.org/team": "a"}),
+        at("runtime.podLabels", {"/team": "a"}),
+    ),
+    RuleExample(
+        "own-labels-are-taken",
+        "spec.runtime.podLabels",
+        f"keys below {labels.PREFIX}/",
+        at("runtime.podLabels", {"team": "a"}),
+        at("runtime.podLabels", {labels.MODEL: "other"}),
+    ),
+    RuleExample(
+        "fewest-below-most",
+        "spec.autoscaling.minReplicas",
+        "minReplicas must not be above maxReplicas",
+        at("autoscaling", {"minReplicas": 1, "maxReplicas": 1}),
+        at("autoscaling", {"minReplicas": 2, "maxReplicas": 1}),
+    ),
+    RuleExample(
+        "objectives-need-prometheus",
+        "spec.autoscaling.objectives",
+        "objectives need prometheus.address",
+        {},
+        at("autoscaling", {"objectives": [_LATENCY]}),
+    ),
+    RuleExample(
+        "one-objective-per-metric",
+        "spec.autoscaling.objectives",
+        "each metric may have one objective",
+        {},
+        at("autoscaling", {"objectives": [_LATENCY, _LATENCY], "prometheus": _PROMETHEUS}),
+    ),
+)
+
+UNSUPPORTED_VALUES: Mapping[str, object] = {
+    "model.family": "qwen2-vl",
+    "model.source.huggingFace": {"repo": "llava-hf/llava-1.5-7b-hf"},
+    "model.source.s3": {"bucket": "weights"},
+    "engine.backend": "TensorRT",
+    "engine.maxBeamWidth": 2,
+    "engine.maxVideoFrames": 8,
+    "engine.maxEncoderInputLen": 512,
+    "engine.parallelism.tensor": 2,
+    "engine.parallelism.pipeline": 2,
+    "engine.quantization": "FP8",
+    "engine.kvCache.freeGpuMemoryFraction": "0.85",
+    "engine.kvCache.crossFraction": "0.5",
+    "engine.kvCache.reuse": True,
+    "engine.kvCache.hostBytes": "1Gi",
+    "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
+    "engine.plugins": {"gemm_plugin": "float16"},
+    "engine.extraBuildArgs": ["--fast-build"],
+    "vision.engine": "TensorRT",
+    "vision.featureCacheBytes": "1Gi",
+    "vision.instancesPerGpu": 2,
+    "vision.sharing": "MPS",
+    "vision.threadPercentage": 25,
+    "vision.placement": "Disaggregated",
+    "runtime.streaming": False,
+    "runtime.accumulateTokens": True,
+    "gateway.enabled": False,
+    "rollout.strategy": "Canary",
+    "autoscaling.objectives": [_LATENCY],
+    "autoscaling.engine": "KEDA",
+    "autoscaling.prometheus": _PROMETHEUS,
+}
+"""For every row of the table of unsupported fields a value that it refuses."""
