@@ -1,5 +1,7 @@
-"""What runs inside Jobs and pods: inspect, build, serve, gateway.
+"""What runs next to a model: inspect a checkpoint, build its engine, serve it, answer for it.
 
-Belongs here: turning a plan into an engine and an engine into answers. Must not: import kopf or
-mm_operator, or talk to the Kubernetes API. torch is imported only by build steps and the Reference engine.
+Belongs here: the commands of the one runtime image (`mm-runtime inspect|build|serve|gateway`).
+Must not: know kopf, the Kubernetes API or `mm_operator`. May import: `mm_api`; torch only inside
+the step scripts of `build.commands` and inside `engine.reference`, so that every other command
+starts in milliseconds and fits in little memory.
 """

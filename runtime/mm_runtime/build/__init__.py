@@ -1,0 +1,7 @@
+"""From a plan and a checkpoint to an engine in the store: steps, journal, manifest.
+
+Belongs here: which steps a build has (`steps`, pure), running them so that a killed build goes on
+where it stopped, and the manifest that is written last. Must not: decide a limit (the plan does),
+import torch outside of `commands`. May import: `mm_api`, `mm_runtime.errors`,
+`mm_runtime.settings`.
+"""

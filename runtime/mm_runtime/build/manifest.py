@@ -1,0 +1,132 @@
+"""Reads, verifies and writes the manifest: the one file that makes a directory an engine."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from platform import python_version
+
+from pydantic import ValidationError
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.engine_manifest import (
+    MANIFEST_NAME,
+    EngineFile,
+    EngineManifest,
+    StepRecord,
+    Verification,
+)
+from mm_runtime.build.durable import sha256, sync_directory, write_durably
+from mm_runtime.build.places import Places
+from mm_runtime.build.receipt import FetchReceipt
+from mm_runtime.errors import EngineCorruptError
+
+log = logging.getLogger(__name__)
+
+VERSIONED = ("multimodal-operator", "torch", "transformers", "onnx", "onnxruntime", "numpy")
+"""Distributions whose version goes into the manifest: those that wrote or check its bytes."""
+
+
+def read(path: Path) -> EngineManifest:
+    """Return a manifest.
+
+    Raises:
+        EngineCorruptError: missing, not JSON, or of another format version.
+    """
+    try:
+        return EngineManifest.from_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise EngineCorruptError(
+            f"{path} does not exist: the build of this engine has not finished, or the store is not"
+            " the one it was built into."
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise EngineCorruptError(
+            f"{path} is damaged or of another version: {where}: {first['msg']}. Delete its"
+            " directory;"
+            " the operator builds the engine again."
+        ) from error
+
+
+def verify(directory: Path, manifest: EngineManifest) -> None:
+    """Compare every file of an engine with its manifest: existence and size of all, then digests.
+
+    Raises:
+        EngineCorruptError: names the first file that differs, and how.
+    """
+    advice = "Delete the engine's directory; the operator builds it again."
+    for file in manifest.files:
+        path = directory / file.path
+        if not path.is_file():
+            raise EngineCorruptError(f"{path} is missing. {advice}")
+        size = path.stat().st_size
+        if size != file.size:
+            raise EngineCorruptError(f"{path} has {size} bytes; expected {file.size}. {advice}")
+    for file in manifest.files:
+        found = sha256(directory / file.path)
+        if found != file.sha256:
+            raise EngineCorruptError(
+                f"{directory / file.path} is damaged: sha256 {found}; expected {file.sha256}."
+                f" {advice}"
+            )
+
+
+def seal(
+    places: Places, plan: BuildPlan, records: Sequence[StepRecord], now: datetime
+) -> EngineManifest:
+    """Write the manifest into the unfinished engine and move it to its final place.
+
+    Raises:
+        EngineCorruptError: a copied file has other bytes than those that fetch read.
+    """
+    files = [
+        EngineFile(
+            path=path.relative_to(places.unfinished).as_posix(),
+            size=path.stat().st_size,
+            sha256=sha256(path),
+        )
+        for path in sorted(places.unfinished.rglob("*"))
+        if path.is_file() and path.name != MANIFEST_NAME
+    ]
+    _compare_with_receipt(places, files)
+    verification = None
+    if places.verification.is_file():
+        verification = Verification.from_json(places.verification.read_bytes())
+    manifest = EngineManifest(
+        fingerprint=plan.fingerprint,
+        created=now,
+        plan=plan,
+        files=files,
+        steps=list(records),
+        versions=_versions(),
+        verification=verification,
+    )
+    write_durably(places.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
+    places.unfinished.rename(places.engine)
+    sync_directory(places.engine.parent)
+    log.info("engine %s: %d files, %d bytes", places.engine, len(files), sum(f.size for f in files))
+    return manifest
+
+
+def _compare_with_receipt(places: Places, files: Sequence[EngineFile]) -> None:
+    built = {f"engine/{file.path}": file.sha256 for file in files}
+    for file in FetchReceipt.from_json(places.receipt.read_bytes()).files:
+        if file.path.startswith("engine/") and built.get(file.path) != file.sha256:
+            raise EngineCorruptError(
+                f"{places.work / file.path} is not what was copied: the store returned other bytes"
+                " than were written, or somebody changed it during the build."
+            )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            # The image holds the code beside its environment, not as an installed distribution.
+            continue
+    return found

@@ -1,0 +1,77 @@
+r"""Identity of a checkpoint: which of its files count, and one digest over them.
+
+The inspect Job computes it, the build's fetch step computes it again over what it copied: an engine
+is never built from files other than those that were planned for.
+
+Definition, version 1: SHA-256 over one line a file, sorted by name, `name \0 size \0 content \n`,
+where content is the SHA-256 of the file's
+- bytes, for files up to `SMALL_BYTES`;
+- first `BLOCK_BYTES`, last `BLOCK_BYTES` and `BLOCKS` blocks at equal distances between, for larger
+  ones; a safetensors file's header, which lists every tensor, is read whole besides.
+
+Reading 14 GB from a network disk takes minutes and happens in the build anyway (the manifest holds
+full digests); inspect must take seconds. A sampled digest misses a change only when it keeps size,
+header and every sampled block: not an accident, and a malicious writer of the volume could replace
+the file after any check.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+VERSION = b"multimodal-source-1\n"
+SMALL_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 64 * 1024
+BLOCKS = 30
+HEADER_LIMIT_BYTES = 100_000_000
+"""Largest header the safetensors format allows; a longer one is not a header."""
+
+SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".model", ".txt", ".jinja", ".py"})
+"""What a build can use. READMEs, licences and pictures may change without a new engine."""
+
+
+def source_files(source: Path) -> dict[str, Path]:
+    """Return name -> path of the files that make up a checkpoint: top level, not hidden."""
+    return {
+        path.name: path
+        for path in sorted(source.iterdir())
+        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    }
+
+
+def source_digest(source: Path) -> str:
+    """Return the digest of a checkpoint's directory, `sha256:` and 64 hex digits."""
+    return files_digest(source_files(source))
+
+
+def files_digest(files: Mapping[str, Path]) -> str:
+    """Return the digest of files by their names in the checkpoint, wherever they lie now."""
+    total = hashlib.sha256(VERSION)
+    for name in sorted(files):
+        path = files[name]
+        size = path.stat().st_size
+        total.update(f"{name}\0{size}\0{_content(path, size)}\n".encode())
+    return f"sha256:{total.hexdigest()}"
+
+
+def _content(path: Path, size: int) -> str:
+    with path.open("rb") as file:
+        if size <= SMALL_BYTES:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        if path.suffix == ".safetensors":
+            digest.update(file.read(min(_header_bytes(file), size)))
+        span = size - BLOCK_BYTES
+        for number in range(BLOCKS + 2):
+            file.seek(span * number // (BLOCKS + 1))
+            digest.update(file.read(BLOCK_BYTES))
+        return digest.hexdigest()
+
+
+def _header_bytes(file: BinaryIO) -> int:
+    """Return the length of a safetensors header, its length field included; position 0 after."""
+    (length,) = struct.unpack("<Q", file.read(8))
+    file.seek(0)
+    return 8 + length if length <= HEADER_LIMIT_BYTES else 0

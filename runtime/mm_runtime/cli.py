@@ -1,0 +1,214 @@
+"""`mm-runtime inspect|build|serve|gateway`: parse, call, exit code.
+
+Modules of a command are imported when it runs: inspect must not pay for the imports of the server.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime import settings
+from mm_runtime.errors import (
+    ExitCode,
+    InspectRefusedError,
+    PermanentError,
+    RuntimeCommandError,
+)
+from mm_runtime.termination import write_termination_message
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
+
+log = logging.getLogger("mm_runtime")
+
+DocumentT = TypeVar("DocumentT", BuildPlan, ServingPlan)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (see `ExitCode`)."""
+    arguments = parser().parse_args(argv)
+    logging.basicConfig(
+        level=arguments.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except RuntimeCommandError as error:
+        log.error("%s", error)  # noqa: TRY400 (the message is written for a person)
+        return error.exit_code
+    except OSError as error:
+        log.exception("%s", error.strerror)
+        return ExitCode.RETRY
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's definition."""
+    root = argparse.ArgumentParser(
+        prog="mm-runtime", description="Inspect, build and serve one multimodal model."
+    )
+    root.add_argument(
+        "--log-level",
+        default=os.environ.get("MM_LOG_LEVEL", "info").lower(),
+        choices=("debug", "info", "warning", "error"),
+    )
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    _add_inspect(commands)
+    _add_build(commands)
+    _add_serve(commands)
+    _add_gateway(commands)
+    return root
+
+
+def _add_inspect(commands: "Commands") -> None:
+    command = commands.add_parser("inspect", help="read a checkpoint's small files, print facts")
+    command.add_argument("--source", type=Path, required=True, help="directory with config.json")
+    command.add_argument("--family", help="expected family; found from config.json when absent")
+    command.add_argument("--allow-pickle", action="store_true")
+    command.add_argument("--trust-remote-code", action="store_true")
+    command.add_argument("--termination-log", type=Path, help="also write the result here")
+    command.set_defaults(command=_inspect)
+
+
+def _add_build(commands: "Commands") -> None:
+    command = commands.add_parser("build", help="build an engine into a store")
+    command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
+    command.add_argument("--source", type=Path, required=True, help="directory with config.json")
+    command.add_argument("--store", type=Path, required=True, help="where engines are kept")
+    command.add_argument("--termination-log", type=Path, help="also write the result here")
+    command.add_argument(
+        "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
+    )
+    command.add_argument("--dry-run", action="store_true", help="print the steps and stop")
+    command.set_defaults(command=_build)
+
+
+def _add_serve(commands: "Commands") -> None:
+    command = commands.add_parser("serve", help="serve an engine with tritonserver")
+    _add_documents(command)
+    command.add_argument("--repository", type=Path, default=settings.REPOSITORY)
+    command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
+    command.add_argument("--http-port", type=int, default=settings.HTTP_PORT)
+    command.add_argument("--grpc-port", type=int, default=settings.GRPC_PORT)
+    command.add_argument("--metrics-port", type=int, default=settings.METRICS_PORT)
+    command.add_argument(
+        "--startup-timeout", type=float, default=settings.STARTUP_SECONDS, help="seconds to ready"
+    )
+    command.set_defaults(command=_serve)
+
+
+def _add_gateway(commands: "Commands") -> None:
+    command = commands.add_parser("gateway", help="answer OpenAI requests through Triton")
+    _add_documents(command)
+    command.add_argument("--triton", default=f"127.0.0.1:{settings.GRPC_PORT}", help="host:port")
+    command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
+    command.add_argument("--port", type=int, default=settings.GATEWAY_PORT)
+    command.add_argument("--auth-token-file", type=Path, help="bearer token clients must send")
+    command.set_defaults(command=_gateway)
+
+
+def _add_documents(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--manifest", type=Path, required=True, help="the engine's manifest.json")
+    command.add_argument("--serving", type=Path, required=True, help="ServingPlan as JSON")
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415 (see module)
+    from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
+
+    options = InspectOptions(arguments.family, arguments.allow_pickle, arguments.trust_remote_code)
+    code = ExitCode.OK
+    try:
+        text = facts_report(inspect(arguments.source, options))
+    except InspectRefusedError as refused:
+        log.error("%s: %s", refused.reason, refused.message)  # noqa: TRY400 (for a person)
+        text = refusal_report(refused)
+        code = refused.exit_code
+    print(text)
+    write_termination_message(arguments.termination_log, text)
+    return code
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from mm_runtime.build.places import Places  # noqa: PLC0415 (see module)
+    from mm_runtime.build.report import build_report  # noqa: PLC0415
+    from mm_runtime.build.run import BuildOptions, build  # noqa: PLC0415
+    from mm_runtime.build.steps import steps  # noqa: PLC0415
+    from mm_runtime.launch.stopping import StopSignal  # noqa: PLC0415
+
+    plan = _read(BuildPlan, arguments.plan)
+    if arguments.dry_run:
+        places = Places(arguments.store, plan.fingerprint)
+        for number, step in enumerate(steps(plan), start=1):
+            print(f"{number}. {step.name}: {step.purpose}")
+            print(f"   {' '.join(step.argv('python3', arguments.source, places))}")
+        return ExitCode.OK
+    options = BuildOptions(plan, arguments.source, arguments.store, arguments.step_timeout)
+    with StopSignal() as stop:
+        result, code = build(options, stop)
+        text = build_report(result)
+        print(text)
+        write_termination_message(arguments.termination_log, text)
+    return code
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from mm_runtime.launch.serve import ServeOptions, serve  # noqa: PLC0415 (see module)
+
+    ports = settings.Ports(
+        address=arguments.address,
+        http=arguments.http_port,
+        grpc=arguments.grpc_port,
+        metrics=arguments.metrics_port,
+    )
+    options = ServeOptions(
+        manifest=arguments.manifest,
+        serving_path=arguments.serving,
+        serving=_read(ServingPlan, arguments.serving),
+        repository=arguments.repository,
+        ports=ports,
+        startup_seconds=arguments.startup_timeout,
+    )
+    return serve(options)
+
+
+def _gateway(arguments: argparse.Namespace) -> int:
+    from mm_runtime.gateway.main import GatewayOptions, run  # noqa: PLC0415 (see module)
+
+    return run(
+        GatewayOptions(
+            manifest=arguments.manifest,
+            serving=arguments.serving,
+            triton=arguments.triton,
+            address=arguments.address,
+            port=arguments.port,
+            auth_token_file=arguments.auth_token_file,
+        )
+    )
+
+
+def _read(kind: type[DocumentT], path: Path) -> DocumentT:
+    """Return a document of the operator's.
+
+    Raises:
+        PermanentError: the file is missing or is not that document.
+    """
+    try:
+        return kind.from_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise PermanentError(f"{path} does not exist; expected a {kind.__name__}.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise PermanentError(
+            f"{path} is not a {kind.__name__}: {where}: {first['msg']}."
+        ) from error

@@ -1,0 +1,85 @@
+"""The runtime's errors, and the exit codes that Jobs and pods see.
+
+Each class says who raises it and what happens next. `cli.main` is the only place that turns one
+into an exit code; the steps of a build do the same for their own process.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mm_api.documents.model_facts import InspectReason
+
+
+class ExitCode(IntEnum):
+    """Exit codes of `mm-runtime`. Every other code means: worth another try."""
+
+    OK = 0
+    RETRY = 1
+    """Something outside of the input went wrong: a full disk, a lost mount, an interrupt."""
+    USAGE = 2
+    """The command line was wrong (argparse's own code)."""
+    PERMANENT = 3
+    """The input is wrong; the same input fails again. Do not retry."""
+    SOURCE_CHANGED = 4
+    """The checkpoint is not the one that was inspected: inspect again."""
+    STORE_NOT_WRITABLE = 5
+    """The store is full or read-only. Another try helps once somebody has made room."""
+    TERMINATED = 143
+    """SIGTERM ended the command (128 + 15, as a shell would say it)."""
+
+
+class RuntimeCommandError(Exception):
+    """Base of the errors below: a message for a person and the exit code it leads to."""
+
+    exit_code: ExitCode = ExitCode.RETRY
+
+
+class PermanentError(RuntimeCommandError):
+    """The same input fails again: raised for corrupt engines and mismatched documents."""
+
+    exit_code = ExitCode.PERMANENT
+
+
+@dataclass
+class InspectRefusedError(PermanentError):
+    """A checkpoint that cannot be served: raised by inspect, sent as `InspectError`."""
+
+    reason: "InspectReason"
+    message: str
+
+    def __str__(self) -> str:
+        """Return the sentence for the user; the reason travels beside it."""
+        return self.message
+
+
+class SourceNotFoundError(PermanentError):
+    """The checkpoint's directory, or a file of it, is gone. Raised by the fetch step."""
+
+
+class SourceChangedError(RuntimeCommandError):
+    """Digest of the checkpoint differs from the plan's. Raised by the fetch step."""
+
+    exit_code = ExitCode.SOURCE_CHANGED
+
+
+class StoreNotWritableError(RuntimeCommandError):
+    """The store refused a write: full, read-only or not ours. Raised by the build."""
+
+    exit_code = ExitCode.STORE_NOT_WRITABLE
+
+
+class VerificationFailedError(PermanentError):
+    """A built file does not compute what the checkpoint computes. Raised by the verify step."""
+
+
+class EngineCorruptError(PermanentError):
+    """A file of an engine is missing or has other bytes than its manifest says.
+
+    Raised by `mm_runtime.build.manifest.verify`. Serving refuses to start; a build starts anew.
+    """
+
+
+class ServerFailedError(RuntimeCommandError):
+    """tritonserver did not become ready in time, or ended by itself. The container restarts."""

@@ -1,0 +1,95 @@
+"""One checkpoint directory -> `ModelFacts`. The first check that fails gives the message."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_api.documents.model_facts import InspectReason, ModelFacts
+from mm_runtime.build.source import source_digest
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect import families, llava, weights
+from mm_runtime.inspect.small_files import (
+    JsonObject,
+    check_directory,
+    read_config,
+    read_optional,
+)
+
+CODE_CONFIGS = (
+    "tokenizer_config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "generation_config.json",
+)
+"""Besides config.json, files that can name Python code of the checkpoint. All of them are parsed,
+so that a truncated one is found here and not by the first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What the user allows, and what he says the checkpoint is."""
+
+    family: str | None = None
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+
+
+def inspect(source: Path, options: InspectOptions) -> ModelFacts:
+    """Return the facts of a checkpoint.
+
+    Raises:
+        InspectRefusedError: it cannot be served; the message says why and what to do.
+        OSError: the disk failed; worth another try.
+    """
+    check_directory(source)
+    config = read_config(source)
+    family = families.resolve(config, options.family)
+    custom_code = _custom_code(source, config)
+    if custom_code and not options.trust_remote_code:
+        raise InspectRefusedError(
+            InspectReason.CUSTOM_CODE_REFUSED,
+            f"{custom_code} asks to run Python code of the checkpoint (auto_map). Set"
+            " spec.model.trustRemoteCode: true if you have read that code and trust it.",
+        )
+    dimensions = llava.read(config)
+    stored = weights.read(
+        source, allow_pickle=options.allow_pickle, config_dtype=_config_dtype(config)
+    )
+    if not (source / "tokenizer.json").is_file():
+        raise InspectRefusedError(
+            InspectReason.CONFIG_MISSING,
+            f"{source} has no tokenizer.json. Save the processor with a fast tokenizer beside the"
+            " weights: AutoProcessor.from_pretrained(...).save_pretrained(...).",
+        )
+    return ModelFacts(
+        family=family,
+        architecture=_architecture(config),
+        dtype=stored.dtype,
+        source_digest=source_digest(source),
+        weight_format=stored.format,
+        weight_bytes=stored.bytes,
+        parameters=stored.parameters,
+        custom_code=custom_code is not None,
+        image_token_id=dimensions.image_token_id,
+        text=dimensions.text,
+        vision=dimensions.vision,
+    )
+
+
+def _custom_code(source: Path, config: JsonObject) -> str | None:
+    """Return the name of the first file that names code of the checkpoint itself."""
+    documents = {"config.json": config}
+    documents |= {name: read_optional(source / name) for name in CODE_CONFIGS}
+    return next((name for name, value in documents.items() if value.get("auto_map")), None)
+
+
+def _architecture(config: JsonObject) -> str:
+    names = config.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        return names[0]
+    return "LlavaForConditionalGeneration"  # what the class writes; old files leave it out
+
+
+def _config_dtype(config: JsonObject) -> str | None:
+    # transformers 5 writes `dtype`, earlier versions `torch_dtype`.
+    value = config.get("dtype") or config.get("torch_dtype")
+    return str(value).removeprefix("torch.") if value else None

@@ -1,0 +1,124 @@
+"""Reading JSON files of a checkpoint: every way in which one can be wrong becomes a refusal."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mm_api.documents.model_facts import InspectReason
+from mm_runtime.errors import InspectRefusedError
+
+JsonObject: TypeAlias = dict[str, Any]
+
+LIMIT_BYTES = 64 * 1024 * 1024
+"""Largest JSON file that is read. The biggest index files of public checkpoints are about 10 MB;
+the inspect Job has a few hundred MB."""
+
+SHOWN_ENTRIES = 12
+"""Names listed in a message about a missing file: enough to see a wrong directory."""
+
+
+def check_directory(source: Path) -> None:
+    """Refuse a source that is not a readable directory, and show what lies beside it.
+
+    Raises:
+        InspectRefusedError: `SourceNotFound`.
+    """
+    try:
+        if source.is_dir():
+            next(source.iterdir(), None)
+            return
+    except PermissionError as error:
+        raise InspectRefusedError(
+            InspectReason.SOURCE_NOT_FOUND,
+            f"{source} cannot be read ({error.strerror}): make the checkpoint readable for user"
+            " 65532"
+            " (chmod -R o+rX) or set fsGroup on the volume.",
+        ) from error
+    if source.exists():
+        raise InspectRefusedError(
+            InspectReason.SOURCE_NOT_FOUND,
+            f"{source} is a file; expected the directory that holds config.json and the weights.",
+        )
+    parent = next(folder for folder in source.parents if folder.is_dir())
+    raise InspectRefusedError(
+        InspectReason.SOURCE_NOT_FOUND,
+        f"{source} does not exist. {parent} holds: {listing(parent)}. Set"
+        " spec.model.source.persistentVolumeClaim.path to the directory with config.json.",
+    )
+
+
+def listing(directory: Path) -> str:
+    """Return the first names in a directory, directories with a slash, for a message."""
+    try:
+        names = sorted(
+            entry.name + ("/" if entry.is_dir() else "")
+            for entry in directory.iterdir()
+            if not entry.name.startswith(".")
+        )
+    except OSError as error:
+        return f"(cannot be listed: {error.strerror})"
+    shown = ", ".join(names[:SHOWN_ENTRIES]) or "nothing"
+    hidden = len(names) - SHOWN_ENTRIES
+    return f"{shown} and {hidden} more" if hidden > 0 else shown
+
+
+def read_config(source: Path) -> JsonObject:
+    """Return config.json.
+
+    Raises:
+        InspectRefusedError: `ConfigMissing` or `ConfigInvalid`.
+    """
+    path = source / "config.json"
+    if not path.is_file():
+        raise InspectRefusedError(
+            InspectReason.CONFIG_MISSING,
+            f"{path} does not exist; {source} holds: {listing(source)}. Expected a Hugging Face"
+            " checkpoint: point the source at the directory that holds config.json.",
+        )
+    return read_object(path, InspectReason.CONFIG_INVALID)
+
+
+def read_optional(path: Path) -> JsonObject:
+    """Return a JSON object, or an empty one when the file does not exist.
+
+    Raises:
+        InspectRefusedError: `ConfigInvalid`.
+    """
+    return read_object(path, InspectReason.CONFIG_INVALID) if path.is_file() else {}
+
+
+def read_object(path: Path, reason: InspectReason) -> JsonObject:
+    """Parse a JSON file whose top level must be an object.
+
+    Raises:
+        InspectRefusedError: too big, truncated, not JSON, not UTF-8, nested too deeply, no object.
+    """
+    size = path.stat().st_size
+    if size > LIMIT_BYTES:
+        raise InspectRefusedError(
+            reason, f"{path.name} has {size} bytes; expected at most {LIMIT_BYTES}: not a config."
+        )
+    try:
+        value = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        cut = "it is empty" if size == 0 else f"line {error.lineno}, column {error.colno}"
+        ends = " (the file ends there: truncated?)" if 0 < size <= error.pos + 1 else ""
+        raise InspectRefusedError(
+            reason,
+            f"{path.name} is not valid JSON: {error.msg}, {cut}{ends}; {size} bytes. Copy the"
+            " file again.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InspectRefusedError(
+            reason,
+            f"{path.name} is not text: byte {error.start} is not UTF-8. Copy the file again.",
+        ) from error
+    except RecursionError as error:
+        raise InspectRefusedError(
+            reason, f"{path.name} is nested too deeply to be a configuration."
+        ) from error
+    if not isinstance(value, dict):
+        raise InspectRefusedError(
+            reason, f"{path.name} holds a {type(value).__name__}; expected a JSON object."
+        )
+    return value

@@ -1,0 +1,191 @@
+"""Weights of a checkpoint, judged by file names, sizes and headers: no tensor is read."""
+
+import json
+import math
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mm_api.documents.model_facts import InspectReason
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.small_files import listing, read_object
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+PICKLE_SINGLE = "pytorch_model.bin"
+
+HEADER_LIMIT_BYTES = 100_000_000
+"""Largest header the safetensors format allows."""
+
+DTYPES = {
+    "F64": ("float64", 8),
+    "F32": ("float32", 4),
+    "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2),
+    "F8_E4M3": ("float8_e4m3fn", 1),
+    "F8_E5M2": ("float8_e5m2", 1),
+    "I64": ("int64", 8),
+    "I32": ("int32", 4),
+    "I16": ("int16", 2),
+    "I8": ("int8", 1),
+    "U8": ("uint8", 1),
+    "BOOL": ("bool", 1),
+}
+"""safetensors' name of a dtype -> (torch's name, bytes of an element)."""
+
+SHOWN = 3
+"""File names in a message: the rest is on the same disk."""
+
+ITEM_BYTES = dict(DTYPES.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the weight files of a checkpoint hold."""
+
+    format: Literal["safetensors", "pickle"]
+    files: tuple[str, ...]
+    bytes: int
+    parameters: int
+    dtype: str
+
+
+def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weights:
+    """Return the weights of a checkpoint; safetensors win over pickles.
+
+    Args:
+        source: The checkpoint's directory.
+        allow_pickle: Accept a checkpoint that only has pickles.
+        config_dtype: `dtype` of config.json: a pickle's dtype is not looked up in the pickle.
+
+    Raises:
+        InspectRefusedError: `WeightsMissing`, `WeightsInvalid` or `PickleRefused`.
+    """
+    if (source / INDEX).is_file():
+        return _sharded(source)
+    if (source / SINGLE).is_file():
+        return _summary(source, {SINGLE: read_header(source / SINGLE)})
+    pickles = _pickles(source)
+    if not pickles:
+        raise InspectRefusedError(
+            InspectReason.WEIGHTS_MISSING,
+            f"No weights: neither {SINGLE} nor {INDEX} exists. {source} holds: {listing(source)}.",
+        )
+    if not allow_pickle:
+        raise InspectRefusedError(
+            InspectReason.PICKLE_REFUSED,
+            f"The weights are pickles ({', '.join(pickles[:SHOWN])}), which can run code when they"
+            " are loaded. Convert them to safetensors, or set spec.model.allowPickle: true if you"
+            " trust where they come from.",
+        )
+    total = sum((source / name).stat().st_size for name in pickles)
+    dtype = config_dtype or "float32"
+    return Weights("pickle", pickles, total, max(1, total // ITEM_BYTES.get(dtype, 4)), dtype)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Return a safetensors header: tensor name -> {dtype, shape, data_offsets}.
+
+    Raises:
+        InspectRefusedError: `WeightsInvalid`: too short, truncated, or no safetensors file.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        prefix = file.read(8)
+        if len(prefix) < 8:  # noqa: PLR2004 (the format's length field)
+            raise _invalid(f"{path.name} has {size} bytes; a safetensors file has at least 8")
+        (length,) = struct.unpack("<Q", prefix)
+        if length > HEADER_LIMIT_BYTES:
+            raise _invalid(
+                f"{path.name} is no safetensors file: its header would have {length} bytes"
+            )
+        if length + 8 > size:
+            raise _invalid(
+                f"{path.name} is truncated: {size} bytes, its header alone has {length + 8}"
+            )
+        try:
+            header = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            end = max((int(entry["data_offsets"][1]) for entry in header.values()), default=0)
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            IndexError,
+            RecursionError,
+        ) as error:
+            raise _invalid(
+                f"{path.name} is no safetensors file: its header cannot be read"
+            ) from error
+    if 8 + length + end != size:
+        raise _invalid(
+            f"{path.name} is truncated or damaged: {size} bytes, and its header describes"
+            f" {8 + length + end}"
+        )
+    return dict(header)
+
+
+def _sharded(source: Path) -> Weights:
+    index = read_object(source / INDEX, InspectReason.WEIGHTS_INVALID)
+    weight_map = index.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise _invalid(f"{INDEX} has no weight_map")
+    shards = sorted({str(name) for name in weight_map.values()})
+    foreign = [name for name in shards if Path(name).name != name]
+    if foreign:
+        raise _invalid(f"{INDEX} names {foreign[0]!r}, which is not a file beside it")
+    missing = [name for name in shards if not (source / name).is_file()]
+    if missing:
+        raise InspectRefusedError(
+            InspectReason.WEIGHTS_MISSING,
+            f"{INDEX} names {len(shards)} files, of which {len(missing)} are missing:"
+            f" {', '.join(missing[:SHOWN])}{' ...' if missing[SHOWN:] else ''}."
+            " Download them again.",
+        )
+    headers = {name: read_header(source / name) for name in shards}
+    for tensor, shard in weight_map.items():
+        if tensor not in headers[shard]:
+            raise _invalid(f"{INDEX} says that {tensor} is in {shard}, and it is not")
+    return _summary(source, headers)
+
+
+def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
+    elements: Counter[str] = Counter()
+    for name, header in headers.items():
+        for tensor, entry in header.items():
+            kind, shape = entry.get("dtype"), entry.get("shape")
+            if kind not in DTYPES or not isinstance(shape, list):
+                raise _invalid(f"{name}: tensor {tensor} has the unknown dtype {kind!r}")
+            elements[kind] += math.prod(shape)
+    if not elements.total():
+        raise _invalid(f"{', '.join(headers)}: no tensor in it")
+    return Weights(
+        format="safetensors",
+        files=tuple(headers),
+        bytes=sum((source / name).stat().st_size for name in headers),
+        parameters=elements.total(),
+        dtype=DTYPES[elements.most_common(1)[0][0]][0],
+    )
+
+
+def _pickles(source: Path) -> tuple[str, ...]:
+    if (source / PICKLE_INDEX).is_file():
+        index = read_object(source / PICKLE_INDEX, InspectReason.WEIGHTS_INVALID)
+        names = sorted({Path(str(name)).name for name in (index.get("weight_map") or {}).values()})
+        missing = [name for name in names if not (source / name).is_file()]
+        if missing:
+            raise InspectRefusedError(
+                InspectReason.WEIGHTS_MISSING,
+                f"{PICKLE_INDEX} names {missing[0]}, which is missing.",
+            )
+        return tuple(names)
+    return tuple(sorted(path.name for path in source.glob("pytorch_model*.bin") if path.is_file()))
+
+
+def _invalid(what: str) -> InspectRefusedError:
+    return InspectRefusedError(InspectReason.WEIGHTS_INVALID, f"{what}. Download the file again.")
