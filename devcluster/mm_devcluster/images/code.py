@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_devcluster.errors import DevClusterError
 from mm_devcluster.images.layers import built_layer, layer_key
 from mm_devcluster.images.oci import Entry, Layer, write_layer
 from mm_devcluster.images.sources import LIBRARY, ROOT, SITE_PACKAGES, VENV
@@ -86,13 +87,16 @@ def _module_entries(path: Path, target: str, scratch: Path) -> Iterator[Entry]:
     if path.suffix == ".py":
         compiled = scratch / "compiled.pyc"
         # Not checked against its source: nothing in an image changes, and times are zero there.
-        py_compile.compile(
-            str(path),
-            cfile=str(compiled),
-            dfile=target,
-            doraise=True,
-            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-        )
+        try:
+            py_compile.compile(
+                str(path),
+                cfile=str(compiled),
+                dfile=target,
+                doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+        except py_compile.PyCompileError as error:
+            raise DevClusterError(f"{path.relative_to(ROOT)} is not Python:\n{error}") from error
         folder, _, name = target.rpartition("/")
         cache = f"{folder}/__pycache__/{name.removesuffix('.py')}.cpython-311.pyc"
         yield Entry(cache, content=compiled.read_bytes())

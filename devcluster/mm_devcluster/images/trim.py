@@ -29,7 +29,7 @@ PATTERNS = (
         "nvidia/cudnn/lib/libcudnn_*", "cuDNN's engines: its loader opens them on a GPU, 847 MB"
     ),
     Pattern("nvidia/cu13/lib/libnvperf_*", "GPU profiling, 38 MB"),
-    Pattern("torch/bin/*", "protoc and test programs, 11 MB"),
+    Pattern("torch/bin/protoc*", "a compiler of protocol files, 10 MB"),
     Pattern("torch/include/*", "headers to compile extensions with, 63 MB"),
     Pattern("onnx/backend/test/*", "the test data of ONNX, 15 MB"),
 )
