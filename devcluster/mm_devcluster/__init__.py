@@ -1,5 +1,7 @@
-"""A real Kubernetes on this machine, for development, tests and the demo.
+"""A real Kubernetes on one machine, for the demo and for tests.
 
-Belongs here: building, starting and stopping the cluster, its images, and the demo on top. Must not:
-be needed in production; nothing else imports it.
+Rule: this package builds, starts, feeds and stops a cluster; nothing in production imports it.
+What is decided (addresses, flags, configuration, certificates) is computed by functions without
+I/O; the processes, mounts and interfaces they describe are made in a few named places. Nothing
+that it starts may outlive ``down``.
 """

@@ -97,9 +97,7 @@ def _control_plane_parts(plane: flags.ControlPlane, *, kwok: bool) -> list[Part]
     parts = [
         _part(layout, "etcd", flags.etcd_arguments(plane)),
         _part(layout, "kube-apiserver", flags.apiserver_arguments(plane), etcd),
-        _part(
-            layout, "kube-controller-manager", flags.controller_manager_arguments(plane), ready
-        ),
+        _part(layout, "kube-controller-manager", flags.controller_manager_arguments(plane), ready),
         _part(layout, "kube-scheduler", flags.scheduler_arguments(plane), ready),
     ]
     if kwok:

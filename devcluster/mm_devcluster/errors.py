@@ -23,7 +23,9 @@ class NotRunningError(DevClusterError):
 
     def __init__(self, name: str) -> None:
         """Name the cluster and the command that starts it."""
-        super().__init__(f"cluster {name!r} is not running; start it: mm-devcluster up --name {name}")
+        super().__init__(
+            f"cluster {name!r} is not running; start it: mm-devcluster up --name {name}"
+        )
 
 
 class AlreadyRunningError(DevClusterError):

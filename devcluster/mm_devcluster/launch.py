@@ -45,23 +45,18 @@ def launch_supervisor(
     launched = spawn(command, layout.logs / "supervisor.log", kept)
     if not in_namespaces:
         return launched, launched
-    deadline = time.monotonic() + LAUNCH_TIMEOUT
-    while launched.alive and time.monotonic() < deadline:
-        for pid in children_of(launched.pid):
-            child = find_process(pid)
-            # unshare forks into the new PID namespace, then the child executes Python.
-            if child is not None and _is_supervisor(pid):
-                return launched, child
-        time.sleep(0.01)
-    kill_and_wait(launched, LAUNCH_TIMEOUT)
-    evidence = log_tail(layout.logs / "supervisor.log")
-    raise PartFailedError("the node's namespaces could not be made", LAUNCH_TIMEOUT, evidence)
+    try:
+        return launched, _await_init(launched, layout)
+    except BaseException:
+        # Nobody else knows of it yet.
+        kill_and_wait(launched, LAUNCH_TIMEOUT)
+        raise
 
 
 def spawn(command: Sequence[str], log: Path, kept: Sequence[int] = ()) -> Process:
     """Start a program that outlives us: own session, output to a file, a clean environment."""
     for descriptor in kept:
-        os.set_inheritable(descriptor, True)
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keyword
     passed = ("MM_CACHE_DIR", "MM_STATE_DIR", "HOME")
     environment = {key: os.environ[key] for key in passed if key in os.environ}
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -81,7 +76,7 @@ def spawn(command: Sequence[str], log: Path, kept: Sequence[int] = ()) -> Proces
     finally:
         os.close(output)
         for descriptor in kept:
-            os.set_inheritable(descriptor, False)
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - takes no keyword
     process = find_process(pid)
     return process if process is not None else Process(pid, 0)
 
@@ -110,6 +105,20 @@ def remove(record: Record, layout: Layout) -> None:
     if record.cgroup:
         remove_cgroup(record.cgroup)
     shutil.rmtree(layout.root, ignore_errors=True)
+
+
+def _await_init(launched: Process, layout: Layout) -> Process:
+    """Wait until unshare's child has become the supervisor."""
+    deadline = time.monotonic() + LAUNCH_TIMEOUT
+    while launched.alive and time.monotonic() < deadline:
+        for pid in children_of(launched.pid):
+            child = find_process(pid)
+            # unshare forks into the new PID namespace, then the child executes Python.
+            if child is not None and _is_supervisor(pid):
+                return child
+        time.sleep(0.01)
+    evidence = log_tail(layout.logs / "supervisor.log")
+    raise PartFailedError("the node's namespaces could not be made", LAUNCH_TIMEOUT, evidence)
 
 
 def log_tail(log: Path, lines: int = 15) -> str:

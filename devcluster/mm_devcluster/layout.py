@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def etcd(self) -> Path:
-        """etcd's data."""
+        """Etcd's data."""
         return self.root / "etcd"
 
     @property
@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def containerd_socket(self) -> Path:
-        """containerd's socket, reachable from outside the node because it lies on a disk."""
+        """Containerd's socket, reachable from outside the node because it lies on a disk."""
         return self.root / "containerd.sock"
 
     @property

@@ -22,7 +22,8 @@ def issue(certificates: tuple[Certificate, ...], directory: Path) -> None:
 
 def _issue(certificate: Certificate, directory: Path) -> None:
     name = certificate.name
-    _openssl(directory, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
+    curve = ["-name", "prime256v1", "-genkey", "-noout"]
+    _openssl(directory, "ecparam", *curve, "-out", f"{name}.key")
     organization = f"/O={certificate.organization}" if certificate.organization else ""
     request = ["req", "-new", "-key", f"{name}.key"]
     subject = ["-subj", f"{organization}/CN={certificate.common_name}"]

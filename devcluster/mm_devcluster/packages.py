@@ -32,9 +32,7 @@ NODE_PACKAGES = (
     Package("mount", "mount", "makes the node's private directories"),
     Package("util-linux", "unshare", "puts the node in namespaces of its own"),
 )
-IMAGE_PACKAGES = (
-    Package("debootstrap", "debootstrap", "makes the base layer of the images"),
-)
+IMAGE_PACKAGES = (Package("debootstrap", "debootstrap", "makes the base layer of the images"),)
 
 
 def missing_packages(packages: tuple[Package, ...]) -> tuple[Package, ...]:

@@ -80,7 +80,7 @@ def resident_bytes(pid: int) -> int:
 def namespace_pids(init_pid: int) -> dict[int, int]:
     """Map each PID inside the PID namespace of a process to the PID outside."""
     try:
-        namespace = os.readlink(f"/proc/{init_pid}/ns/pid")
+        namespace = Path(f"/proc/{init_pid}/ns/pid").readlink()
     except OSError:
         return {}
     mapping: dict[int, int] = {}
@@ -88,7 +88,7 @@ def namespace_pids(init_pid: int) -> dict[int, int]:
         if not entry.name.isdigit():
             continue
         with suppress(OSError):  # it ended meanwhile
-            if os.readlink(entry / "ns/pid") != namespace:
+            if (entry / "ns/pid").readlink() != namespace:
                 continue
             for line in (entry / "status").read_text().splitlines():
                 if line.startswith("NSpid:"):

@@ -56,13 +56,13 @@ def apiserver_arguments(plane: ControlPlane) -> list[str]:
     layout = plane.layout
     # Without a node the server stays on loopback, and no endpoint is published for it: nothing
     # could reach it through the Service, and a loopback endpoint would be refused.
-    place = [] if plane.has_node else ["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"]
+    loopback = ["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"]
     return [
         str(plane.binaries["kube-apiserver"]),
         f"--etcd-servers=http://127.0.0.1:{plane.ports.etcd}",
         f"--advertise-address={plane.advertise}",
         f"--secure-port={plane.ports.apiserver}",
-        *place,
+        *([] if plane.has_node else loopback),
         f"--service-cluster-ip-range={plane.services}",
         f"--client-ca-file={layout.certificate('ca')}",
         f"--tls-cert-file={layout.certificate('apiserver')}",

@@ -55,15 +55,18 @@ class Containerd:
         sent = kept = 0
         before = self.images()
         try:
-            with tarfile.open(archive, mode="r:") as source, self._importing() as sink:
-                with tarfile.open(fileobj=sink, mode="w|", bufsize=CHUNK) as target:
-                    for member in source:
-                        digest = member.name.removeprefix("blobs/").replace("/", ":")
-                        if member.size > SMALL and digest in held:
-                            kept += member.size
-                        else:
-                            sent += member.size
-                            target.addfile(member, source.extractfile(member))
+            with (
+                tarfile.open(archive, mode="r:") as source,
+                self._importing() as sink,
+                tarfile.open(fileobj=sink, mode="w|", bufsize=CHUNK) as target,
+            ):
+                for member in source:
+                    digest = member.name.removeprefix("blobs/").replace("/", ":")
+                    if member.size > SMALL and digest in held:
+                        kept += member.size
+                    else:
+                        sent += member.size
+                        target.addfile(member, source.extractfile(member))
         except (tarfile.TarError, FileNotFoundError, IsADirectoryError) as error:
             raise DevClusterError(
                 f"{archive} is not an OCI archive (a tar with index.json): {error}"

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import zstandard
 
@@ -134,10 +134,13 @@ def write_layer(entries: Iterable[Entry], path: Path) -> Layer:
         # Two threads: the smallest machine we run on has two cores, and the bytes written do not
         # depend on the number as long as it is not zero.
         compressor = zstandard.ZstdCompressor(level=1, threads=2)
-        with compressor.stream_writer(_Tee(out, packed), closefd=False) as stream:
-            with tarfile.open(fileobj=_Tee(stream, plain), mode="w|", bufsize=CHUNK) as tar:
-                for entry in entries:
-                    _add(tar, entry)
+        sink = cast("IO[bytes]", _Tee(out, packed))
+        with (
+            compressor.stream_writer(sink, closefd=False) as stream,
+            tarfile.open(fileobj=_Tee(stream, plain), mode="w|", bufsize=CHUNK) as tar,
+        ):
+            for entry in entries:
+                _add(tar, entry)
     return Layer(
         f"sha256:{packed.hexdigest()}", f"sha256:{plain.hexdigest()}", path.stat().st_size, path
     )
@@ -156,8 +159,9 @@ def build_image(reference: str, config: ImageConfig, layers: Sequence[Layer]) ->
     """
     host, slash, rest = reference.partition("/")
     if not slash or (host != "localhost" and "." not in host) or ":" not in rest:
-        message = f"image reference {reference!r} must read host.name/path:tag or localhost/path:tag"
-        raise ValueError(message)
+        raise ValueError(
+            f"image reference {reference!r} must read host.name/path:tag or localhost/path:tag"
+        )
     document = {
         "architecture": "amd64",
         "os": "linux",

@@ -1,0 +1,56 @@
+"""``mm-devcluster up``: start a cluster and wait until it works."""
+
+import argparse
+import sys
+import time
+
+from mm_devcluster.cluster import ClusterOptions, up
+
+HELP = "start a cluster; when it runs already, do nothing"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--control-plane-only",
+        action="store_true",
+        help="API server and controllers on loopback: no node, no pods, no root, ready in seconds",
+    )
+    parser.add_argument(
+        "--gpu",
+        metavar="RESOURCE=N,LABEL=VALUE",
+        help="fake devices: nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3 (scheduling only)",
+    )
+    parser.add_argument("--kwok", action="store_true", help="bring fake nodes to life, with kwok")
+    parser.add_argument(
+        "--install-packages", action="store_true", help="install missing Debian packages"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=ClusterOptions.timeout,
+        metavar="SECONDS",
+        help="give up after this long, compiling not counted (default: %(default)s)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the cluster, telling each stage on stderr and how to reach it on stdout."""
+    began = time.monotonic()
+
+    def tell(stage: str, detail: str) -> None:
+        print(f"{time.monotonic() - began:6.1f}s  {stage:<12} {detail}", file=sys.stderr)
+
+    cluster = up(
+        ClusterOptions(
+            name=options.name,
+            control_plane_only=options.control_plane_only,
+            gpu=options.gpu,
+            kwok=options.kwok,
+            install_packages=options.install_packages,
+            timeout=options.timeout,
+        ),
+        tell,
+    )
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    return 0
