@@ -1,0 +1,36 @@
+{{/*
+What the operator may do where models live. The reasons stand in
+operator/mm_operator/cluster/permissions.py; a test compares the two.
+*/}}
+{{- define "multimodal-operator.modelRules" -}}
+- apiGroups: [serving.multimodal.dev]
+  resources: [multimodalmodels]
+  verbs: [get, list, watch]
+- apiGroups: [serving.multimodal.dev]
+  resources: [multimodalmodels/status]
+  verbs: [patch]
+- apiGroups: [serving.multimodal.dev]
+  resources: [multimodalmodels/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [configmaps, persistentvolumeclaims, services]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, list]
+{{- end -}}
