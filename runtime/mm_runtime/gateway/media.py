@@ -7,11 +7,11 @@ cropping follow the checkpoint's image processor, so that the engine sees what i
 import io
 import warnings
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 """What OpenAI accepts. Fewer decoders, fewer defects that a stranger can reach."""
@@ -43,13 +43,18 @@ class ImageGeometry:
     keep_ratio: bool
 
     @classmethod
-    def from_processor(cls, config: dict[str, object], size: int) -> Self:
-        """Read the parts that matter of preprocessor_config.json; CLIP's defaults for the rest."""
-        wanted = config.get("size")
+    def from_processor(cls, config: dict[str, Any], image_size: int) -> Self:
+        """Read the parts that matter of preprocessor_config.json; CLIP's defaults for the rest.
+
+        The side is the one the processor resizes to; what it cuts off afterwards (`crop_size`), the
+        preprocessing model behind cuts off.
+        """
+        wanted = config.get("size", image_size)
+        sides = wanted if isinstance(wanted, dict) else {"shortest_edge": wanted}
         return cls(
-            size=size,
+            size=int(sides.get("shortest_edge") or sides.get("height") or image_size),
             resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
-            keep_ratio=not (isinstance(wanted, dict) and "height" in wanted),
+            keep_ratio="height" not in sides,
         )
 
 
@@ -72,7 +77,7 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
                 return _to_rgb(ImageOps.exif_transpose(image))
     except BadImageError:
         raise
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise BadImageError(
             f"the bytes are not an image; accepted formats are {', '.join(FORMATS)}"
         ) from None

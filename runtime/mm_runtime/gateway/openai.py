@@ -156,11 +156,3 @@ class ChatRequest(_Wire):
         if self.stop is None:
             return ()
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
-
-
-class Usage(_Wire):
-    """Tokens of one request; image features count as prompt tokens."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int

@@ -1,0 +1,97 @@
+"""How many requests are inside at one time: the N that the CUDA memory pool was computed for.
+
+A request first gets a place (running or waiting; all taken means 429 before its body is read) and,
+once its prompt and images are prepared, a slot. Only slots count against `max_concurrency`.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from mm_runtime.gateway.errors import OverloadedError
+
+_MAX_RETRY_AFTER_SECONDS = 60
+_WEIGHT = 0.2
+"""Weight of the newest duration in the running mean: about the last ten requests count."""
+
+
+@dataclass(slots=True)
+class Load:
+    """What is inside now."""
+
+    running: int = 0
+    waiting: int = 0
+    observers: list[Callable[["Load"], None]] = field(default_factory=list)
+
+    def changed(self) -> None:
+        """Tell the observers."""
+        for observer in self.observers:
+            observer(self)
+
+
+class Admission:
+    """Bounded concurrency with a bounded, fair queue."""
+
+    def __init__(
+        self, *, max_concurrency: int, max_queue_size: int, clock: Callable[[], float]
+    ) -> None:
+        self._places = max_concurrency + max_queue_size
+        self._slots = asyncio.Semaphore(max_concurrency)  # wakes waiters in order of arrival
+        self._max_concurrency = max_concurrency
+        self._clock = clock
+        self._mean_seconds = 1.0
+        self.load = Load()
+
+    @property
+    def inside(self) -> int:
+        """Requests that hold a place."""
+        return self.load.running + self.load.waiting
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place.
+
+        Raises:
+            OverloadedError: all places are taken.
+        """
+        if self.inside >= self._places:
+            raise OverloadedError(
+                f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
+                "wait. Try again later.",
+                retry_after_seconds=self._estimate_wait(),
+                reason="queue_full",
+                code="rate_limit_exceeded",
+            )
+        self.load.waiting += 1
+        self.load.changed()
+        try:
+            yield
+        finally:
+            self.load.waiting -= 1
+            self.load.changed()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[float]:
+        """Wait for a slot, hold it, and yield the seconds waited. Needs a place."""
+        asked = self._clock()
+        async with self._slots:
+            started = self._clock()
+            self._move(+1)
+            try:
+                yield started - asked
+            finally:
+                self._move(-1)
+                taken = self._clock() - started
+                self._mean_seconds += _WEIGHT * (taken - self._mean_seconds)
+
+    def _move(self, count: int) -> None:
+        self.load.running += count
+        self.load.waiting -= count
+        self.load.changed()
+
+    def _estimate_wait(self) -> int:
+        """Return seconds until half of the queue is gone, at the pace of the last requests."""
+        seconds = self._mean_seconds * self.load.waiting / self._max_concurrency / 2
+        return max(1, min(_MAX_RETRY_AFTER_SECONDS, math.ceil(seconds)))

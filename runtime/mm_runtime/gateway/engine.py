@@ -1,0 +1,57 @@
+"""What the dataplane needs of an engine: a prompt and pixels in, pieces of text out."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen.
+
+    Attributes:
+        temperature: 0 means greedy; the other fields are without effect then.
+        seed: unsigned 64-bit; the same seed gives the same answer from the same engine.
+    """
+
+    temperature: float
+    top_p: float
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One request to the engine.
+
+    Attributes:
+        prompt: whole prompt with one `<image>` for each image.
+        images: uint8[n, side, side, 3], or None without images.
+        timeout_seconds: the engine gives up then.
+    """
+
+    request_id: str
+    prompt: str
+    images: NDArray[np.uint8] | None
+    max_tokens: int
+    sampling: Sampling
+    timeout_seconds: float
+
+
+class Engine(Protocol):
+    """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
+
+    def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+        """Yield one piece of text for each generated token (it may be empty).
+
+        Closing the iterator cancels the request and frees its slot.
+        """
+        ...
+
+    async def is_ready(self) -> bool:
+        """Say whether the engine can answer now; never raises, answers within about a second."""
+        ...

@@ -1,0 +1,114 @@
+"""Routes of the gateway. Thin: each asks one object and writes down what it says."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mm_runtime.gateway.auth import BearerAuth
+from mm_runtime.gateway.dataplane import ServedModel
+from mm_runtime.gateway.drain import Drain
+from mm_runtime.gateway.errors import (
+    ErrorResponse,
+    GatewayError,
+    InvalidRequestError,
+    UnknownModelError,
+    error_response,
+)
+from mm_runtime.gateway.exchange import ChatEndpoint
+from mm_runtime.gateway.metrics import GatewayMetrics
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The GET endpoints and what they ask."""
+
+    model: ServedModel
+    metrics: GatewayMetrics
+    auth: BearerAuth
+    drain: Drain
+    is_ready: Callable[[], Awaitable[bool]]
+
+    async def list_models(self, request: Request) -> Response:
+        """List the one model."""
+        self.auth.check(request.headers.get("authorization"))
+        return JSONResponse({"object": "list", "data": [self._describe()]})
+
+    async def get_model(self, request: Request) -> Response:
+        """Describe a model."""
+        self.auth.check(request.headers.get("authorization"))
+        name = request.path_params["name"]
+        if name != self.model.name:
+            raise UnknownModelError(
+                f"The model {name[:100]!r} does not exist here; this endpoint serves "
+                f"{self.model.name!r}.",
+                param="model",
+                code="model_not_found",
+            )
+        return JSONResponse(self._describe())
+
+    async def healthz(self, _: Request) -> Response:
+        """Say that the process answers; Triton's state does not matter here."""
+        return JSONResponse({"status": "alive"})
+
+    async def readyz(self, _: Request) -> Response:
+        """Say whether a request sent now would be answered."""
+        if self.drain.closing:
+            return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        if not await self.is_ready():
+            return JSONResponse({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return JSONResponse({"status": "ready"})
+
+    async def metrics_text(self, _: Request) -> Response:
+        """Write the metrics down."""
+        return Response(self.metrics.render(), headers={"content-type": _METRICS_TYPE})
+
+    def _describe(self) -> dict[str, object]:
+        return {
+            "id": self.model.name,
+            "object": "model",
+            "created": self.model.created,
+            "owned_by": "multimodal-operator",
+        }
+
+
+def build_app(routes: Routes, chat: ChatEndpoint) -> Starlette:
+    """Return the ASGI application."""
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", routes.list_models),
+            Route("/v1/models/{name:path}", routes.get_model),
+            Route("/healthz", routes.healthz),
+            Route("/readyz", routes.readyz),
+            Route("/metrics", routes.metrics_text),
+        ],
+        exception_handlers={
+            HTTPException: _routing_error,
+            GatewayError: _gateway_error,
+        },
+    )
+
+
+async def _gateway_error(_: Request, error: Exception) -> Response:
+    return _to_response(error_response(error))
+
+
+async def _routing_error(request: Request, error: Exception) -> Response:
+    """Turn starlette's own 404 and 405 into OpenAI's error object."""
+    if not isinstance(error, HTTPException):
+        return _to_response(error_response(error))
+    text = f"{request.method} {request.url.path[:100]}: {error.detail}."
+    body = error_response(InvalidRequestError(text)).body
+    return _to_response(ErrorResponse(error.status_code, dict(error.headers or {}), body))
+
+
+def _to_response(response: ErrorResponse) -> Response:
+    return JSONResponse(response.body, response.status, response.headers)

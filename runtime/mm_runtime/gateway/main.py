@@ -1,0 +1,162 @@
+"""`mm-runtime gateway`: reads manifest and serving plan, serves until SIGTERM, leaves cleanly."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+from pydantic import ValidationError
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.errors import ExitCode
+from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
+from mm_runtime.gateway.triton import TritonEngine
+from mm_runtime.gateway.wiring import Gateway, build_gateway
+from mm_runtime.settings import GATEWAY_PORT
+
+_log = logging.getLogger(__name__)
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients and proxies keep idle connections (60 s is common): a server that closes
+first meets requests already on their way."""
+_EXIT_SECONDS = 5
+"""For connections that are still open after the last answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """Command line of the gateway."""
+
+    manifest: Path
+    serving: Path
+    triton: str = "127.0.0.1:8001"
+    address: str = "127.0.0.1"
+    port: int = GATEWAY_PORT
+    auth_token_file: Path | None = None
+    lame_duck_seconds: float = LAME_DUCK_SECONDS
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: SIGTERM starts a drain, not an exit."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(options: GatewayOptions) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    Returns:
+        Exit code: 0 after a clean drain, 1 when requests were cut off, 3 when the documents or the
+        engine's processor files are unusable.
+    """
+    _set_up_logging()
+    try:
+        manifest = EngineManifest.from_json(options.manifest.read_bytes())
+        serving = ServingPlan.from_json(options.serving.read_bytes())
+    except (OSError, ValidationError) as error:
+        _log.error("manifest or serving plan cannot be used: %s", error)
+        return ExitCode.PERMANENT
+    if manifest.fingerprint != serving.fingerprint:
+        _log.error(
+            "the serving plan is for engine %s, the manifest is of %s; wait for the rollout or "
+            "mount the right engine",
+            serving.fingerprint[:16],
+            manifest.fingerprint[:16],
+        )
+        return ExitCode.PERMANENT
+    return asyncio.run(_serve(options, manifest, serving))
+
+
+async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
+    engine = TritonEngine(options.triton)
+    try:
+        try:
+            gateway = build_gateway(
+                manifest=manifest,
+                serving=serving,
+                engine_dir=options.manifest.parent,
+                engine=engine,
+                auth_token_file=options.auth_token_file,
+            )
+        except (OSError, ValueError) as error:
+            _log.error("the engine cannot be served: %s", error)
+            return ExitCode.PERMANENT
+        return await _serve_gateway(options, gateway)
+    finally:
+        await engine.close()
+
+
+async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
+    server = _Server(
+        uvicorn.Config(
+            gateway.app,
+            host=options.address,
+            port=options.port,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_EXIT_SECONDS,
+        )
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    serving = asyncio.create_task(server.serve())
+    watching = asyncio.create_task(gateway.preflight.watch())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        # The server ends by itself when its port is taken.
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            return ExitCode.RETRY
+        _log.info("draining")
+        clean = await gateway.drain.leave(
+            lame_duck_seconds=options.lame_duck_seconds,
+            timeout_seconds=gateway.request_timeout_seconds,
+        )
+        server.should_exit = True
+        await serving
+        _log.info("drained" if clean else "requests were cut off")
+        return ExitCode.OK if clean else ExitCode.RETRY
+    finally:
+        for task in (watching, stopping):
+            task.cancel()
+        await asyncio.wait({watching, stopping})
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line; fields of `extra` beside the message."""
+
+    _known = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in self._known}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _set_up_logging() -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(_JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)

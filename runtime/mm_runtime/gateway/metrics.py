@@ -1,0 +1,75 @@
+"""The gateway's metrics, made from the catalogue in `mm_api.metrics`.
+
+Labels hold the served model's name, statuses and reasons; never anything a client wrote.
+"""
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
+from mm_runtime.gateway.admission import Load
+
+CLIENT_GONE = 499
+"""Status that counts requests whose client left, as nginx writes it."""
+
+
+class GatewayMetrics:
+    """All series of one gateway; one model, one registry."""
+
+    def __init__(self, model: str) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._model = model
+        made = {metric.name: _make(metric, self.registry) for metric in GATEWAY_METRICS}
+        self._counters = {n: m for n, m in made.items() if isinstance(m, Counter)}
+        self._gauges = {n: m for n, m in made.items() if isinstance(m, Gauge)}
+        self._histograms = {n: m for n, m in made.items() if isinstance(m, Histogram)}
+        for metric in GATEWAY_METRICS:
+            if metric.labels == ("model",):
+                # Exposed before the first event, so that a rate over it starts at zero.
+                made[metric.name].labels(model)
+
+    def observe_load(self, load: Load) -> None:
+        """Follow how many requests run and wait."""
+        self._gauges["mm_requests_running"].labels(self._model).set(load.running)
+        self._gauges["mm_requests_waiting"].labels(self._model).set(load.waiting)
+
+    def observe(self, name: str, seconds: float) -> None:
+        """Put a duration into a histogram."""
+        self._histograms[name].labels(self._model).observe(seconds)
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to a counter that has no label but the model."""
+        self._counters[name].labels(self._model).inc(amount)
+
+    def count_finished(self, status: int) -> None:
+        """Count a request by the status it ended with."""
+        self._counters["mm_requests_total"].labels(self._model, str(status)).inc()
+
+    def count_rejected(self, reason: str) -> None:
+        """Count a request that was refused for lack of capacity."""
+        self._counters["mm_requests_rejected_total"].labels(self._model, reason).inc()
+
+    def render(self) -> bytes:
+        """Return the text exposition."""
+        return generate_latest(self.registry)
+
+
+def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    match metric.kind:
+        case MetricKind.COUNTER:
+            return Counter(metric.name, metric.help, metric.labels, registry=registry)
+        case MetricKind.GAUGE:
+            return Gauge(metric.name, metric.help, metric.labels, registry=registry)
+        case MetricKind.HISTOGRAM:
+            return Histogram(
+                metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets
+            )

@@ -1,0 +1,108 @@
+"""Proof before readiness: one real picture and question through the whole path.
+
+A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
+in an answer. The proof is repeated when Triton was away in between.
+"""
+
+import asyncio
+import base64
+import io
+import logging
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.gateway.dataplane import ChatService, Finished
+from mm_runtime.gateway.errors import GatewayError
+from mm_runtime.gateway.openai import ChatRequest
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS = 60.0
+"""For one proof: the first request of a big engine warms kernels up."""
+_RETRY_SECONDS = 0.5
+_WATCH_SECONDS = 2.0
+_MAX_TOKENS = 4
+_PICTURE_PIXELS = 64
+
+
+class PreflightFailedError(Exception):
+    """The path answered, but with nothing."""
+
+
+class Preflight:
+    """Knows whether the whole path has been proved since Triton was last away."""
+
+    def __init__(self, service: ChatService) -> None:
+        self._service = service
+        self.passed = False
+
+    async def is_ready(self) -> bool:
+        """Say whether the path was proved and Triton is ready now."""
+        return self.passed and await self._service.engine.is_ready()
+
+    async def watch(self) -> None:
+        """Prove the path, then watch Triton, for ever."""
+        reported = ""
+        while True:
+            if self.passed:
+                await asyncio.sleep(_WATCH_SECONDS)
+                if not await self._service.engine.is_ready():
+                    self.passed = False
+                    _log.warning("Triton is not ready; the path is proved again when it is back")
+                continue
+            try:
+                await self.prove()
+            except (GatewayError, PreflightFailedError, TimeoutError) as error:
+                if str(error) != reported:
+                    reported = str(error)
+                    _log.warning("preflight failed, trying again: %s", reported or "time-out")
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                reported = ""
+                self.passed = True
+                _log.info("preflight passed: one picture and question were answered")
+
+    async def prove(self) -> None:
+        """Ask one question about one generated picture.
+
+        Raises:
+            GatewayError: a stage refused or failed.
+            PreflightFailedError: the answer has no token.
+            TimeoutError: no answer in time.
+        """
+        if not await self._service.engine.is_ready():
+            raise PreflightFailedError("Triton is not ready yet")
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            with self._service.admission.place():
+                chat = await self._service.prepare(self._question())
+                events = self._service.answer(
+                    chat, request_id="preflight", timeout_seconds=_TIMEOUT_SECONDS
+                )
+                async for event in events:
+                    if isinstance(event, Finished) and not event.completion_tokens:
+                        raise PreflightFailedError("the model answered with no token")
+
+    def _question(self) -> ChatRequest:
+        parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
+        if self._service.model.max_images:
+            parts.append({"type": "image_url", "image_url": {"url": _picture_url()}})
+        return ChatRequest.model_validate(
+            {
+                "model": self._service.model.name,
+                "messages": [{"role": "user", "content": parts}],
+                "max_tokens": _MAX_TOKENS,
+                "temperature": 0,
+            }
+        )
+
+
+def _picture_url() -> str:
+    """Return a red square on a grey gradient as a PNG data URL."""
+    side = _PICTURE_PIXELS
+    pixels = np.repeat(np.linspace(64, 192, side, dtype=np.uint8)[None, :, None], 3, axis=2)
+    pixels = np.repeat(pixels, side, axis=0)
+    pixels[side // 4 : side // 2, side // 4 : side // 2] = (220, 20, 20)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

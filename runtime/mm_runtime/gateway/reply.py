@@ -1,0 +1,69 @@
+"""Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
+
+import json
+from collections.abc import Mapping
+
+from starlette.types import Send
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+
+class Reply:
+    """The one answer of one request.
+
+    Attributes:
+        started: headers are out; an error can only be an event from here on.
+        complete: the last byte is out.
+    """
+
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        self._send = send
+        self._headers = headers
+        self.started = False
+        self.complete = False
+
+    async def send_json(
+        self, status: int, body: object, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with one JSON document."""
+        content = encode(body)
+        length = {"content-length": str(len(content))}
+        await self._start(status, JSON, {**length, **(headers or {})})
+        await self._write(content, more=False)
+
+    async def open_stream(self) -> None:
+        """Answer with server-sent events, and ask proxies not to hold them back."""
+        extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        await self._start(200, EVENT_STREAM, extra)
+
+    async def send_event(self, body: object) -> None:
+        """Send one event as JSON."""
+        await self._write(b"data: " + encode(body) + b"\n\n", more=True)
+
+    async def close_stream(self, *, done: bool) -> None:
+        """End the stream; `[DONE]` only after a whole answer."""
+        await self._write(b"data: [DONE]\n\n" if done else b"", more=False)
+
+    async def _start(self, status: int, content_type: str, extra: Mapping[str, str]) -> None:
+        if self.started:
+            message = "the answer has begun already"
+            raise RuntimeError(message)
+        self.started = True
+        headers = {"content-type": content_type, **self._headers, **extra}
+        pairs = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def _write(self, content: bytes, *, more: bool) -> None:
+        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        self.complete = not more
+
+
+def encode(body: object) -> bytes:
+    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped."""
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(body, separators=(",", ":")).encode()
