@@ -1,0 +1,7 @@
+"""What happens to one request inside the server: text and pictures in, tokens and text out.
+
+Belongs here: prompts, image preprocessing, the vision encoder, the Reference language-model engine,
+detokenization; each importable and tested without a server. Must not: know HTTP, Kubernetes or how
+the server is started. May import: mm_api, numpy, Pillow, tokenizers; onnxruntime in `vision`; torch
+and transformers in `reference` alone, so that the other models' processes stay small.
+"""

@@ -1,0 +1,56 @@
+"""Where the parts of a built engine lie, and the facts and limits they were built with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_api.documents.build_plan import EngineLimits, VisionPlan
+from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineManifest
+from mm_api.documents.model_facts import ModelFacts
+
+
+@dataclass(frozen=True)
+class EngineDirectory:
+    """One engine on disk. Digests were checked before serving, so files are trusted here."""
+
+    root: Path
+    manifest: EngineManifest
+
+    @classmethod
+    def open(cls, root: Path) -> "EngineDirectory":
+        """Read the manifest.
+
+        Raises:
+            OSError: no manifest there.
+            pydantic.ValidationError: it is not a manifest of this version.
+        """
+        return cls(root, EngineManifest.from_json((root / MANIFEST_NAME).read_bytes()))
+
+    @property
+    def llm(self) -> Path:
+        """Config and weights of the language model."""
+        return self.root / "llm"
+
+    @property
+    def vision_model(self) -> Path:
+        """Vision tower and projector as ONNX: `pixel_values` -> `features`."""
+        return self.root / "vision" / "model.onnx"
+
+    @property
+    def processor(self) -> Path:
+        """Tokenizer, image processor and chat template."""
+        return self.root / "processor"
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Dimensions of the checkpoint."""
+        return self.manifest.plan.facts
+
+    @property
+    def limits(self) -> EngineLimits:
+        """Limits the engine was built with."""
+        return self.manifest.plan.engine.limits
+
+    @property
+    def vision(self) -> VisionPlan | None:
+        """How pictures are encoded; None for a text-only engine."""
+        return self.manifest.plan.engine.vision

@@ -1,0 +1,87 @@
+"""Pictures to the vision tower's input, exactly as the checkpoint's CLIP processor does it.
+
+Resize the shorter side, cut out the centre, scale to 0..1, normalise by channel. The steps and
+their rounding follow transformers' CLIPImageProcessor; a test compares both on odd sizes.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+CHANNELS = 3
+CONFIG = "preprocessor_config.json"
+PROCESSOR_CONFIG = "processor_config.json"
+
+
+@dataclass(frozen=True)
+class ImagePreprocessor:
+    """Sizes in pixels and per-channel constants of one checkpoint."""
+
+    shortest_edge: int
+    crop: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    resample: Image.Resampling = Image.Resampling.BICUBIC
+    rescale: float = 1 / 255
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "ImagePreprocessor":
+        """Read `preprocessor_config.json`, or the image part of `processor_config.json`.
+
+        Raises:
+            OSError: neither file is there.
+            KeyError, ValueError: a key is missing, or this is no square CLIP preprocessing.
+        """
+        if (folder / CONFIG).is_file():
+            config = json.loads((folder / CONFIG).read_text())
+        else:
+            config = json.loads((folder / PROCESSOR_CONFIG).read_text())["image_processor"]
+        crop = _side(config["crop_size"])
+        return cls(
+            shortest_edge=_side(config["size"]),
+            crop=crop,
+            mean=tuple(config["image_mean"]),
+            std=tuple(config["image_std"]),
+            resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
+            rescale=float(config.get("rescale_factor", 1 / 255)),
+        )
+
+    def __call__(self, images: list[Image.Image]) -> NDArray[np.float32]:
+        """Return float32 [images, 3, crop, crop]."""
+        return np.stack([self._one(image) for image in images])
+
+    def _one(self, image: Image.Image) -> NDArray[np.float32]:
+        pixels = np.asarray(self.resize_and_crop(image), dtype=np.float32) * np.float32(
+            self.rescale
+        )
+        mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
+        return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
+
+    def resize_and_crop(self, image: Image.Image) -> Image.Image:
+        """Return the centre square of `crop` pixels that the vision tower sees."""
+        image = image.convert("RGB")
+        short, long = sorted(image.size)
+        longer = int(self.shortest_edge * long / short)
+        portrait = image.width <= image.height
+        size = (self.shortest_edge, longer) if portrait else (longer, self.shortest_edge)
+        image = image.resize(size, resample=self.resample)
+        # Offsets as transformers rounds them; an area outside the picture is filled with black.
+        top = (image.height - self.crop) // 2
+        left = (image.width - self.crop) // 2
+        return image.crop((left, top, left + self.crop, top + self.crop))
+
+
+def _side(size: Any) -> int:
+    """Return the side of a size entry: a number, a shortest edge, or a square of both."""
+    if isinstance(size, int):
+        return size
+    if "shortest_edge" in size:
+        return int(size["shortest_edge"])
+    if size["height"] != size["width"]:
+        raise ValueError(f"image size {size} is not square; CLIP towers take square pictures")
+    return int(size["height"])

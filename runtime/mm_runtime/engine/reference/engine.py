@@ -1,0 +1,276 @@
+"""In-flight batching: requests join and leave between steps, each step decodes all of them at once.
+
+One thread owns the model. A step first spends its token budget on prompts (long ones in chunks, so
+they never stall the others), then runs one token of every decoding request in one forward pass.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.request import Request, Sink
+from mm_runtime.engine.reference.running import Running
+from mm_runtime.engine.reference.sampling import TokenChooser
+
+logger = logging.getLogger(__name__)
+
+WAITING_CHECKED_EVERY = 10
+"""Waiting requests hold no slot and can be many, so they are asked this much more rarely."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Limits of the engine; the names are TensorRT-LLM's."""
+
+    max_batch_size: int
+    """Requests that run at one time."""
+
+    max_queue_size: int
+    """Requests that wait; more are refused."""
+
+    max_num_tokens: int
+    """Tokens of one step, prompts and answers together."""
+
+    max_input_len: int
+    max_seq_len: int
+    cancellation_check_seconds: float = 0.02
+    """How often each request is asked whether anybody waits for it (a call into Triton, 0.1 ms)."""
+
+
+@dataclass(frozen=True)
+class EngineCounts:
+    """What the engine has done and is doing."""
+
+    running: int
+    waiting: int
+    steps: int
+    """Forward passes that decoded."""
+
+    decoded_tokens: int
+    """Tokens of those passes: more than `steps` when requests shared them."""
+
+
+class Engine:
+    """Serves requests from any thread with one model."""
+
+    def __init__(self, model: LanguageModel, options: EngineOptions) -> None:
+        """Prepare; `start` begins to serve."""
+        self._model = model
+        self._options = options
+        self._wake = threading.Condition()
+        self._waiting: deque[tuple[Request, Sink]] = deque()
+        self._decoding: list[Running] = []
+        """Slot n holds the n-th of these."""
+
+        self._prefilling: Running | None = None
+        """At most one; its slot comes right after the decoding ones."""
+
+        self._steps = 0
+        self._decoded_tokens = 0
+        self._stopping = False
+        self._checked = 0.0
+        self._checks = 0
+        self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Refuse new requests, fail those that wait or run, and end the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join(timeout)
+
+    def counts(self) -> EngineCounts:
+        """Return a snapshot; its numbers may be a step apart."""
+        running = len(self._decoding) + (self._prefilling is not None)
+        return EngineCounts(running, len(self._waiting), self._steps, self._decoded_tokens)
+
+    def submit(self, request: Request, sink: Sink) -> None:
+        """Queue a request; its answer goes to `sink`.
+
+        Raises:
+            RequestError: it can never be served: see the message for the limit.
+            QueueFullError: too many wait already.
+            EngineStoppedError: the engine is stopping.
+        """
+        self._check(request)
+        with self._wake:
+            if self._stopping:
+                raise EngineStoppedError("the server is shutting down; send the request again")
+            if len(self._waiting) >= max(1, self._options.max_queue_size):
+                raise QueueFullError(
+                    f"{len(self._waiting)} requests wait already (maxQueueSize "
+                    f"{self._options.max_queue_size}); try again later"
+                )
+            self._waiting.append((request, sink))
+            self._wake.notify()
+
+    def _check(self, request: Request) -> None:
+        prompt, limits = len(request.ids), self._options
+        if not 1 <= prompt <= limits.max_input_len:
+            raise RequestError(
+                f"the prompt has {prompt} tokens, image features included; "
+                f"1 to {limits.max_input_len} are allowed"
+            )
+        if prompt >= limits.max_seq_len:
+            raise RequestError(
+                f"the prompt has {prompt} tokens, which leaves no room for an answer within "
+                f"{limits.max_seq_len}"
+            )
+        if request.max_tokens < 1:
+            raise RequestError(f"max_tokens is {request.max_tokens}; it must be at least 1")
+        rows = 0 if request.table is None else len(request.table)
+        past_end = self._model.vocabulary_size + rows
+        if not all(0 <= token < past_end for token in request.ids):
+            raise RequestError(
+                f"prompt ids must be 0 to {past_end - 1}: {self._model.vocabulary_size} tokens "
+                f"and {rows} rows of the prompt table"
+            )
+        if rows and request.table is not None and request.table.shape[1] != self._model.hidden_size:
+            raise RequestError(
+                f"rows of the prompt table have {request.table.shape[1]} values, "
+                f"the model takes {self._model.hidden_size}"
+            )
+
+    def _run(self) -> None:
+        """Serve until stopped; an error of a step fails the requests in it and no others."""
+        while True:
+            with self._wake:
+                while not (self._stopping or self._waiting or self._busy):
+                    self._wake.wait()
+                if self._stopping:
+                    break
+            try:
+                self._drop_cancelled()
+                self._prefill()
+                self._decode()
+            except Exception as error:
+                logger.exception("a step of the engine failed")
+                self._fail_running(error)
+        self._fail_running(EngineStoppedError("the server is shutting down; ask again"))
+        for _, sink in self._waiting:
+            sink.fail(EngineStoppedError("the server is shutting down; ask again"))
+        self._waiting.clear()
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._decoding) or self._prefilling is not None
+
+    def _drop_cancelled(self) -> None:
+        """Free the slots and queue places of requests that nobody waits for."""
+        now = time.monotonic()
+        if now - self._checked < self._options.cancellation_check_seconds:
+            return
+        self._checked = now
+        self._checks += 1
+        if self._prefilling is not None and self._prefilling.sink.is_cancelled():
+            self._prefilling.sink.cancelled()
+            self._prefilling = None
+        for slot in reversed(range(len(self._decoding))):
+            sink = self._decoding[slot].sink
+            if sink.is_cancelled():
+                self._leave(slot)
+                sink.cancelled()
+        if self._checks % WAITING_CHECKED_EVERY == 0:
+            self._drop_cancelled_waiting()
+
+    def _drop_cancelled_waiting(self) -> None:
+        with self._wake:
+            waiting = tuple(self._waiting)
+        for entry in waiting:
+            if entry[1].is_cancelled():
+                with self._wake:
+                    self._waiting.remove(entry)
+                entry[1].cancelled()
+
+    def _prefill(self) -> None:
+        """Spend what the decoding requests leave of the step's budget on prompts."""
+        budget = max(1, self._options.max_num_tokens - len(self._decoding))
+        while budget > 0:
+            running = self._prefilling or self._admit()
+            if running is None:
+                return
+            self._prefilling = running
+            part = running.embedded[running.prefilled : running.prefilled + budget]
+            hidden = self._model.prefill(len(self._decoding), running.prefilled, part)
+            if running.request.wanted.context_logits:
+                running.note_context(self._model.logits(hidden))
+            budget -= len(part)
+            running.prefilled += len(part)
+            running.length = running.prefilled
+            if running.prefilled == len(running.embedded):
+                self._prefilling = None
+                self._decoding.append(running)
+                self._advance([len(self._decoding) - 1], self._model.logits(hidden[-1:]))
+
+    def _admit(self) -> Running | None:
+        """Take the request that waited longest, when a slot is free."""
+        if len(self._decoding) >= self._options.max_batch_size:
+            return None
+        with self._wake:
+            if not self._waiting:
+                return None
+            request, sink = self._waiting.popleft()
+        try:
+            embedded = self._model.embed(request.ids, request.table)
+            chooser = TokenChooser(request, self._model.vocabulary_size)
+            limit = self._options.max_seq_len
+            return Running(request, sink, embedded, chooser, max_length=limit)
+        except Exception as error:
+            # It is in no slot yet, so nobody else would tell the client.
+            logger.exception("a request could not be started")
+            sink.fail(error)
+            return None
+
+    def _decode(self) -> None:
+        """Run one token of every decoding request in one forward pass."""
+        if not self._decoding:
+            return
+        logits = self._model.decode(
+            [running.last_token for running in self._decoding],
+            [running.length for running in self._decoding],
+        )
+        self._steps += 1
+        self._decoded_tokens += len(self._decoding)
+        for running in self._decoding:
+            running.length += 1
+        self._advance(range(len(self._decoding)), logits)
+
+    def _advance(self, slots: Sequence[int], logits: torch.Tensor) -> None:
+        """Choose the next token of these slots and let finished requests leave."""
+        likeliest = logits.argmax(dim=-1).tolist()
+        finished = []
+        for row, slot in enumerate(slots):
+            running = self._decoding[slot]
+            chooser = running.chooser
+            token = likeliest[row] if chooser.plain else chooser.choose(logits[row], running.answer)
+            if running.accept(token, logits[row]):
+                finished.append(slot)
+        for slot in reversed(finished):
+            self._leave(slot)
+
+    def _leave(self, slot: int) -> None:
+        """Free a slot; the last decoding request moves into it, so slots stay contiguous."""
+        last = len(self._decoding) - 1
+        mover = self._decoding.pop()
+        if slot != last:
+            self._model.move(last, slot, mover.length)
+            self._decoding[slot] = mover
+        if self._prefilling is not None:
+            self._model.move(last + 1, last, self._prefilling.length)
+
+    def _fail_running(self, error: Exception) -> None:
+        running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
+        self._decoding, self._prefilling = [], None
+        for one in running:
+            one.sink.fail(error)

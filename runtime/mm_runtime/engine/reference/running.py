@@ -1,0 +1,94 @@
+"""A request while it runs: how much of its prompt is done and what it has answered."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mm_runtime.engine.reference.progress import Progress
+from mm_runtime.engine.reference.request import Piece, Request, Sink
+from mm_runtime.engine.reference.sampling import TokenChooser
+
+
+class Running:
+    """One request in one slot."""
+
+    def __init__(
+        self,
+        request: Request,
+        sink: Sink,
+        embedded: torch.Tensor,
+        chooser: TokenChooser,
+        *,
+        max_length: int,
+    ) -> None:
+        """Start with nothing of the prompt done.
+
+        Args:
+            request: what was asked.
+            sink: where pieces go.
+            embedded: the prompt's embeddings [prompt, hidden].
+            chooser: chooses the answer's tokens.
+            max_length: positions a slot has; it shortens the answer when the request asks for more.
+        """
+        self.request = request
+        self.sink = sink
+        self.embedded = embedded
+        self.chooser = chooser
+        self.prefilled = 0
+        self.length = 0
+        """Positions in the slot."""
+
+        self.last_token = 0
+        """Chosen but not yet run through the model."""
+
+        self._progress = Progress(
+            max_tokens=min(request.max_tokens, max_length - len(request.ids)),
+            end_ids=request.end_ids,
+            stop=request.stop,
+        )
+        self._log_probs: list[float] = []
+        self._generation_logits: list[NDArray[np.float32]] = []
+        self._context_logits: list[NDArray[np.float32]] = []
+
+    @property
+    def answer(self) -> list[int]:
+        """Tokens of the answer so far."""
+        return self._progress.ids
+
+    def note_context(self, logits: torch.Tensor) -> None:
+        """Keep the logits [positions, vocabulary] of a part of the prompt."""
+        self._context_logits.append(logits.numpy())
+
+    def accept(self, token: int, logits: torch.Tensor) -> bool:
+        """Take the next token with its logits [vocabulary]; give out what may be given out.
+
+        Returns:
+            Whether the answer is complete.
+        """
+        self.last_token = token
+        wanted = self.request.wanted
+        if wanted.log_probs:
+            self._log_probs.append(float(logits.log_softmax(dim=-1)[token]))
+        if wanted.generation_logits:
+            self._generation_logits.append(logits.numpy())
+        emission = self._progress.accept(token)
+        done = emission.finish is not None
+        if done or emission.end > emission.start:
+            part = slice(emission.start, emission.end)
+            self.sink.send(
+                Piece(
+                    previous=tuple(self.answer[: emission.start]),
+                    ids=tuple(self.answer[part]),
+                    finish=emission.finish,
+                    log_probs=tuple(self._log_probs[part]),
+                    cumulative_log_prob=sum(self._log_probs[: emission.end]),
+                    context_logits=_joined(self._context_logits) if done else None,
+                    generation_logits=_joined(self._generation_logits[part]),
+                )
+            )
+        return done
+
+
+def _joined(parts: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Return [positions, vocabulary], or None when nothing was kept."""
+    return np.concatenate([np.atleast_2d(part) for part in parts]) if parts else None

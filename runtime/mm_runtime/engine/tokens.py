@@ -1,0 +1,64 @@
+"""The checkpoint's tokenizer without transformers: encode, decode, special ids."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
+
+class TextCodec:
+    """Text <-> token ids of one checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load `tokenizer.json` and `tokenizer_config.json` of a processor folder.
+
+        Raises:
+            OSError: a file is missing.
+            ValueError: the configuration is not JSON, or names an end token nobody knows.
+        """
+        self._tokenizer: Any = Tokenizer.from_str((folder / TOKENIZER).read_text())
+        config = json.loads((folder / TOKENIZER_CONFIG).read_text())
+        self.begin_token = _token_text(config.get("bos_token"))
+        end_token = _token_text(config.get("eos_token"))
+        end_id = self.id_of(end_token) if end_token else None
+        if end_id is None:
+            raise ValueError(
+                f"{folder / TOKENIZER_CONFIG}: eos_token {end_token!r} is not in the vocabulary"
+            )
+        self.end_id = end_id
+        pad_token = _token_text(config.get("pad_token"))
+        pad_id = self.id_of(pad_token) if pad_token else None
+        self.pad_id = end_id if pad_id is None else pad_id
+
+    def id_of(self, token: str) -> int | None:
+        """Return the id of one token, or None when there is none."""
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
+    def encode_prompt(self, prompt: str) -> list[int]:
+        """Return the ids of a whole prompt, begin token included exactly once."""
+        begins = self.begin_token is not None and prompt.startswith(self.begin_token)
+        ids: list[int] = self._tokenizer.encode(prompt, add_special_tokens=not begins).ids
+        return ids
+
+    def encode_word(self, word: str) -> list[int]:
+        """Return the ids of a stop or bad word, no special tokens added."""
+        ids: list[int] = self._tokenizer.encode(word, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids; special tokens are left out."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+
+def _token_text(token: object) -> str | None:
+    """Return a token's text: configs hold it as a string or as an object with `content`."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None
