@@ -3,11 +3,14 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from mm_devcluster.errors import DevClusterError, MissingRequirementsError
 
+POLICY = Path("/usr/sbin/policy-rc.d")  # asked by Debian before it starts any service
 INSTALL_TIMEOUT = 600.0  # seconds; 37 MB of downloads
 
 
@@ -61,8 +64,9 @@ def install(
     names = [item.name for item in missing]
     if on_progress:
         on_progress("packages", f"installing {', '.join(names)}")
-    _apt_get("update")
-    _apt_get("install", "--yes", "--no-install-recommends", *names)
+    with _no_services():
+        _apt_get("update")
+        _apt_get("install", "--yes", "--no-install-recommends", *names)
 
 
 def describe(missing: tuple[Package, ...]) -> tuple[str, ...]:
@@ -76,10 +80,26 @@ def describe(missing: tuple[Package, ...]) -> tuple[str, ...]:
     )
 
 
+@contextmanager
+def _no_services() -> Iterator[None]:
+    """Forbid maintainer scripts to start services meanwhile, unless the machine has a policy."""
+    try:
+        with POLICY.open("x") as file:
+            file.write("#!/bin/sh\nexit 101\n")  # 101: "action forbidden by policy"
+    except FileExistsError:
+        yield
+        return
+    try:
+        POLICY.chmod(0o755)
+        yield
+    finally:
+        POLICY.unlink()
+
+
 def _apt_get(*arguments: str) -> None:
     done = subprocess.run(
         ["apt-get", "-o", "DPkg::Lock::Timeout=120", *arguments],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"},
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

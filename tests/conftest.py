@@ -1,0 +1,3 @@
+"""Fixtures that every test folder shares."""
+
+pytest_plugins = ["support.clusters"]

@@ -1,0 +1,146 @@
+"""Clusters for tests: started once a session when first asked for, stopped whatever happens.
+
+``MM_TEST_KUBECONFIG`` names the kubeconfig of a cluster that runs already (``mm-devcluster
+kubeconfig``); both fixtures use it then and leave it running. Tests must clean up after
+themselves anyway: make a namespace of your own, and delete what has none.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from mm_devcluster.binaries import ensure_binaries
+from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, info, up
+from mm_devcluster.paths import state_dir
+
+START_TIMEOUT = 240.0  # seconds; measured 5 (control plane) and 7 (node) idle, 23 at load 20
+KUBECTL_TIMEOUT = 60.0
+
+Answer = TypeVar("Answer")
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ClusterInfo]:
+    """API server and controllers without a node: pods stay Pending, Jobs never complete."""
+    with _cluster(f"tests-cp-{os.getpid()}", control_plane_only=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def node_cluster() -> Iterator[ClusterInfo]:
+    """A whole cluster: pods run, Services and names resolve, claims get volumes."""
+    with _cluster(f"tests-{os.getpid()}", control_plane_only=False) as cluster:
+        yield cluster
+
+
+@contextmanager
+def running_cluster(options: ClusterOptions) -> Iterator[ClusterInfo]:
+    """Start a cluster of its own for one test, and stop it at the end."""
+    try:
+        yield up(options)
+    finally:
+        down(options.name)
+
+
+def kubectl(
+    cluster: ClusterInfo, *arguments: str, stdin: str | None = None, check: bool = True
+) -> str:
+    """Run kubectl as the cluster's admin and return what it prints.
+
+    Raises:
+        AssertionError: It failed, unless ``check`` is off: then its error output is returned.
+    """
+    done = subprocess.run(
+        [str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=KUBECTL_TIMEOUT,
+        check=False,
+    )
+    if done.returncode and check:
+        raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout if done.returncode == 0 else done.stderr
+
+
+def kubectl_json(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
+    """Run ``kubectl ... -o json`` and return the document."""
+    document: dict[str, Any] = json.loads(kubectl(cluster, *arguments, "-o", "json"))
+    return document
+
+
+def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
+    """Apply objects."""
+    items = {"kind": "List", "apiVersion": "v1", "items": list(manifests)}
+    kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(items))
+
+
+def eventually(
+    ask: Callable[[], Answer], *, timeout: float = 60.0, interval: float = 0.2
+) -> Answer:
+    """Ask until the answer is true and return it; when the time is up, the last answer.
+
+    Args:
+        ask: The question; an AssertionError (kubectl failed) counts as "not yet".
+        timeout: Seconds.
+        interval: Seconds between questions.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            answer = ask()
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            if answer or time.monotonic() > deadline:
+                return answer
+        time.sleep(interval)
+
+
+@contextmanager
+def namespace(cluster: ClusterInfo, name: str, *, enforce: str = "restricted") -> Iterator[str]:
+    """Make a namespace under a Pod Security level, and delete it (and wait for that) at the end."""
+    labels = {"pod-security.kubernetes.io/enforce": enforce}
+    apply(
+        cluster,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}},
+    )
+    try:
+        yield name
+    finally:
+        kubectl(cluster, "delete", "namespace", name, "--wait=true", "--timeout=50s")
+
+
+@contextmanager
+def _cluster(name: str, *, control_plane_only: bool) -> Iterator[ClusterInfo]:
+    given = os.environ.get("MM_TEST_KUBECONFIG")
+    if given:
+        yield _existing(Path(given).absolute())
+        return
+    # The owner's end stops the cluster even when pytest is killed.
+    options = ClusterOptions(
+        name=name,
+        control_plane_only=control_plane_only,
+        owner_pid=os.getpid(),
+        install_packages=True,
+        timeout=START_TIMEOUT,
+    )
+    with running_cluster(options) as cluster:
+        yield cluster
+
+
+def _existing(kubeconfig: Path) -> ClusterInfo:
+    if kubeconfig.is_relative_to(state_dir() / "clusters"):
+        return info(kubeconfig.parent.name)
+    program = ensure_binaries(["kubectl"])["kubectl"]
+    unknown = ClusterInfo("", kubeconfig, program, "", kubeconfig.parent, control_plane_only=False)
+    view = kubectl_json(unknown, "config", "view", "--minify")
+    return replace(unknown, server=view["clusters"][0]["cluster"]["server"])
