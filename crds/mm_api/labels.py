@@ -30,6 +30,9 @@ INPUTS_HASH = f"{PREFIX}/inputs-hash"
 INTENT_HASH = f"{PREFIX}/intent-hash"
 """Annotation: digest of the object as it was last applied; tells when a field must go away."""
 
+ATTEMPT = f"{PREFIX}/attempt"
+"""Annotation on Jobs: how many Jobs were made from the same inputs, this one included."""
+
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 

@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec
 from mm_operator.errors import SpecError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -272,10 +273,11 @@ class InspectDecision:
     attempt: int = 1
     round: int = 0
     """How often the source changed between inspection and build."""
-    facts_text: str = ""
-    """facts.json to record; empty while there are no facts."""
-    record_text: str = ""
-    """inspection.json to record beside it: inputs hash, round, time of the inspection."""
+    facts: ModelFacts | None = None
+    """What was found; set exactly when `step` is Done."""
+    inspected_at: datetime | None = None
+    retry_in: float | None = None
+    """Seconds until the next attempt; None when none is due by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,17 +287,16 @@ class BuildDecision:
     step: Step
     reason: str
     message: str
-    config: str = ""
-    """Name of the ConfigMap that holds the plan; empty while there is no plan."""
     job: str = ""
+    """Name of the Job that runs or must exist; empty when none must."""
     attempt: int = 1
-    result_text: str = ""
-    """result.json to record; empty until the engine is built."""
-    seconds: float | None = None
-    """What the build's steps took together."""
-    reused: bool = False
+    result: BuildResult | None = None
+    """How the build ended, well or badly, when it said so."""
+    failed_pods: int = 0
     stale_source: bool = False
     """The build found another source than was inspected: a new inspection is needed."""
+    retry_in: float | None = None
+    """Seconds until the next attempt; None when none is due by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +308,8 @@ class RolloutDecision:
     message: str
     serving_hash: str = ""
     """Empty while nothing may be served."""
-    fingerprint: str = ""
-    """Of the engine the pods are to serve; the old one while a new one is being built."""
+    held: bool = False
+    """The pods keep the recorded revision: the engine of the current plan is not there yet."""
     complete: bool = False
     """Every wanted pod runs this serving plan and no older pod is left."""
 
@@ -322,10 +323,11 @@ class Plan:
     rollout: RolloutDecision
     problem: SpecError | None = None
     """The spec cannot be carried out; whatever serves now is left as it is."""
-    facts: ModelFacts | None = None
     build_plan: BuildPlan | None = None
     serving_plan: ServingPlan | None = None
-    """What the pods get: the recorded plan while the rollout is held back."""
+    """What the pods get once the engine is built; while the rollout is held, the recorded one is
+    used instead."""
+    memory: MemoryStatus | None = None
     choices: tuple[Choice, ...] = ()
     frozen: bool = False
     """Change and delete nothing: the spec is not understood."""
@@ -333,6 +335,8 @@ class Plan:
     """Existing objects that stay as they are: neither applied again nor pruned."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
+    engine_config: str = ""
+    """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None
     """Seconds until time alone changes a decision; None when only events do."""
 

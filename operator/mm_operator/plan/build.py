@@ -1,0 +1,130 @@
+"""Is the engine of the current plan needed, there, building or broken?"""
+
+from datetime import datetime
+
+from mm_api.conditions import Reason
+from mm_api.documents.build_result import BuildResult
+from mm_operator.model import (
+    BuildDecision,
+    EngineState,
+    InspectDecision,
+    JobPhase,
+    JobState,
+    Step,
+)
+from mm_operator.plan import names
+from mm_operator.plan.draft import Draft
+from mm_operator.plan.failures import Failure, build_failure
+from mm_operator.plan.jobs import attempt_of, latest, pending
+from mm_operator.plan.records import RESULT_KEY, successful
+from mm_operator.plan.retry import BUILD
+
+_NO_PLAN = BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first")
+_UNWRITTEN = BuildDecision(Step.WAITING, Reason.BUILD_PENDING, "the build plan is being written")
+
+
+def decide_build(
+    draft: Draft | None, engine: EngineState, inspect: InspectDecision, now: datetime
+) -> BuildDecision:
+    """Return what becomes of the engine. `draft` is None while there is no plan."""
+    if draft is None:
+        return _NO_PLAN
+    if engine.config is None:
+        return _UNWRITTEN
+    result = successful(engine.config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
+    if result:
+        return _built(result, job="", attempt=1)
+    job = latest(engine.jobs)
+    if job is None:
+        return _start(draft.engine_config, attempt=1)
+    return _follow(draft, job, inspect, now)
+
+
+def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
+    match job.phase:
+        case JobPhase.PENDING:
+            reason, message = pending(job, Reason.BUILD_PENDING)
+            return _running(job, reason, f"the build has not started: {message}")
+        case JobPhase.RUNNING:
+            return _running(job, Reason.BUILDING, "the engine is being built")
+        case JobPhase.SUCCEEDED:
+            return _finished(draft, job, inspect, now)
+        case JobPhase.FAILED:
+            return _failed(draft, job, build_failure(job), inspect, now)
+
+
+def _finished(
+    draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
+) -> BuildDecision:
+    fingerprint = draft.build_plan.fingerprint
+    texts = (end.message for end in reversed(job.ends) if end.succeeded)
+    result = next(filter(None, (successful(text, fingerprint) for text in texts)), None)
+    if result:
+        return _built(result, job=job.name, attempt=attempt_of(job))
+    lost = Failure(Reason.BUILD_FAILED, "the build ended well but left no result", retryable=True)
+    return _failed(draft, job, lost, inspect, now)
+
+
+def _start(engine_config: str, *, attempt: int) -> BuildDecision:
+    return BuildDecision(
+        Step.START,
+        Reason.BUILDING,
+        "a build Job is being created",
+        job=names.build_job(engine_config, attempt),
+        attempt=attempt,
+    )
+
+
+def _built(result: BuildResult, *, job: str, attempt: int) -> BuildDecision:
+    how = "the store held the engine already" if result.reused else "the engine is built"
+    return BuildDecision(
+        Step.DONE, Reason.BUILD_SUCCEEDED, how, job=job, attempt=attempt, result=result
+    )
+
+
+def _running(job: JobState, reason: str, message: str) -> BuildDecision:
+    failure = build_failure(job) if job.failed_pods else None
+    before = f"; it was tried before: {failure.message}" if failure else ""
+    return BuildDecision(
+        Step.RUNNING,
+        reason,
+        f"{message}{before}",
+        job=job.name,
+        attempt=attempt_of(job),
+        result=failure.result if failure else None,
+        failed_pods=job.failed_pods,
+    )
+
+
+def _failed(
+    draft: Draft, job: JobState, failure: Failure, inspect: InspectDecision, now: datetime
+) -> BuildDecision:
+    finished = job.finished_at or job.created
+    attempt = attempt_of(job)
+    stale = failure.source_changed and (
+        inspect.inspected_at is None or inspect.inspected_at < finished
+    )
+    retryable = failure.retryable or failure.source_changed
+    left = BUILD.seconds_left(attempt=attempt, finished_at=finished, now=now)
+    if retryable and not stale and left == 0:
+        return _start(draft.engine_config, attempt=attempt + 1)
+    tries = max(job.failed_pods, 1)
+    times = f" (pods that failed: {tries})" if tries > 1 else ""
+    todo = (
+        "the source is inspected again"
+        if stale
+        else "it is tried again by itself, at once when the spec changes"
+        if retryable
+        else f"change the spec or the source, or delete Job {job.name} to try again"
+    )
+    return BuildDecision(
+        Step.FAILED,
+        failure.reason,
+        f"{failure.message}{times}\n{todo}",
+        job=job.name,
+        attempt=attempt,
+        result=failure.result,
+        failed_pods=job.failed_pods,
+        stale_source=stale,
+        retry_in=left if retryable and not stale else None,
+    )

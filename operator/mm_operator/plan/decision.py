@@ -1,0 +1,98 @@
+"""The whole plan of one reconcile: every stage asked in order, each by its own module."""
+
+from dataclasses import dataclass
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.errors import SpecError
+from mm_operator.model import (
+    BuildDecision,
+    EngineState,
+    InspectDecision,
+    Plan,
+    RolloutDecision,
+    Snapshot,
+    Step,
+)
+from mm_operator.plan.build import decide_build
+from mm_operator.plan.draft import Draft, draft
+from mm_operator.plan.inspection import decide_inspect
+from mm_operator.plan.preflight import first_problem
+from mm_operator.plan.retention import kept, released
+from mm_operator.plan.rollout import decide_rollout
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What follows from one inspection."""
+
+    draft: Draft | None
+    problem: SpecError | None
+    build: BuildDecision
+
+
+def decide(snapshot: Snapshot) -> Plan:
+    """Return every decision about one model."""
+    if snapshot.deleting:
+        return _frozen(SpecError("Deleting", "the model is being deleted"))
+    problem = snapshot.spec_error
+    if snapshot.spec is not None:
+        problem = first_problem(snapshot.spec)
+        if problem is None:
+            return _decide(snapshot, snapshot.spec)
+    return _frozen(problem or SpecError(Reason.INVALID_SPEC, "the spec cannot be read"))
+
+
+def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
+    inspect = decide_inspect(snapshot, spec, stale=False)
+    engine = _engine(snapshot, spec, inspect)
+    if engine.build.stale_source:
+        inspect = decide_inspect(snapshot, spec, stale=True)
+        if inspect.step is Step.DONE:
+            engine = _engine(snapshot, spec, inspect)
+    rollout = decide_rollout(snapshot, spec, engine.draft, engine.build)
+    planned = engine.draft
+    delays = [delay for delay in (inspect.retry_in, engine.build.retry_in) if delay is not None]
+    return Plan(
+        inspect=inspect,
+        build=engine.build,
+        rollout=rollout,
+        problem=engine.problem,
+        build_plan=planned.build_plan if planned else None,
+        serving_plan=planned.serving_plan if planned else None,
+        memory=planned.footprint.status() if planned else None,
+        choices=planned.choices if planned else (),
+        engine_config=planned.engine_config if planned else "",
+        keep=kept(snapshot, inspect, engine.build, rollout),
+        release=released(snapshot, planned.engine_config if planned else "", rollout),
+        recheck_after=min(delays, default=None),
+    )
+
+
+def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:
+    planned: Draft | None = None
+    problem: SpecError | None = None
+    if inspect.facts is not None:
+        try:
+            planned = draft(
+                model=snapshot.name,
+                spec=spec,
+                facts=inspect.facts,
+                builder_version=snapshot.settings.builder_version,
+            )
+        except SpecError as error:
+            problem = error
+    name = planned.engine_config if planned else ""
+    state = snapshot.observed.engines.get(name, EngineState())
+    return _Engine(planned, problem, decide_build(planned, state, inspect, snapshot.now))
+
+
+def _frozen(problem: SpecError) -> Plan:
+    """Return the plan that changes nothing: whatever serves goes on."""
+    return Plan(
+        inspect=InspectDecision(Step.WAITING, problem.reason, str(problem)),
+        build=BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first"),
+        rollout=RolloutDecision(Step.WAITING, problem.reason, "nothing is changed"),
+        problem=problem,
+        frozen=True,
+    )

@@ -1,0 +1,188 @@
+"""From facts and spec to the two documents: what is built, and how it is served."""
+
+from dataclasses import dataclass
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.errors import SpecError
+from mm_operator.model import Choice
+from mm_operator.plan import memory, names, pools
+from mm_operator.plan.families import family_of
+from mm_operator.plan.families.family import Family
+from mm_operator.plan.fingerprint import engine_fingerprint
+from mm_operator.plan.limits import plan_limits
+from mm_operator.plan.store import store_of
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything that follows from facts and spec alone."""
+
+    build_plan: BuildPlan
+    serving_plan: ServingPlan
+    engine_config: str
+    footprint: memory.Footprint
+    choices: tuple[Choice, ...]
+
+
+def draft(
+    *, model: str, spec: MultimodalModelSpec, facts: ModelFacts, builder_version: str
+) -> Draft:
+    """Return the documents for one model.
+
+    Raises:
+        SpecError: the spec contradicts the checkpoint, or the plan does not fit.
+    """
+    family = family_of(facts.family)
+    limits = plan_limits(spec, facts, family)
+    dtype, dtype_choice = _dtype(spec, facts)
+    engine = EngineSpec(
+        source_digest=facts.source_digest,
+        family=facts.family,
+        backend=spec.engine.backend,
+        dtype=dtype,
+        limits=limits.engine,
+        vision=limits.vision,
+        builder_version=builder_version,
+    )
+    fingerprint = engine_fingerprint(engine)
+    traffic, traffic_choice = _traffic(spec, limits.engine)
+    planned_pools, pool_choices = _pools(
+        spec=spec, facts=facts, family=family, dtype=dtype, limits=limits.engine, traffic=traffic
+    )
+    footprint = memory.footprint(
+        facts=facts,
+        dtype=dtype,
+        limits=limits.engine,
+        vision_batch=limits.vision.max_batch_size if limits.vision else 0,
+        pools=planned_pools,
+    )
+    memory.check_fits(footprint, spec.runtime.resources.limits.get("memory"))
+    store = store_of(spec)
+    return Draft(
+        build_plan=BuildPlan(
+            fingerprint=fingerprint,
+            engine=engine,
+            facts=facts,
+            allow_pickle=spec.model.allow_pickle,
+            trust_remote_code=spec.model.trust_remote_code,
+        ),
+        serving_plan=ServingPlan(
+            model=model,
+            fingerprint=fingerprint,
+            backend=spec.engine.backend,
+            pools=planned_pools,
+            max_queue_size=spec.runtime.max_queue_size,
+            accumulate_tokens=spec.runtime.accumulate_tokens,
+            gateway=_gateway(spec, limits.engine, traffic),
+        ),
+        engine_config=names.engine_config(fingerprint, store.claim, store.path),
+        footprint=footprint,
+        choices=(dtype_choice, *limits.choices, traffic_choice, *pool_choices),
+    )
+
+
+def _dtype(spec: MultimodalModelSpec, facts: ModelFacts) -> tuple[str, Choice]:
+    asked = spec.engine.dtype
+    chosen = facts.dtype if asked == "Auto" else asked
+    if chosen not in memory.DTYPE_BYTES:
+        raise SpecError(
+            reason="NotSupported",
+            path="spec.engine.dtype",
+            message=f"the checkpoint is stored as {chosen}, which no engine computes in: set it to "
+            f"one of {', '.join(memory.DTYPE_BYTES)}",
+        )
+    reason = "the checkpoint's own" if asked == "Auto" else "as written in spec.engine.dtype"
+    return chosen, Choice("dtype", chosen, reason)
+
+
+def _traffic(spec: MultimodalModelSpec, limits: EngineLimits) -> tuple[pools.Traffic, Choice]:
+    asked = spec.runtime.max_concurrency
+    waiting = min(spec.runtime.max_queue_size, limits.max_batch_size)
+    cap = asked or limits.max_batch_size + waiting
+    traffic = pools.Traffic(
+        gateway_cap=cap,
+        max_batch_size=limits.max_batch_size,
+        max_queue_size=spec.runtime.max_queue_size,
+        triton_max_batch_size=limits.max_batch_size,
+    )
+    reason = (
+        "as written in spec.runtime.maxConcurrency"
+        if asked
+        else f"{limits.max_batch_size} are decoded and {waiting} are ready to follow"
+    )
+    return traffic, Choice("maxConcurrency", str(cap), reason)
+
+
+def _pools(
+    *,
+    spec: MultimodalModelSpec,
+    facts: ModelFacts,
+    family: Family,
+    dtype: str,
+    limits: EngineLimits,
+    traffic: pools.Traffic,
+) -> tuple[MemoryPools, tuple[Choice, ...]]:
+    images = limits.max_images_per_request
+    vision = facts.vision
+    output = pools.encoder_output_bytes(
+        images=images,
+        features=vision.features_per_image if vision else 0,
+        hidden=facts.text.hidden_size,
+        dtype_bytes=memory.DTYPE_BYTES[dtype],
+    )
+    needed = pools.cuda_pool_bytes(output_bytes=output, traffic=traffic, factor=family.pool_factor)
+    asked = spec.runtime.memory_pools
+    cuda = needed if asked.cuda == "Auto" else bytes_of(asked.cuda)
+    if cuda < needed:
+        raise SpecError(
+            reason="InvalidSpec",
+            path="spec.runtime.memoryPools.cuda",
+            message=f"{cuda:,} bytes would fail requests: {traffic.live_requests} live requests of "
+            f"{output:,} bytes need {needed:,}; use Auto, or lower spec.runtime.maxConcurrency",
+        )
+    pinned = pools.PINNED_DEFAULT_BYTES if asked.pinned == "Auto" else bytes_of(asked.pinned)
+    shm = pools.shm_bytes(
+        images=images,
+        image_size=vision.image_size if vision else 0,
+        output_bytes=output,
+        traffic=traffic,
+    )
+    return MemoryPools(cuda_bytes=cuda, pinned_bytes=pinned, shm_bytes=shm), (
+        Choice(
+            "memoryPools.cuda",
+            str(cuda),
+            f"{traffic.live_requests} live requests x {output} bytes x {family.pool_factor}, "
+            "at least 64 MiB"
+            if asked.cuda == "Auto"
+            else "as written in spec.runtime.memoryPools.cuda",
+        ),
+        Choice(
+            "memoryPools.pinned",
+            str(pinned),
+            "Triton's default"
+            if asked.pinned == "Auto"
+            else "as written in spec.runtime.memoryPools.pinned",
+        ),
+        Choice("shm", str(shm), "pixels and features of every live request, at least 256 MiB"),
+    )
+
+
+def _gateway(
+    spec: MultimodalModelSpec, limits: EngineLimits, traffic: pools.Traffic
+) -> GatewayPlan:
+    gateway = spec.gateway
+    return GatewayPlan(
+        max_concurrency=traffic.gateway_cap,
+        max_queue_size=gateway.max_queue_size,
+        max_image_bytes=bytes_of(gateway.max_image_bytes),
+        max_image_pixels=gateway.max_image_pixels,
+        max_images_per_request=limits.max_images_per_request,
+        allowed_hosts=list(gateway.allowed_hosts),
+        allow_private_networks=gateway.allow_private_networks,
+        fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),
+        request_timeout_seconds=duration.parse(gateway.request_timeout).total_seconds(),
+    )

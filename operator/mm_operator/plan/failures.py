@@ -1,0 +1,181 @@
+"""Why a Job failed: one reason, one sentence, and whether another attempt makes sense.
+
+An ordered tuple of checkers looks at the last pod that failed; the first that recognises it wins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mm_api.conditions import Reason
+from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_operator.model import JobState, PodEnd
+from mm_operator.plan.records import parse, read_inspect_result
+
+LOG_LINES = 10
+"""Last log lines that a message carries: enough for a Python error, short enough for describe."""
+
+_EVICTIONS = frozenset({"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated"})
+"""Reasons the kubelet and the pod garbage collector give pods that were not at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a Job failed."""
+
+    reason: str
+    message: str
+    retryable: bool
+    result: BuildResult | None = None
+
+    @property
+    def source_changed(self) -> bool:
+        """Return whether the build found another source than was inspected."""
+        return self.reason == BuildReason.SOURCE_CHANGED
+
+
+Checker = Callable[[JobState, PodEnd], Failure | None]
+
+
+def build_failure(job: JobState) -> Failure:
+    """Return why a build Job failed, or why its last pod did while it is being retried."""
+    return _first(job, _BUILD_CHECKERS, Reason.BUILD_FAILED)
+
+
+def inspect_failure(job: JobState) -> Failure:
+    """Return why an inspect Job failed."""
+    return _first(job, _INSPECT_CHECKERS, Reason.INSPECT_FAILED)
+
+
+def _first(job: JobState, checkers: tuple[Checker, ...], otherwise: Reason) -> Failure:
+    failed = [end for end in job.ends if not end.succeeded]
+    if not failed:
+        said = job.message or job.reason or "it left no pod behind"
+        return Failure(otherwise, f"the Job failed: {said}", retryable=True)
+    hits = (checker(job, failed[-1]) for checker in checkers)
+    return next(hit for hit in hits if hit)
+
+
+def _build_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
+    if end.reason != "OOMKilled":
+        return None
+    return Failure(
+        Reason.BUILD_OUT_OF_MEMORY,
+        f"{_step(end)} was killed: it needed more memory than spec.build.resources.limits.memory "
+        f"allows (exit code {_code(end)}); raise the limit{_tail(end)}",
+        retryable=True,
+        result=parse(BuildResult, end.message),
+    )
+
+
+def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
+    if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
+        return None
+    return Failure(
+        Reason.BUILD_TIMED_OUT,
+        f"{_step(end)} ran longer than spec.build.timeout (exit code {_code(end)}); "
+        f"raise the timeout{_tail(end)}",
+        retryable=True,
+    )
+
+
+def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
+    if not (end.disrupted or end.pod_reason in _EVICTIONS):
+        return None
+    return Failure(
+        Reason.BUILD_EVICTED,
+        f"{_step(end)} lost its pod ({end.pod_reason or 'disruption of its node'}, exit code "
+        f"{_code(end)}); finished steps are kept{_tail(end)}",
+        retryable=True,
+    )
+
+
+def _build_reported(_job: JobState, end: PodEnd) -> Failure | None:
+    result = parse(BuildResult, end.message)
+    failure = result.failure if result else None
+    if failure is None:
+        return None
+    tail = "".join(f"\n{line}" for line in failure.log_tail[-LOG_LINES:])
+    return Failure(
+        failure.reason,
+        f"step {failure.step} ended with exit code {failure.exit_code}: {failure.message}{tail}",
+        retryable=failure.retryable,
+        result=result,
+    )
+
+
+def _build_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
+    return Failure(
+        Reason.BUILD_FAILED,
+        f"{_step(end)} ended with exit code {_code(end)} and no report{_tail(end)}",
+        retryable=True,
+    )
+
+
+def _inspect_reported(_job: JobState, end: PodEnd) -> Failure | None:
+    result = read_inspect_result(end.message)
+    if result is None or result.error is None:
+        return None
+    return Failure(result.error.reason, result.error.message, retryable=True)
+
+
+def _inspect_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
+    if end.reason != "OOMKilled":
+        return None
+    return Failure(
+        Reason.INSPECT_FAILED,
+        f"the inspection was killed: it needed more memory than its limit{_tail(end)}",
+        retryable=True,
+    )
+
+
+def _inspect_timed_out(job: JobState, end: PodEnd) -> Failure | None:
+    if "DeadlineExceeded" not in {end.pod_reason, job.reason}:
+        return None
+    return Failure(
+        Reason.INSPECT_FAILED,
+        f"the inspection took too long: is the source's volume reachable?{_tail(end)}",
+        retryable=True,
+    )
+
+
+def _inspect_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
+    return Failure(
+        Reason.INSPECT_FAILED,
+        f"the inspection ended with exit code {_code(end)} and no report{_tail(end)}",
+        retryable=True,
+    )
+
+
+_BUILD_CHECKERS: tuple[Checker, ...] = (
+    _build_out_of_memory,
+    _build_timed_out,
+    _build_evicted,
+    _build_reported,
+    _build_unexplained,
+)
+_INSPECT_CHECKERS: tuple[Checker, ...] = (
+    _inspect_reported,
+    _inspect_out_of_memory,
+    _inspect_timed_out,
+    _inspect_unexplained,
+)
+
+
+def _code(end: PodEnd) -> str:
+    return "unknown" if end.exit_code is None else str(end.exit_code)
+
+
+def _step(end: PodEnd) -> str:
+    result = parse(BuildResult, end.message)
+    return f"step {result.failure.step}" if result and result.failure else "the build"
+
+
+def _tail(end: PodEnd) -> str:
+    """Return the last log lines, each after a line break.
+
+    A termination message that is no document is the log's end: the kubelet's FallbackToLogsOnError.
+    """
+    lines = end.log_tail or tuple(end.message.splitlines())
+    if not lines or parse(BuildResult, end.message):
+        return ""
+    return "".join(f"\n{line}" for line in lines[-LOG_LINES:])

@@ -1,0 +1,128 @@
+"""Is the checkpoint inspected, and if not, what happens next?"""
+
+from mm_api import labels
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
+from mm_operator.plan import names
+from mm_operator.plan.failures import inspect_failure
+from mm_operator.plan.fingerprint import digest, plain
+from mm_operator.plan.jobs import attempt_of, latest, pending
+from mm_operator.plan.records import read_inspect_result, read_inspection
+from mm_operator.plan.retry import INSPECT
+
+
+def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
+    """Return the digest of everything an inspection depends on.
+
+    The image is left out on purpose: a new operator must not inspect every checkpoint again.
+    """
+    return digest({"formatVersion": 1, "model": plain(spec.model), "round": round_})
+
+
+def decide_inspect(
+    snapshot: Snapshot, spec: MultimodalModelSpec, *, stale: bool
+) -> InspectDecision:
+    """Return what becomes of the inspection.
+
+    Args:
+        snapshot: the model.
+        spec: its spec.
+        stale: a build found another source than the recorded inspection describes.
+    """
+    recorded = read_inspection(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
+    round_ = 0
+    if recorded:
+        inspection, facts = recorded
+        if inspection.inputs_hash == inputs_hash(spec, inspection.round):
+            if not stale:
+                return InspectDecision(
+                    Step.DONE,
+                    Reason.PLAN_COMPLETE,
+                    "the checkpoint was inspected",
+                    inputs_hash=inspection.inputs_hash,
+                    round=inspection.round,
+                    facts=facts,
+                    inspected_at=inspection.inspected_at,
+                )
+            round_ = inspection.round + 1
+    wanted = inputs_hash(spec, round_)
+    job = latest(
+        job
+        for job in snapshot.observed.jobs.values()
+        if job.annotations.get(labels.INPUTS_HASH) == wanted
+    )
+    return _started(snapshot, wanted, round_) if job is None else _follow(snapshot, job, round_)
+
+
+def _started(snapshot: Snapshot, wanted: str, round_: int, *, attempt: int = 1) -> InspectDecision:
+    again = "the source changed: it is being inspected again" if round_ else ""
+    return InspectDecision(
+        Step.START,
+        Reason.INSPECTING,
+        again or "an inspect Job is being created",
+        job=names.inspect_job(snapshot.name, wanted, attempt),
+        inputs_hash=wanted,
+        attempt=attempt,
+        round=round_,
+    )
+
+
+def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
+    wanted = job.annotations[labels.INPUTS_HASH]
+    attempt = attempt_of(job)
+
+    def decided(step: Step, reason: str, message: str) -> InspectDecision:
+        return InspectDecision(
+            step, reason, message, job.name, inputs_hash=wanted, attempt=attempt, round=round_
+        )
+
+    match job.phase:
+        case JobPhase.PENDING:
+            reason, message = pending(job, Reason.INSPECT_PENDING)
+            return decided(Step.RUNNING, reason, f"the inspection has not started: {message}")
+        case JobPhase.RUNNING:
+            return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
+        case JobPhase.SUCCEEDED:
+            return _finished(snapshot, job, round_)
+        case JobPhase.FAILED:
+            return _failed(snapshot, job, round_)
+
+
+def _finished(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
+    reports = (read_inspect_result(end.message) for end in reversed(job.ends) if end.succeeded)
+    facts = next((report.facts for report in reports if report and report.facts), None)
+    if facts is None:
+        return _failed(snapshot, job, round_)
+    return InspectDecision(
+        Step.DONE,
+        Reason.PLAN_COMPLETE,
+        "the checkpoint was inspected",
+        job=job.name,
+        inputs_hash=job.annotations[labels.INPUTS_HASH],
+        attempt=attempt_of(job),
+        round=round_,
+        facts=facts,
+        inspected_at=job.finished_at or job.created,
+    )
+
+
+def _failed(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
+    attempt = attempt_of(job)
+    wanted = job.annotations[labels.INPUTS_HASH]
+    left = INSPECT.seconds_left(
+        attempt=attempt, finished_at=job.finished_at or job.created, now=snapshot.now
+    )
+    if left == 0:
+        return _started(snapshot, wanted, round_, attempt=attempt + 1)
+    failure = inspect_failure(job)
+    return InspectDecision(
+        Step.FAILED,
+        failure.reason,
+        f"{failure.message}; it is tried again by itself, at once when the spec changes",
+        job=job.name,
+        inputs_hash=wanted,
+        attempt=attempt,
+        round=round_,
+        retry_in=left,
+    )

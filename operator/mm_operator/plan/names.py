@@ -1,0 +1,78 @@
+"""Names of the children: deterministic, at most 63 characters, distinct for distinct inputs.
+
+Guarantees, for model names that are DNS labels (the API refuses others):
+- A name is a DNS label of at most 63 characters, so it also fits into a label's value.
+- Equal inputs give equal names. Distinct inputs give distinct names, because a name that had to be
+  cut carries 8 hex digits of the digest of the uncut one.
+- A child of a model never has the name of a child that models share: shared names begin with
+  `engine-` and end with hex digits or a number only.
+"""
+
+from hashlib import sha256
+
+MAX_LENGTH = 63
+"""A DNS label, and the longest value of a label: Jobs copy their name into one."""
+
+STORE_CLAIM = "multimodal-store"
+"""The operator-made claim; one per namespace."""
+
+_DIGEST_DIGITS = 8
+_HASH_DIGITS = 10
+_KEY_DIGITS = 16
+
+
+def deployment(model: str) -> str:
+    """Return the name of the model's Deployment; pods begin with it."""
+    return model
+
+
+def service(model: str) -> str:
+    """Return the name of the model's Service, the host part of its URL."""
+    return model
+
+
+def disruption_budget(model: str) -> str:
+    """Return the name of the model's PodDisruptionBudget."""
+    return model
+
+
+def facts_config(model: str) -> str:
+    """Return the name of the ConfigMap that keeps what the inspection found."""
+    return _joined(model, "facts")
+
+
+def inspect_job(model: str, inputs_hash: str, attempt: int) -> str:
+    """Return the name of one attempt at inspecting one set of inputs."""
+    digest = sha256(f"{inputs_hash}/{attempt}".encode()).hexdigest()
+    return _joined(model, f"inspect-{digest[:_HASH_DIGITS]}")
+
+
+def serving_config(model: str, serving_hash: str) -> str:
+    """Return the name of the ConfigMap of one serving revision."""
+    return _joined(model, f"serving-{serving_hash[:_HASH_DIGITS]}")
+
+
+def engine_config(fingerprint: str, claim: str, path: str) -> str:
+    """Return the name of the ConfigMap that models share about one engine in one store."""
+    return f"engine-{_engine_key(fingerprint, claim, path)}"
+
+
+def build_job(engine: str, attempt: int) -> str:
+    """Return the name of one attempt at building an engine; `engine` names its ConfigMap."""
+    return f"{engine}-{attempt}"
+
+
+def _engine_key(fingerprint: str, claim: str, path: str) -> str:
+    """Return what tells engines of a namespace apart: the fingerprint, and a store of one's own."""
+    if (claim, path) == (STORE_CLAIM, ""):
+        return fingerprint[:_KEY_DIGITS]
+    return sha256(f"{fingerprint}/{claim}/{path}".encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def _joined(model: str, suffix: str) -> str:
+    name = f"{model}-{suffix}"
+    if len(name) <= MAX_LENGTH:
+        return name
+    digest = sha256(model.encode()).hexdigest()[:_DIGEST_DIGITS]
+    room = MAX_LENGTH - len(suffix) - len(digest) - 2
+    return f"{model[:room].rstrip('-')}-{digest}-{suffix}"

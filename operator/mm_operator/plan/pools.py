@@ -1,0 +1,88 @@
+"""Triton's memory pools and the shared memory of its Python backends, in bytes.
+
+One encoder output stays resident from encoding to the end of generation. Measured on an H200: a
+pool below about (requests in flight + 1) outputs fails requests, an empty one kills the server, and
+the server warns once only. So the pool is computed for the requests that the gateway lets in.
+"""
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+CUDA_ROUNDING_BYTES = 512
+"""Triton's allocator rounds the pool and every allocation up to this."""
+
+CUDA_MINIMUM_BYTES = 64 * MIB
+"""Triton's own default: never plan below it."""
+
+PINNED_DEFAULT_BYTES = 256 * MIB
+"""Triton's own default; outputs that miss the CUDA pool land here."""
+
+FIXED_SIZE_FACTOR = 1.25
+"""Room for fragmentation when every output has one size; 1.5 when sizes vary."""
+
+VARIABLE_SIZE_FACTOR = 1.5
+
+_ENSEMBLE_COPIES = 1
+"""An ensemble keeps one copy of an output; a BLS model would keep two."""
+
+_SHM_STUBS = 4
+"""Python models of the repository, each with regions of its own."""
+
+_SHM_STUB_BYTES = 16 * MIB
+"""A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
+
+_SHM_MINIMUM_BYTES = 256 * MIB
+"""Lets a client of Triton itself send a raw picture of about 40 million pixels."""
+
+_PIXEL_COPIES = 2
+"""Pixels lie in the region of the model that made them and of the model that reads them."""
+
+_FLOAT32_BYTES = 4
+_CHANNELS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How many requests may be past the encoder at one time."""
+
+    gateway_cap: int
+    max_batch_size: int
+    max_queue_size: int
+    """Requests that wait inside the language model; 0 means without bound."""
+    triton_max_batch_size: int
+
+    @property
+    def live_requests(self) -> int:
+        """Return N: requests whose encoder output is resident, the batch in the making included."""
+        bound = self.gateway_cap
+        if self.max_queue_size:
+            bound = min(bound, self.max_batch_size + self.max_queue_size)
+        return bound + self.triton_max_batch_size
+
+
+def ceil_to(value: int, unit: int) -> int:
+    """Return `value` rounded up to a multiple of `unit`."""
+    return -(-value // unit) * unit
+
+
+def encoder_output_bytes(*, images: int, features: int, hidden: int, dtype_bytes: int) -> int:
+    """Return S: bytes of one request's encoder output as the pool allocates them."""
+    return ceil_to(images * features * hidden * dtype_bytes, CUDA_ROUNDING_BYTES)
+
+
+def cuda_pool_bytes(*, output_bytes: int, traffic: Traffic, factor: float) -> int:
+    """Return the CUDA pool: ceil512(k * N * S * f) + 1 MiB, never below 64 MiB."""
+    resident = int(_ENSEMBLE_COPIES * traffic.live_requests * output_bytes * factor)
+    return max(ceil_to(resident, CUDA_ROUNDING_BYTES) + MIB, CUDA_MINIMUM_BYTES)
+
+
+def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traffic) -> int:
+    """Return the size limit of /dev/shm.
+
+    Regions grow to their peak and stay there: per live request the pixels, raw (uint8) and
+    normalised (counted as float32), in two regions each, and the encoder output.
+    """
+    pixels = images * image_size * image_size * _CHANNELS
+    request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
+    needed = _SHM_STUBS * _SHM_STUB_BYTES + traffic.live_requests * request
+    return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)

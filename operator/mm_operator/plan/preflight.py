@@ -1,0 +1,52 @@
+"""Can the spec be carried out at all? Asked before anything is inspected.
+
+The API server's rules refuse most of this already; a CRD of an older version may not. An ordered
+tuple of checkers: the first hit is the problem that the user reads.
+"""
+
+from collections.abc import Callable
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.errors import SpecError
+from mm_operator.plan.families import FAMILIES
+
+Checker = Callable[[MultimodalModelSpec], SpecError | None]
+
+
+def first_problem(spec: MultimodalModelSpec) -> SpecError | None:
+    """Return the first thing that makes the spec impossible, or None."""
+    hits = (check(spec) for check in _CHECKERS)
+    return next((hit for hit in hits if hit), None)
+
+
+def _source_is_a_claim(spec: MultimodalModelSpec) -> SpecError | None:
+    if spec.model.source.persistent_volume_claim is not None:
+        return None
+    return SpecError(
+        reason="NotSupported",
+        path="spec.model.source",
+        message="this version reads checkpoints from claims only: set persistentVolumeClaim",
+    )
+
+
+def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
+    if spec.model.family is None or spec.model.family in FAMILIES:
+        return None
+    return SpecError(
+        reason="NotSupported",
+        path="spec.model.family",
+        message=f"this version serves {', '.join(sorted(FAMILIES))} only: got {spec.model.family}",
+    )
+
+
+def _backend_is_reference(spec: MultimodalModelSpec) -> SpecError | None:
+    if spec.engine.backend == "Reference":
+        return None
+    return SpecError(
+        reason="NotSupported",
+        path="spec.engine.backend",
+        message=f"this version serves with Reference only: got {spec.engine.backend}",
+    )
+
+
+_CHECKERS: tuple[Checker, ...] = (_source_is_a_claim, _family_is_known, _backend_is_reference)

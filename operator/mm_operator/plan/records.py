@@ -1,0 +1,80 @@
+"""Documents that the operator keeps in ConfigMaps, read back as values.
+
+A document that is damaged or missing reads as None: the decision is then made as if it had never
+been written, and writing it again repairs it.
+"""
+
+from typing import TypeVar
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from mm_api.base import Document
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_facts import InspectResult, ModelFacts
+from mm_api.documents.serving_plan import ServingPlan
+from mm_operator.model import ConfigState
+
+FACTS_KEY = "facts.json"
+INSPECTION_KEY = "inspection.json"
+PLAN_KEY = "plan.json"
+RESULT_KEY = "result.json"
+SERVING_KEY = "serving.json"
+POD_KEY = "pod.json"
+"""The pod template of a revision, so that a held rollout can be repaired and scaled exactly."""
+ENGINE_KEY = "engine"
+"""Name of the ConfigMap of the engine that a revision serves."""
+
+D = TypeVar("D", bound=Document)
+
+
+class Inspection(Document):
+    """What an inspection was made from, and when."""
+
+    format_version: int = Field(default=1, ge=1, le=1)
+    inputs_hash: str
+    round: int = Field(ge=0, description="Times the source changed between inspection and build.")
+    inspected_at: AwareDatetime
+
+
+def parse(kind: type[D], text: str | None) -> D | None:
+    """Return the document, or None when the text is missing or is no such document."""
+    if not text:
+        return None
+    try:
+        return kind.from_json(text)
+    except ValidationError:
+        return None
+
+
+def read_inspection(config: ConfigState | None) -> tuple[Inspection, ModelFacts] | None:
+    """Return the recorded inspection and its facts, or None when either cannot be read."""
+    if config is None:
+        return None
+    inspection = parse(Inspection, config.data.get(INSPECTION_KEY))
+    facts = parse(ModelFacts, config.data.get(FACTS_KEY))
+    return (inspection, facts) if inspection and facts else None
+
+
+def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:
+    """Return the recorded plan when it is the plan of this fingerprint."""
+    plan = parse(BuildPlan, config.data.get(PLAN_KEY)) if config else None
+    return plan if plan and plan.fingerprint == fingerprint else None
+
+
+def successful(text: str | None, fingerprint: str) -> BuildResult | None:
+    """Return the result of a build that made this engine, or None."""
+    result = parse(BuildResult, text)
+    made = result and result.failure is None and result.fingerprint == fingerprint
+    return result if made else None
+
+
+def read_serving_plan(config: ConfigState | None) -> ServingPlan | None:
+    """Return the serving plan of a recorded revision."""
+    return parse(ServingPlan, config.data.get(SERVING_KEY)) if config else None
+
+
+def read_inspect_result(text: str) -> InspectResult | None:
+    """Return what an inspect Job reported: facts or an error, never neither."""
+    result = parse(InspectResult, text)
+    return result if result and (result.facts or result.error) else None

@@ -1,0 +1,75 @@
+"""Which existing objects stay although no builder makes them now, and which engines are let go."""
+
+from mm_operator.model import (
+    BuildDecision,
+    ConfigState,
+    InspectDecision,
+    Ref,
+    RolloutDecision,
+    Snapshot,
+    Step,
+)
+from mm_operator.plan import names
+from mm_operator.plan.records import ENGINE_KEY, POD_KEY
+
+
+def kept(
+    snapshot: Snapshot, inspect: InspectDecision, build: BuildDecision, rollout: RolloutDecision
+) -> frozenset[Ref]:
+    """Return the objects that are neither applied again nor pruned.
+
+    A Job's template cannot be changed, so a Job that exists is never applied again. It stays until
+    what it found is recorded.
+    """
+    keep = {
+        Ref("Job", job)
+        for job, step in ((inspect.job, inspect.step), (build.job, build.step))
+        if job and step is not Step.START
+    }
+    keep.update(Ref("ConfigMap", config.name) for config in serving_configs(snapshot))
+    if rollout.held and recorded_template(snapshot, rollout) is None:
+        # The revision's record is gone: the Deployment cannot be made again, so it is left alone.
+        keep.add(Ref("Deployment", names.deployment(snapshot.name)))
+    return frozenset(keep)
+
+
+def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
+    """Return the recorded revisions that a Deployment or a pod still uses."""
+    observed = snapshot.observed
+    used = {pod.serving_hash for pod in observed.pods}
+    if observed.deployment:
+        used.add(observed.deployment.serving_hash)
+    found = (
+        observed.configs.get(names.serving_config(snapshot.name, digest)) for digest in sorted(used)
+    )
+    return tuple(config for config in found if config)
+
+
+def recorded_template(snapshot: Snapshot, rollout: RolloutDecision) -> str | None:
+    """Return the pod template of the revision that is held, as JSON; None when it is lost."""
+    name = names.serving_config(snapshot.name, rollout.serving_hash)
+    config = snapshot.observed.configs.get(name)
+    return config.data.get(POD_KEY) if config else None
+
+
+def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple[str, ...]:
+    """Return the engines this model owns and no longer needs.
+
+    Args:
+        snapshot: the model.
+        wanted: the ConfigMap of the current plan's engine; empty while there is no plan, and then
+            nothing is let go, because the next plan may want it.
+        rollout: while it is held by a lost record nobody knows which engine serves: all stay.
+    """
+    if not wanted or (rollout.held and recorded_template(snapshot, rollout) is None):
+        return ()
+    needed = {config.data.get(ENGINE_KEY, "") for config in serving_configs(snapshot)} | {wanted}
+    return tuple(
+        sorted(
+            name
+            for name, engine in snapshot.observed.engines.items()
+            if name not in needed
+            and engine.config
+            and any(owner.uid == snapshot.uid for owner in engine.config.owners)
+        )
+    )

@@ -1,0 +1,79 @@
+"""Which revision the pods get, and how far they are.
+
+A revision is the serving plan with everything else that goes into a pod. While the engine of the
+current plan is not there, the pods keep the recorded revision: serving goes on.
+"""
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
+from mm_operator.plan.draft import Draft
+from mm_operator.plan.fingerprint import digest, plain
+from mm_operator.plan.rollout_progress import first_obstacle
+
+HASH_DIGITS = 32
+"""Digits of a revision's hash: short enough for a label, long enough never to collide."""
+
+
+def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) -> str:
+    """Return the digest of everything that makes pods differ; replicas do not."""
+    content = {
+        "serving": plain(draft.serving_plan),
+        "engine": draft.engine_config,
+        "runtime": plain(spec.runtime),
+        "gateway": plain(spec.gateway),
+        "drainTimeout": spec.rollout.drain_timeout,
+        "store": plain(spec.build.store),
+        "image": spec.runtime.image or snapshot.settings.runtime_image,
+    }
+    return digest(content)[:HASH_DIGITS]
+
+
+def decide_rollout(
+    snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft | None, build: BuildDecision
+) -> RolloutDecision:
+    """Return what becomes of the pods."""
+    deployment = snapshot.observed.deployment
+    if draft is not None and build.step is Step.DONE:
+        wanted = serving_hash(snapshot, spec, draft)
+        if deployment is None or deployment.serving_hash != wanted:
+            return RolloutDecision(
+                Step.START, Reason.ROLLOUT_IN_PROGRESS, "pods are being created", wanted
+            )
+        return _follow(snapshot, spec, deployment, held=False)
+    if deployment is None:
+        return RolloutDecision(
+            Step.WAITING, Reason.WAITING_FOR_ENGINE, "pods come once the engine is built"
+        )
+    return _follow(snapshot, spec, deployment, held=True)
+
+
+def _follow(
+    snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState, *, held: bool
+) -> RolloutDecision:
+    current = deployment.serving_hash
+    if _complete(deployment, spec.replicas):
+        text = (
+            "the former revision serves until the new engine is built"
+            if held
+            else "every replica runs the wanted revision"
+        )
+        return RolloutDecision(
+            Step.DONE, Reason.ROLLOUT_COMPLETE, text, current, held=held, complete=True
+        )
+    obstacle = first_obstacle(deployment, snapshot.observed.pods)
+    if obstacle:
+        reason, message = obstacle
+        return RolloutDecision(Step.RUNNING, reason, message, current, held=held)
+    return RolloutDecision(
+        Step.RUNNING,
+        Reason.PODS_STARTING,
+        f"{deployment.available} of {spec.replicas} replicas of the revision answer",
+        current,
+        held=held,
+    )
+
+
+def _complete(deployment: DeploymentState, wanted: int) -> bool:
+    counts = {deployment.wanted, deployment.replicas, deployment.updated, deployment.available}
+    return deployment.observed_generation >= deployment.generation and counts == {wanted}

@@ -1,0 +1,65 @@
+"""What keeps pods from becoming ready: an ordered tuple of checkers, the first hit is told.
+
+Only pods of the wanted revision are looked at; sentences name containers, never pods.
+"""
+
+from collections.abc import Callable
+
+from mm_api.conditions import Reason
+from mm_operator.model import DeploymentState, PodState
+
+Obstacle = tuple[Reason, str]
+Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]
+
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Waiting reasons of every pod that starts normally."""
+
+
+def first_obstacle(deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    """Return the reason and the sentence for the first obstacle, or None."""
+    current = tuple(
+        pod for pod in pods if pod.serving_hash == deployment.serving_hash and not pod.terminating
+    )
+    hits = (check(deployment, current) for check in _CHECKERS)
+    return next((hit for hit in hits if hit), None)
+
+
+def _refused(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:
+    if not deployment.replica_failure:
+        return None
+    quota = "exceeded quota" in deployment.replica_failure
+    reason = Reason.QUOTA_EXCEEDED if quota else Reason.PODS_CRASHING
+    return reason, f"pods are refused: {deployment.replica_failure}"
+
+
+def _unschedulable(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod for pod in pods if pod.unschedulable), None)
+    if found is None:
+        return None
+    return Reason.PODS_UNSCHEDULABLE, f"no node takes a pod: {found.unschedulable}"
+
+
+def _crashing(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod for pod in pods if not pod.ready and pod.waiting not in _STARTING), None)
+    if found is None:
+        return None
+    details = "; ".join(filter(None, (found.waiting_message, found.last_end)))
+    said = f": {details}" if details else ""
+    return Reason.PODS_CRASHING, f"container {found.container}: {found.waiting}{said}"
+
+
+def _restarted(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    found = next((pod for pod in pods if not pod.ready and pod.last_end), None)
+    if found is None:
+        return None
+    text = f"container {found.container} was started again: {found.last_end}"
+    return Reason.PODS_CRASHING, text
+
+
+def _stalled(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:
+    if not deployment.stalled:
+        return None
+    return Reason.PODS_STARTING, f"the rollout makes no progress: {deployment.stalled}"
+
+
+_CHECKERS: tuple[Checker, ...] = (_refused, _unschedulable, _crashing, _restarted, _stalled)
