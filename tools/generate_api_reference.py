@@ -15,7 +15,6 @@ from mm_api.v1alpha1.definition import COLUMNS, NAME, SHORT_NAME, definition
 from mm_api.v1alpha1.unsupported import UNSUPPORTED
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "api.md"
 
 Schema = dict[str, Any]
 
@@ -139,16 +138,17 @@ def _bounds(value: Schema) -> str:
     return ", ".join(texts)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    content = page()
-    if PAGE.is_file() and PAGE.read_text() == content:
+    path, content = root / "docs" / "api.md", page()
+    if path.is_file() and path.read_text(encoding="utf-8") == content:
         return 0
     if arguments == ["--check"]:
-        print(f"{PAGE.relative_to(ROOT)} is stale: run `make generate`")
+        print(f"{path.relative_to(root)} is stale: run `make generate`")
         return 1
-    PAGE.write_text(content)
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    print(f"wrote {path.relative_to(root)}")
     return 0
 
 

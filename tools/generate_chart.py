@@ -87,8 +87,8 @@ def files(chart: Path) -> dict[Path, str]:
     Raises:
         SourceError: the sources disagree.
     """
-    schema = yaml.safe_load((chart / "values.schema.yaml").read_text())
-    values = yaml.safe_load((chart / "values.yaml").read_text())
+    schema = yaml.safe_load((chart / "values.schema.yaml").read_text(encoding="utf-8"))
+    values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
     return {
         chart / "values.schema.json": json.dumps(schema, indent=2) + "\n",
         chart / "README.md": _HEAD + "".join(_rows("", schema, values)),
@@ -99,13 +99,13 @@ def main(arguments: list[str], chart: Path = CHART) -> int:
     """Write or check; return the exit code."""
     stale = 0
     for path, content in files(chart).items():
-        if path.is_file() and path.read_text() == content:
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
             continue
         if arguments == ["--check"]:
             print(f"{path.relative_to(chart.parent.parent)} is stale: run `make generate`")
             stale = 1
             continue
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
         print(f"wrote {path.relative_to(chart.parent.parent)}")
     return stale
 

@@ -27,31 +27,31 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def files() -> dict[Path, str]:
-    """Return every generated file with its content."""
+def files(root: Path) -> dict[Path, str]:
+    """Return every generated file below `root` with its content."""
     text = HEADER + yaml.dump(
         definition(), Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
     )
     name = f"{NAME}.yaml"
     return {
-        ROOT / "crds" / name: text,
-        ROOT / "charts" / "multimodal-operator" / "crds" / name: text,
+        root / "crds" / name: text,
+        root / "charts" / "multimodal-operator" / "crds" / name: text,
     }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
     stale = 0
-    for path, content in files().items():
-        if path.is_file() and path.read_text() == content:
+    for path, content in files(root).items():
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
             continue
         if arguments == ["--check"]:
-            print(f"{path.relative_to(ROOT)} is stale: run `make generate`")
+            print(f"{path.relative_to(root)} is stale: run `make generate`")
             stale = 1
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-        print(f"wrote {path.relative_to(ROOT)}")
+        path.write_text(content, encoding="utf-8")
+        print(f"wrote {path.relative_to(root)}")
     return stale
 
 

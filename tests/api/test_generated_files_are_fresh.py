@@ -1,0 +1,33 @@
+"""The committed CRD, its copy in the chart and the reference page say what the types say."""
+
+from pathlib import Path
+
+import pytest
+
+from support.scripts import ROOT, load_tool
+
+GENERATORS = pytest.mark.parametrize("name", ["generate_crds", "generate_api_reference"])
+
+
+@GENERATORS
+def test_committed_files_are_fresh(name: str) -> None:
+    """`--check` finds nothing to write in the repository."""
+    assert load_tool(name).main(["--check"], ROOT) == 0
+
+
+@GENERATORS
+def test_edited_file_is_reported(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--check` names a generated file that somebody edited and writes nothing."""
+    tool = load_tool(name)
+    assert tool.main([], tmp_path) == 0
+    written = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    written[0].write_text("edited", encoding="utf-8")
+    capsys.readouterr()
+
+    assert tool.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().out == (
+        f"{written[0].relative_to(tmp_path)} is stale: run `make generate`\n"
+    )
+    assert written[0].read_text(encoding="utf-8") == "edited"

@@ -1,0 +1,158 @@
+"""The chart renders, is clean for Helm's linter, and its generated files are fresh."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import helm_python as helm
+import pytest
+import yaml
+
+from support.chart import CHART, EXHAUSTIVE, rendered
+from support.scripts import load_tool
+
+WARNING = 2
+"""Helm's severities: 1 information, 2 warning, 3 error."""
+
+VALUES = pytest.mark.parametrize(
+    "values", [pytest.param({}, id="defaults"), pytest.param(EXHAUSTIVE, id="every-value")]
+)
+
+
+@VALUES
+def test_linter_finds_nothing(values: dict[str, object]) -> None:
+    """Strict lint has neither errors nor warnings."""
+    result = helm.lint(CHART, values, strict=True)
+
+    assert result["errors"] == []
+    assert [one for one in result["messages"] if one["severity"] >= WARNING] == []
+
+
+def test_default_release_has_these_objects() -> None:
+    """The defaults make one Deployment with its rights, for every namespace."""
+    assert Counter(item["kind"] for item in rendered()) == {
+        "ClusterRole": 3,
+        "ClusterRoleBinding": 1,
+        "Deployment": 1,
+        "PodDisruptionBudget": 1,
+        "Role": 1,
+        "RoleBinding": 1,
+        "Service": 1,
+        "ServiceAccount": 1,
+    }
+
+
+def test_everything_optional_can_be_switched_off() -> None:
+    """What a platform brings itself is left out: only the Deployment stays."""
+    values = {
+        "rbac": {"create": False, "aggregateToUsers": False},
+        "serviceAccount": {"create": False, "name": "mine"},
+        "service": {"enabled": False},
+        "podDisruptionBudget": {"enabled": False},
+    }
+    objects = rendered(values)
+
+    assert [item["kind"] for item in objects] == ["Deployment"]
+    assert objects[0]["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+
+
+def test_single_replica_has_no_budget() -> None:
+    """A budget over one pod would only block drains."""
+    kinds = [item["kind"] for item in rendered({"operator": {"replicas": 1}})]
+
+    assert "PodDisruptionBudget" not in kinds
+
+
+def test_every_value_reaches_the_objects() -> None:
+    """No value is silently ignored: each text of the exhaustive values appears in the output."""
+    output = yaml.safe_dump(rendered(EXHAUSTIVE))
+    texts = [
+        "mm-operator",
+        "team-a",
+        "team-b",
+        "name: registry",
+        "registry.example/operator@sha256:",
+        "imagePullPolicy: Always",
+        "replicas: 3",
+        "--workers=4",
+        "--log-level=debug",
+        "memory: 1Gi",
+        "kubernetes.io/arch: amd64",
+        "key: infra",
+        "nodeAffinity",
+        "system-cluster-critical",
+        "example.org/note",
+        "team: platform",
+        "--runtime-image=registry.example/runtime:1",
+        "serviceAccountName: mm",
+        "example.org/role",
+        "port: 80",
+        "prometheus.io/scrape",
+    ]
+
+    assert [text for text in texts if text not in output] == []
+
+
+def test_exhaustive_values_are_all_values() -> None:
+    """A new value must be added to the exhaustive ones, or the tests above miss it."""
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+    assert _keys(EXHAUSTIVE) == _keys(defaults)
+
+
+def _keys(values: dict[str, object]) -> dict[str, object]:
+    groups = {"operator", "runtime", "serviceAccount", "rbac", "podDisruptionBudget", "service"}
+    return {
+        key: sorted(value) if key in groups and isinstance(value, dict) else None
+        for key, value in sorted(values.items())
+    }
+
+
+def test_generated_files_are_fresh() -> None:
+    """values.schema.json and README.md say what their sources say."""
+    assert load_tool("generate_chart").main(["--check"], CHART) == 0
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of the chart that a test may break."""
+    return Path(shutil.copytree(CHART, tmp_path / "charts" / "copy"))
+
+
+@pytest.mark.parametrize("name", ["values.schema.json", "README.md"])
+def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check` names a generated file that somebody edited."""
+    (copy / name).write_text("edited", encoding="utf-8")
+
+    assert load_tool("generate_chart").main(["--check"], copy) == 1
+    assert capsys.readouterr().out == f"charts/copy/{name} is stale: run `make generate`\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        pytest.param(
+            "values.yaml", "workers: 8", "worker: 8", "values.yaml has operator.worker", id="typo"
+        ),
+        pytest.param(
+            "values.yaml", "  workers: 8\n", "", "has operator.workers, values.yaml", id="default"
+        ),
+        pytest.param(
+            "values.schema.yaml",
+            "description: Port of the Service.",
+            "title: Port",
+            "service.port has no description",
+            id="description",
+        ),
+    ],
+)
+def test_sources_that_disagree_stop_the_generator(
+    name: str, old: str, new: str, message: str, copy: Path
+) -> None:
+    """A value needs a default in one file and a described schema in the other."""
+    tool = load_tool("generate_chart")
+    path = copy / name
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+    with pytest.raises(tool.SourceError, match=message):
+        tool.files(copy)

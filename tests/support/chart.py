@@ -1,0 +1,57 @@
+"""The chart as Helm renders it, through Helm's own SDK."""
+
+from typing import Any
+
+import helm_python as helm
+import yaml
+
+from support.scripts import ROOT
+
+CHART = ROOT / "charts" / "multimodal-operator"
+RELEASE = "multimodal-operator"
+NAMESPACE = "multimodal-system"
+
+EXHAUSTIVE: dict[str, Any] = {
+    "nameOverride": "mm",
+    "fullnameOverride": "mm-operator",
+    "watchNamespaces": ["team-a", "team-b"],
+    "imagePullSecrets": ["registry"],
+    "operator": {
+        "image": "registry.example/operator@sha256:" + 64 * "0",
+        "imagePullPolicy": "Always",
+        "replicas": 3,
+        "workers": 4,
+        "logLevel": "debug",
+        "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+        "nodeSelector": {"kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+        "podAnnotations": {"example.org/note": "yes"},
+        "podLabels": {"team": "platform"},
+    },
+    "runtime": {"image": "registry.example/runtime:1"},
+    "serviceAccount": {"create": True, "name": "mm", "annotations": {"example.org/role": "a"}},
+    "rbac": {"create": True, "aggregateToUsers": True},
+    "podDisruptionBudget": {"enabled": True},
+    "service": {"enabled": True, "port": 80, "annotations": {"prometheus.io/scrape": "true"}},
+}
+"""Every value set to something that is not its default, switches left on."""
+
+
+def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the objects the chart makes with `values`, in Helm's order of files."""
+    with helm.Chart.load(CHART) as chart:
+        texts = chart.render(values or {}, name=RELEASE, namespace=NAMESPACE)
+    return [
+        item
+        for path, text in sorted(texts.items())
+        if path.endswith(".yaml")
+        for item in yaml.safe_load_all(text)
+        if item is not None
+    ]
+
+
+def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the rendered objects of one kind."""
+    return [item for item in rendered(values) if item["kind"] == kind]
