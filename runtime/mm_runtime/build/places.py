@@ -80,6 +80,11 @@ class Places:
         return self.work / "fetched.json"
 
     @property
+    def reference(self) -> Path:
+        """Sample pictures and what torch makes of them (`vision_samples`)."""
+        return self.work / "reference.npz"
+
+    @property
     def verification(self) -> Path:
         """What verify-vision measured (`Verification`)."""
         return self.work / "verification.json"

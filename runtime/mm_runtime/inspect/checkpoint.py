@@ -1,5 +1,6 @@
 """One checkpoint directory -> `ModelFacts`. The first check that fails gives the message."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
         OSError: the disk failed; worth another try.
     """
     check_directory(source)
+    try:
+        return _inspect(source, options)
+    except PermissionError as error:
+        # Libraries that save checkpoints give weight files mode 0600.
+        raise InspectRefusedError(
+            InspectReason.SOURCE_NOT_FOUND,
+            f"{error.filename} cannot be read by user {os.getuid()}: make the checkpoint readable"
+            " (chmod -R a+rX) or set fsGroup on the volume.",
+        ) from error
+
+
+def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     config = read_config(source)
     family = families.resolve(config, options.family)
     custom_code = _custom_code(source, config)

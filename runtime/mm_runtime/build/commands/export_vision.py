@@ -1,19 +1,20 @@
 """Export the vision tower with its projector to ONNX."""
 
 import logging
+from typing import Any
 
 import onnx
 import torch
 
-from mm_runtime.build.commands import llava_vision
+from mm_runtime.build.commands import llava_vision, vision_samples
+from mm_runtime.build.commands.onnx_names import INPUT_NAME, MODEL_NAME, OUTPUT_NAME
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
-MODEL_NAME = "model.onnx"
-INPUT_NAME = "pixel_values"
-OUTPUT_NAME = "features"
+PROTOBUF_BYTES = 2**31 - 2**26
+"""Weights that fit into one ONNX file: protobuf ends at 2 GiB, and the graph needs some of it."""
 
 
 def export_vision(context: StepContext) -> None:
@@ -31,6 +32,11 @@ def export_vision(context: StepContext) -> None:
         raise PermanentError(
             f"The vision tower gives {shape} for two pictures; the plan expects {expected}."
         )
+    _keep_answers(context, model)
+    logging.getLogger("torch.onnx").setLevel(
+        logging.ERROR
+    )  # it misses torchvision, which is unused
+    logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
     path = context.places.vision / MODEL_NAME
     torch.onnx.export(
         half,
@@ -41,16 +47,36 @@ def export_vision(context: StepContext) -> None:
         opset_version=vision.opset,
         dynamo=True,
         dynamic_shapes={"pixel_values": {0: torch.export.Dim("batch", min=1, max=4096)}},
-        external_data=path_needs_external_data(half),
+        external_data=_needs_external_data(half),
         verbose=False,
     )
     onnx.checker.check_model(str(path))
     log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
 
 
-def path_needs_external_data(half: torch.nn.Module) -> bool:
-    """Return whether the weights exceed what one protobuf file holds (2 GiB)."""
-    return sum(weight.nbytes for weight in half.parameters()) > 2**31 - 2**26
+def _keep_answers(context: StepContext, model: Any) -> None:
+    """Write what torch makes of the sample pictures, for the next step, which needs no torch.
+
+    Asked is the model's own `get_image_features`, not the module that is exported: a wrong layer or
+    a wrong selection would agree with itself.
+    """
+    facts = context.plan.facts.vision
+    assert facts is not None  # noqa: S101 (checked by the caller)
+    pictures = vision_samples.pictures(facts.image_size)
+    with torch.inference_mode():
+        output = model.model.get_image_features(
+            pixel_values=torch.from_numpy(pictures),
+            vision_feature_layer=facts.feature_layer,
+            vision_feature_select_strategy=facts.feature_select,
+        )
+    rows = getattr(output, "pooler_output", output)  # transformers 5 wraps what 4 returned
+    features = torch.stack([row.reshape(-1, row.shape[-1]) for row in rows]).numpy()
+    vision_samples.write(context.places.reference, pictures, features)
+
+
+def _needs_external_data(half: torch.nn.Module) -> bool:
+    """Return whether the weights exceed what one protobuf file holds."""
+    return sum(weight.nbytes for weight in half.parameters()) > PROTOBUF_BYTES
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """LLaVA's vision half in torch: tower and projector, without the language model."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-
-log = logging.getLogger(__name__)
 
 
 class VisionHalf(torch.nn.Module):
@@ -19,6 +16,7 @@ class VisionHalf(torch.nn.Module):
     def __init__(self, model: Any, feature_layer: int, feature_select: str) -> None:
         super().__init__()
         self.tower = model.model.vision_tower
+        self.train(mode=False)
         self.projector = model.model.multi_modal_projector
         self.feature_layer = feature_layer
         self.skipped = 1 if feature_select == "default" else 0
@@ -41,7 +39,9 @@ def load(llm: Path, *, trust_remote_code: bool) -> Any:
     config.text_config.num_hidden_layers = 0
     if getattr(config.text_config, "layer_types", None):
         config.text_config.layer_types = []
-    logging.getLogger("transformers").setLevel(logging.ERROR)  # thousands of "unexpected" weights
+    # It would list every weight of the layers that are left out.
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model = transformers.LlavaForConditionalGeneration.from_pretrained(
         llm,
         config=config,
