@@ -1,0 +1,162 @@
+"""The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.request import Piece, Request, Sampling, Wanted
+from mm_runtime.engine.tensors import Tensors, required, scalar, single
+from mm_runtime.engine.words import PADDING, TokenWords, unpack_words
+
+Outputs = dict[str, NDArray[Any]]
+
+
+def read_request(
+    inputs: Tensors, *, end_ids: frozenset[int], vocabulary_size: int, fresh_seed: int
+) -> Request:
+    """Return what the tensors ask for.
+
+    Args:
+        inputs: tensors by TensorRT-LLM's names; `seed` and `min_tokens` are read too.
+        end_ids: all end tokens of the checkpoint; used when the request's `end_id` is one of them.
+        vocabulary_size: length that a bias must have.
+        fresh_seed: seed of a request that names none.
+
+    Raises:
+        RequestError: a value is missing, out of range, or asks for what this engine has not.
+    """
+    ids = single(inputs, "input_ids")
+    if ids is None:
+        raise RequestError("input_ids is missing")
+    length = required(inputs, "input_lengths")
+    if not 1 <= length <= len(ids):
+        raise RequestError(f"input_lengths is {length}, but input_ids holds {len(ids)} ids")
+    _refuse_unsupported(inputs)
+    table = single(inputs, "prompt_embedding_table")
+    return Request(
+        ids=tuple(ids[:length].tolist()),
+        table=table,
+        max_tokens=required(inputs, "request_output_len"),
+        end_ids=_end_ids(scalar(inputs, "end_id"), end_ids),
+        sampling=_read_sampling(inputs, fresh_seed),
+        stop=_read_words(inputs, "stop_words_list"),
+        bad=_read_words(inputs, "bad_words_list"),
+        bias=_read_bias(inputs, vocabulary_size),
+        wanted=Wanted(
+            log_probs=bool(scalar(inputs, "return_log_probs")),
+            context_logits=bool(scalar(inputs, "return_context_logits")),
+            generation_logits=bool(scalar(inputs, "return_generation_logits")),
+        ),
+    )
+
+
+def is_streaming(inputs: Tensors) -> bool:
+    """Tell whether the client wants each piece as it comes."""
+    return bool(scalar(inputs, "streaming"))
+
+
+def write_piece(piece: Piece) -> Outputs:
+    """Return the output tensors of one response.
+
+    Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
+    says how many of `output_ids` count. Logits that nobody asked for are one zero.
+    """
+    context, generation = piece.context_logits, piece.generation_logits
+    return {
+        "output_ids": np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
+        "sequence_length": np.array([[len(piece.ids)]], dtype=np.int32),
+        "previous_ids": np.array([[piece.previous or (PADDING,)]], dtype=np.int32),
+        "is_last": np.array([[piece.finish is not None]]),
+        "cum_log_probs": np.array([[piece.cumulative_log_prob]], dtype=np.float32),
+        "output_log_probs": np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
+        "context_logits": np.zeros((1, 1, 1), np.float32) if context is None else context[None],
+        "generation_logits": (
+            np.zeros((1, 1, 1, 1), np.float32) if generation is None else generation[None, None]
+        ),
+        "batch_index": np.zeros((1, 1), dtype=np.int32),
+        "sequence_index": np.zeros((1, 1), dtype=np.int32),
+    }
+
+
+def join_pieces(pieces: list[Piece]) -> Piece:
+    """Return all pieces of an answer as one, for a client that does not stream."""
+    last = pieces[-1]
+    logits = [piece.generation_logits for piece in pieces if piece.generation_logits is not None]
+    return Piece(
+        previous=(),
+        ids=tuple(token for piece in pieces for token in piece.ids),
+        finish=last.finish,
+        log_probs=tuple(value for piece in pieces for value in piece.log_probs),
+        cumulative_log_prob=last.cumulative_log_prob,
+        context_logits=last.context_logits,
+        generation_logits=np.concatenate(logits) if logits else None,
+    )
+
+
+def _read_sampling(inputs: Tensors, fresh_seed: int) -> Sampling:
+    chosen: dict[str, Any] = {}
+    for name, tensors in _SAMPLING.items():
+        values = [scalar(inputs, tensor) for tensor in tensors]
+        given = [value for value in values if value is not None]
+        if given:
+            chosen[name] = given[0]
+    sampling = Sampling(**{"seed": fresh_seed, **chosen})
+    for claim, message in (
+        (sampling.temperature >= 0, f"temperature is {sampling.temperature}; at least 0"),
+        (sampling.top_k >= 0, f"top_k is {sampling.top_k}; 0 (not set) or more"),
+        (0 <= sampling.top_p <= 1, f"top_p is {sampling.top_p}; 0 (not set) to 1"),
+        (
+            sampling.repetition_penalty > 0,
+            f"repetition_penalty is {sampling.repetition_penalty}; more than 0",
+        ),
+        (sampling.min_tokens >= 0, f"min_length is {sampling.min_tokens}; at least 0"),
+    ):
+        if not claim:
+            raise RequestError(f"{message} is allowed")
+    # A generator takes signed 64-bit seeds; Triton's tensor is unsigned.
+    return Sampling(**{**vars(sampling), "seed": sampling.seed % 2**63})
+
+
+_SAMPLING = {
+    "temperature": ("temperature",),
+    "top_k": ("runtime_top_k",),
+    "top_p": ("runtime_top_p",),
+    "repetition_penalty": ("repetition_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "frequency_penalty": ("frequency_penalty",),
+    "min_tokens": ("min_tokens", "min_length"),
+    "seed": ("seed", "random_seed"),
+}
+"""Field -> tensors that may hold it, newer name first."""
+
+
+def _refuse_unsupported(inputs: Tensors) -> None:
+    beams = scalar(inputs, "beam_width")
+    if beams is not None and beams != 1:
+        raise RequestError(f"beam_width is {beams}; the Reference engine has no beam search, use 1")
+    sequences = scalar(inputs, "num_return_sequences")
+    if sequences is not None and sequences != 1:
+        raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
+
+
+def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:
+    """Return the tokens that end the answer; upstream's client sends -1 for none."""
+    if end_id is None or end_id in known:
+        return known
+    return frozenset({end_id}) if end_id >= 0 else frozenset()
+
+
+def _read_words(inputs: Tensors, name: str) -> TokenWords:
+    packed = single(inputs, name)
+    return () if packed is None else unpack_words(packed)
+
+
+def _read_bias(inputs: Tensors, vocabulary_size: int) -> NDArray[np.float32] | None:
+    bias = single(inputs, "embedding_bias")
+    if bias is not None and bias.shape != (vocabulary_size,):
+        raise RequestError(
+            f"embedding_bias has shape {list(bias.shape)}, expected [{vocabulary_size}]"
+        )
+    return bias

@@ -1,0 +1,61 @@
+"""The sink that turns pieces of one answer into Triton responses.
+
+Whatever happens, the stream is closed exactly once: a decoupled model that forgets its final flag
+leaves the client hanging and the server unable to stop.
+"""
+
+import logging
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from mm_runtime.engine.generation import join_pieces, write_piece
+from mm_runtime.engine.reference.request import Piece
+from mm_runtime.engine.triton import refuse, respond
+
+logger = logging.getLogger(__name__)
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class ResponseSink:
+    """Sends pieces as they come, or all of them at the end."""
+
+    def __init__(self, sender: Any, *, streaming: bool) -> None:
+        """Take the request's response sender."""
+        self._sender = sender
+        self.streaming = streaming
+        self._pieces: list[Piece] = []
+
+    def send(self, piece: Piece) -> None:
+        """Send or keep a piece; close the stream after the last one."""
+        if not self.streaming:
+            self._pieces.append(piece)
+            if piece.finish is None:
+                return
+            piece = join_pieces(self._pieces)
+        self._close(respond(write_piece(piece)), last=piece.finish is not None)
+
+    def fail(self, error: Exception) -> None:
+        """Send the error and close the stream."""
+        self._close(refuse(error), last=True)
+
+    def cancelled(self) -> None:
+        """Close the stream of a client that has gone."""
+        self._close(None, last=True)
+
+    def is_cancelled(self) -> bool:
+        """Tell whether the client has gone."""
+        gone: bool = self._sender.is_cancelled()
+        return gone
+
+    def _close(self, response: Any, *, last: bool) -> None:
+        flags = FINAL if last else 0
+        try:
+            if response is None:
+                self._sender.send(flags=flags)
+            else:
+                self._sender.send(response, flags=flags)
+        except Exception:
+            # The engine's thread serves the others; a client that cannot be reached is logged.
+            logger.exception("a response could not be sent")

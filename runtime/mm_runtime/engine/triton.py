@@ -1,0 +1,88 @@
+"""The one place that knows Triton's Python backend: tensors in, responses and error codes out.
+
+`triton_python_backend_utils` exists only inside the server's own process, so nothing but the models
+of `mm_runtime.repository.models` imports this module.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.engine.tensors import Tensors
+
+logger = logging.getLogger(__name__)
+
+Outputs = dict[str, NDArray[Any]]
+
+
+class ModelSettings:
+    """The parameters of one model's config.pbtxt, and the documents they name."""
+
+    def __init__(self, arguments: dict[str, str]) -> None:
+        """Parse what Triton passes to `initialize`."""
+        config = json.loads(arguments["model_config"])
+        self._parameters = {
+            name: value["string_value"] for name, value in config.get("parameters", {}).items()
+        }
+        self._inputs = tuple(tensor["name"] for tensor in config["input"])
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+    @property
+    def engine(self) -> EngineDirectory:
+        """The engine this model serves."""
+        return EngineDirectory.open(Path(self._parameters["engine_dir"]))
+
+    @property
+    def serving(self) -> ServingPlan:
+        """How it is served."""
+        return ServingPlan.from_json(Path(self._parameters["serving_plan"]).read_bytes())
+
+    def number(self, name: str, default: float) -> float:
+        """Return an optional numeric parameter."""
+        return float(self._parameters.get(name, default))
+
+    def inputs(self, request: Any) -> Tensors:
+        """Return the tensors that the request holds."""
+        found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
+        return {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
+
+
+def respond(outputs: Outputs) -> Any:
+    """Return a response with these tensors."""
+    tensors = [
+        pb_utils.Tensor(name, np.ascontiguousarray(array)) for name, array in outputs.items()
+    ]
+    return pb_utils.InferenceResponse(output_tensors=tensors)
+
+
+def refuse(error: Exception) -> Any:
+    """Return a response that carries an error with the code that tells whose fault it is."""
+    if isinstance(error, RequestError):
+        code = pb_utils.TritonError.INVALID_ARG
+    elif isinstance(error, QueueFullError | EngineStoppedError):
+        code = pb_utils.TritonError.UNAVAILABLE
+    else:
+        code = pb_utils.TritonError.INTERNAL
+        logger.error("a request failed", exc_info=error)
+    message = str(error) or type(error).__name__
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def answer_each(requests: Sequence[Any], answer: Callable[[Any], Outputs]) -> list[Any]:
+    """Return one response a request; what goes wrong with one stays with it."""
+    responses = []
+    for request in requests:
+        try:
+            responses.append(respond(answer(request)))
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            responses.append(refuse(error))
+    return responses

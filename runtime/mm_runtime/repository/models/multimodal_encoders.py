@@ -1,0 +1,37 @@
+"""Triton model `multimodal_encoders`; what it does is in mm_runtime.engine.encoding."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.triton import ModelSettings, refuse, respond
+from mm_runtime.engine.vision.encoder import VisionEncoder
+
+
+class TritonPythonModel:
+    """Pixel values -> prompt embedding table, several requests in one run."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the vision engine; a text-only engine has none."""
+        self._settings = ModelSettings(args)
+        engine = self._settings.engine
+        if engine.vision is None:
+            raise ValueError(f"{engine.root}: the engine has no vision part")
+        self._encoder = VisionEncoder(
+            engine.vision_model,
+            max_batch_size=engine.vision.max_batch_size,
+            image_size=engine.vision.image_size,
+        )
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Encode the pictures of all requests together."""
+        try:
+            results = encode_requests(
+                self._encoder, [self._settings.inputs(request) for request in requests]
+            )
+        except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
+            return [refuse(error) for _ in requests]
+        return [
+            refuse(result) if isinstance(result, Exception) else respond(result)
+            for result in results
+        ]

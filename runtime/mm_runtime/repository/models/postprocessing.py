@@ -1,0 +1,24 @@
+"""Triton model `postprocessing`; what it does is in mm_runtime.engine.postprocessing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mm_runtime.engine.postprocessing import write_text
+from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.triton import ModelSettings, answer_each
+
+
+class TritonPythonModel:
+    """Token ids -> the text they add."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the tokenizer."""
+        self._settings = ModelSettings(args)
+        self._codec = TextCodec(self._settings.engine.processor)
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer each request by itself."""
+        return answer_each(
+            requests,
+            lambda request: write_text(self._codec.decode, self._settings.inputs(request)),
+        )

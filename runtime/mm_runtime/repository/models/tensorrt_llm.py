@@ -1,0 +1,53 @@
+"""Triton model `tensorrt_llm` on the Reference engine; see mm_runtime.engine.reference."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from mm_runtime.engine.generation import is_streaming, read_request
+from mm_runtime.engine.reference.engine import Engine
+from mm_runtime.engine.reference.load import load_engine
+from mm_runtime.engine.stream import ResponseSink
+from mm_runtime.engine.triton import ModelSettings
+
+MILLISECONDS = 1000
+
+
+class TritonPythonModel:
+    """Token ids and a prompt table -> tokens, decoupled: one response a step."""
+
+    _engine: Engine
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the model and start the engine's thread."""
+        self._settings = ModelSettings(args)
+        period = self._settings.number("cancellation_check_period_ms", 20) / MILLISECONDS
+        loaded = load_engine(
+            self._settings.engine,
+            max_queue_size=self._settings.serving.max_queue_size,
+            cancellation_check_seconds=period,
+        )
+        self._engine, self._end_ids = loaded.engine, loaded.end_ids
+        self._vocabulary_size = loaded.vocabulary_size
+        self._engine.start()
+
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Hand the requests to the engine and return at once."""
+        for request in requests:
+            sink = ResponseSink(request.get_response_sender(), streaming=False)
+            try:
+                inputs = self._settings.inputs(request)
+                sink.streaming = is_streaming(inputs)
+                asked = read_request(
+                    inputs,
+                    end_ids=self._end_ids,
+                    vocabulary_size=self._vocabulary_size,
+                    fresh_seed=secrets.randbits(63),
+                )
+                self._engine.submit(asked, sink)
+            except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+                sink.fail(error)
+
+    def finalize(self) -> None:
+        """End the engine's thread; Triton has let running requests finish before."""
+        self._engine.stop()
