@@ -77,6 +77,7 @@ def build_whole_cluster(
         interface=network.node_interface,
         address=f"{network.node_ip}/{network.link.prefixlen}",
         gateway=str(network.host_ip),
+        containerd_socket=str(layout.containerd_socket),
         xtables=str(layout.root / "xtables"),
     )
     cleaning = StoreCleaning(

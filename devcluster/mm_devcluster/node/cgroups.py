@@ -64,11 +64,12 @@ def cgroup_processes(name: str) -> set[int]:
 def _hierarchies() -> list[Path]:
     if is_unified():
         return [CGROUPS]
-    # Linked names (cpu -> cpu,cpuacct) are the same hierarchy twice; unified has no controllers.
+    # Linked names (cpu -> cpu,cpuacct) are the same hierarchy twice. A hybrid machine's unified
+    # one has no controllers, but runc makes its groups there, too.
     return [
         path
         for path in sorted(CGROUPS.iterdir())
-        if path.is_dir() and not path.is_symlink() and (path / "cgroup.clone_children").exists()
+        if path.is_dir() and not path.is_symlink() and (path / "cgroup.procs").exists()
     ]
 
 

@@ -33,6 +33,10 @@ def set_up(node: NodeSetup) -> None:
         _run("mount", "--bind", source, target)
     # Shim sockets, network namespaces' files and the xtables lock, all private to the node.
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    # cAdvisor, inside the kubelet, knows containerd's socket under its usual name only.
+    usual = Path("/run/containerd/containerd.sock")
+    usual.parent.mkdir()
+    usual.symlink_to(node.containerd_socket)
     _run("ip", "link", "set", "lo", "up")
     _await_interface(node.interface)
     _run("ip", "address", "add", node.address, "dev", node.interface)

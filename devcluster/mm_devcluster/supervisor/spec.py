@@ -38,6 +38,7 @@ class NodeSetup:
     address: str
     """``10.99.0.2/24``."""
     gateway: str
+    containerd_socket: str
     xtables: str
     """Directory that gets links to the iptables variant that works, first in PATH."""
 

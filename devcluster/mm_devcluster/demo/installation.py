@@ -1,0 +1,97 @@
+"""Install the chart with Helm, and put the demo's checkpoint into a claim."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+
+from mm_devcluster.demo import settings
+from mm_devcluster.demo.graph import Report
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.target import run_program
+from mm_devcluster.errors import DevClusterError
+
+HEALTHY = frozenset({"deployed", "superseded"})
+HELM_TIMEOUT = 120  # seconds
+UPLOAD_TIMEOUT = 300.0  # seconds; 5 MB, measured about 3
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """Return a namespace that accepts only pods of Pod Security level `restricted`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "pod-security.kubernetes.io/enforce": "restricted",
+                "app.kubernetes.io/managed-by": settings.MADE_BY_DEMO,
+            },
+        },
+    }
+
+
+def install_operator(session: Session, report: Report) -> str:
+    """Install the chart, or upgrade what is installed; wait until both operator pods are ready."""
+    target = session.target
+    target.apply(namespace(settings.SYSTEM_NAMESPACE))
+    # Helm installs CRDs once and never upgrades them, so they are applied first, every time.
+    report("resource definitions")
+    for path in sorted((settings.CHART / "crds").glob("*.yaml")):
+        target.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
+    target.call(
+        *("wait", "--for=condition=Established", "--timeout=60s"),
+        "crd/multimodalmodels.serving.multimodal.dev",
+    )
+    values = {
+        "operator": {"image": session.image_reference("operator")},
+        "runtime": {"image": session.image_reference("runtime")},
+    }
+    report("helm")
+    revision = _release(target.kubeconfig, values)
+    report("two operator pods to become ready")
+    target.call(
+        *("rollout", "status", f"deployment/{settings.RELEASE}"),
+        *("--namespace", settings.SYSTEM_NAMESPACE, f"--timeout={settings.ROLLOUT_TIMEOUT}s"),
+        timeout=settings.ROLLOUT_TIMEOUT + 30,
+    )
+    return f"release {settings.RELEASE}, revision {revision}"
+
+
+def _release(kubeconfig: Path, values: dict[str, Any]) -> int:
+    chart, name = str(settings.CHART), settings.RELEASE
+    with helm_python.Config(
+        kubeconfig_path=str(kubeconfig), namespace=settings.SYSTEM_NAMESPACE
+    ) as config:
+        try:
+            known = config.status(name)
+        except helm_python.HelmNotFoundError:
+            known = None
+        try:
+            # A first install that failed cannot be upgraded; it left nothing worth keeping.
+            if known is not None and known["status"] not in HEALTHY and known["version"] == 1:
+                config.uninstall(name, timeout=HELM_TIMEOUT)
+                known = None
+            act = config.install if known is None else config.upgrade
+            release = act(chart, name, values, timeout=HELM_TIMEOUT)
+        except helm_python.HelmError as error:
+            raise DevClusterError(f"helm could not install {chart}: {error}") from error
+    return int(release["version"])
+
+
+def upload_checkpoint(session: Session, report: Report) -> str:
+    """Make the demo's namespace and claim, and copy the checkpoint into it."""
+    target = session.target
+    target.apply(
+        namespace(settings.DEMO_NAMESPACE),
+        yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")),
+    )
+    report("a short-lived pod that takes the files")
+    mmctl = str(Path(sys.executable).parent / "mmctl")
+    command = [mmctl, "upload", str(settings.CHECKPOINT), "--claim", settings.CLAIM]
+    command += ["--path", settings.CHECKPOINT_PATH, "--namespace", settings.DEMO_NAMESPACE]
+    command += ["--image", session.image_reference("operator")]
+    words = run_program(command, target.environment, None, UPLOAD_TIMEOUT)
+    return words.strip().splitlines()[-1] if words.strip() else "done"

@@ -1,0 +1,82 @@
+"""The first stages: programs, cluster, images."""
+
+from mm_devcluster import cluster, packages
+from mm_devcluster.binaries import NODE, ensure_binaries
+from mm_devcluster.demo.graph import Report
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.target import Target, current_target
+from mm_devcluster.errors import DevClusterError, MissingRequirementsError
+from mm_devcluster.images.base import base_layer
+from mm_devcluster.images.catalogue import Recipe, compose
+from mm_devcluster.images.code import code_layer
+from mm_devcluster.images.environment import environment_layers
+from mm_devcluster.preflight import missing_for_node
+
+MEGABYTE = 1_000_000
+
+
+def check_machine(session: Session, report: Report) -> str:
+    """Install the Debian packages that are missing, then see whether a node can run here."""
+    wanted = (*packages.NODE_PACKAGES, *packages.IMAGE_PACKAGES)
+    missing = packages.missing_packages(wanted)
+    packages.install(wanted, lambda _, detail: report(detail))
+    lacking = missing_for_node(session.options.cluster)
+    if lacking:
+        raise MissingRequirementsError(lacking)
+    return f"{len(missing)} packages installed" if missing else "nothing to install"
+
+
+def build_programs(_session: Session, report: Report) -> str:
+    """Compile Kubernetes, etcd and CoreDNS, or find them in the cache."""
+    ensure_binaries(NODE, lambda _, detail: report(detail))
+    return f"{len(NODE)} programs"
+
+
+def start_cluster(session: Session, report: Report) -> str:
+    """Start the development cluster, or find it running."""
+    options = cluster.ClusterOptions(name=session.options.cluster)
+    info = cluster.up(options, lambda stage, detail: report(f"{stage}: {detail}"))
+    session.found_target = Target(info.name, info.kubeconfig, info.kubectl)
+    return f"API server at {info.server}"
+
+
+def use_current_cluster(session: Session, report: Report) -> str:
+    """Use the cluster of the current kubectl context, with images that it can pull."""
+    if not (session.options.operator_image and session.options.runtime_image):
+        raise DevClusterError(
+            "CLUSTER=current needs images that its nodes can pull. Build them with "
+            "operator/Dockerfile and runtime/Dockerfile, push them, and name them: "
+            "make demo CLUSTER=current OPERATOR_IMAGE=... RUNTIME_IMAGE=..."
+        )
+    session.found_target = current_target(report)
+    context = session.target.call("config", "current-context").strip()
+    return f"context {context}"
+
+
+def make_base(session: Session, report: Report) -> str:
+    """Make the layer that both images stand on."""
+    session.base = base_layer(report)
+    return f"{session.base.size // MEGABYTE} MB"
+
+
+def make_image(session: Session, recipe: Recipe, report: Report) -> str:
+    """Put one image together from layers, writing those that are not in the cache."""
+    environment = environment_layers(recipe.environment, report)
+    report("packing the code")
+    code = code_layer(recipe.code)
+    if session.base is None:
+        raise RuntimeError("an image was asked for before its base layer")
+    image = compose(recipe, (session.base, *environment, code))
+    session.images[recipe.name] = image
+    return f"{sum(layer.size for layer in image.layers) // MEGABYTE} MB, {image.reference}"
+
+
+def load_image(session: Session, recipe: Recipe, report: Report) -> str:
+    """Send the layers of an image that the node does not hold yet."""
+    image = session.images[recipe.name]
+    report(f"sending what the node lacks of {image.reference}")
+    loaded = cluster.load_image(session.options.cluster, image)
+    if not loaded.references:
+        return "the node has it"
+    kept = loaded.kept_bytes // MEGABYTE
+    return f"{loaded.sent_bytes / MEGABYTE:.1f} MB sent, {kept} MB were there"
