@@ -118,7 +118,7 @@ def _failed(
         else f"change the spec or the source, or delete Job {job.name} to try again"
     )
     return BuildDecision(
-        Step.FAILED,
+        Step.WAITING if stale else Step.FAILED,
         failure.reason,
         f"{failure.message}{times}\n{todo}",
         job=job.name,

@@ -1,0 +1,76 @@
+"""Every child of a model: which objects must exist, and which of the existing ones must go."""
+
+from collections.abc import Iterable
+
+from mm_operator.children.build_job import build_build_job
+from mm_operator.children.deployment import build_deployment, pod_template
+from mm_operator.children.disruption_budget import build_disruption_budget
+from mm_operator.children.engine_config import (
+    build_engine_config,
+    build_released_configs,
+    other_owners,
+)
+from mm_operator.children.facts_config import build_facts_config
+from mm_operator.children.inspect_job import build_inspect_job
+from mm_operator.children.metadata import Manifest
+from mm_operator.children.service import build_service
+from mm_operator.children.serving_config import build_serving_config
+from mm_operator.children.store_claim import build_store_claim
+from mm_operator.model import Plan, Ref, Snapshot
+from mm_operator.plan.names import facts_config
+
+
+def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
+    """Return the full objects to apply, in this order: what others need comes first."""
+    spec = snapshot.spec
+    if plan.frozen or spec is None:
+        return ()
+    candidates = (
+        build_inspect_job(snapshot, spec, plan),
+        build_facts_config(snapshot, plan),
+        build_store_claim(snapshot, spec, plan),
+        build_engine_config(snapshot, plan),
+        build_build_job(snapshot, spec, plan),
+        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
+        build_service(snapshot, plan),
+        build_deployment(snapshot, spec, plan),
+        build_disruption_budget(snapshot, spec, plan),
+        *build_released_configs(snapshot, plan),
+    )
+    return tuple(child for child in candidates if child is not None)
+
+
+def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple[Ref, ...]:
+    """Return the existing objects to delete, sorted: ours, neither built nor kept.
+
+    Facts stay while a new inspection runs: they are replaced, never missed.
+    """
+    if plan.frozen:
+        return ()
+    stay = {Ref(child["kind"], child["metadata"]["name"]) for child in built} | plan.keep
+    return tuple(sorted((_own(snapshot, plan) | _shared(snapshot, plan)) - stay))
+
+
+def _own(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
+    """Return this model's objects that may go; recorded facts do only when there are new ones."""
+    if plan.inspect.facts is not None:
+        return snapshot.observed.refs
+    facts = frozenset(ref for ref in snapshot.observed.refs if _is_facts(ref, snapshot))
+    return snapshot.observed.refs - facts
+
+
+def _is_facts(ref: Ref, snapshot: Snapshot) -> bool:
+    return ref == Ref("ConfigMap", facts_config(snapshot.name))
+
+
+def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
+    """Return Jobs of the current engine, and engines nobody else needs with their Jobs."""
+    refs: set[Ref] = set()
+    for name in (plan.engine_config, *plan.release):
+        engine = snapshot.observed.engines.get(name)
+        if engine is None or (name in plan.release and other_owners(snapshot, name)):
+            continue
+        refs.update(Ref("Job", job.name) for job in engine.jobs)
+        if name in plan.release:
+            refs.add(Ref("ConfigMap", name))
+    return frozenset(refs)

@@ -1,0 +1,101 @@
+"""The Job that builds an engine into the store, shared by every model that needs the engine.
+
+It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, its owners could.
+"""
+
+from mm_api import labels
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator.children import pod, volumes
+from mm_operator.children.inspect_job import failure_policy
+from mm_operator.children.metadata import Manifest, config_reference, engine_labels
+from mm_operator.model import Plan, Snapshot, Step
+from mm_operator.plan.records import PLAN_KEY
+from mm_operator.plan.store import store_of
+
+PERMANENT_EXIT_CODES = (2, 3, 4)
+"""Usage, permanent errors, and a source that changed since it was inspected."""
+
+_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+"""Exporting and checking the tiny model took below 0.9 GB; big models name their own."""
+
+
+def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
+    """Return the Job when a build must start and the ConfigMap of its plan exists."""
+    engine = snapshot.observed.engines.get(plan.engine_config)
+    if plan.build.step is not Step.START or plan.build_plan is None:
+        return None
+    if engine is None or engine.config is None:
+        return None
+    fingerprint = plan.build_plan.fingerprint
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": plan.build.job,
+            "namespace": snapshot.namespace,
+            "labels": engine_labels(fingerprint),
+            "annotations": {
+                labels.INPUTS_HASH: fingerprint,
+                labels.ATTEMPT: str(plan.build.attempt),
+            },
+            "ownerReferences": [config_reference(engine.config.name, engine.config.uid)],
+        },
+        "spec": {
+            "backoffLimit": spec.build.retries,
+            "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
+            "template": {
+                "metadata": {"labels": engine_labels(fingerprint)},
+                "spec": _pod(snapshot, spec, plan.engine_config),
+            },
+        },
+    }
+
+
+def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str) -> Manifest:
+    container: Manifest = {
+        "name": "build",
+        "image": spec.build.image or snapshot.settings.runtime_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["mm-runtime"],
+        "args": [
+            "build",
+            "--plan",
+            f"{pod.CONFIG_MOUNT}/{PLAN_KEY}",
+            "--source",
+            volumes.checkpoint_directory(spec),
+            "--store",
+            store_of(spec).directory,
+            "--termination-log",
+            pod.TERMINATION_LOG,
+        ],
+        "env": pod.environment(),
+        "resources": pod.compute(spec.build.resources, gpu=spec.build.gpu, defaults=_REQUESTS),
+        "securityContext": pod.container_security(),
+        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *volumes.build_mounts(spec),
+            {"name": "plan", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        ],
+    }
+    return {
+        # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long
+        # counts as one attempt instead of ending the Job.
+        "activeDeadlineSeconds": int(duration.parse(spec.build.timeout).total_seconds()),
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "securityContext": pod.pod_security(),
+        "volumes": [
+            *volumes.build_volumes(spec),
+            {
+                "name": "plan",
+                "configMap": {"name": config, "items": [{"key": PLAN_KEY, "path": PLAN_KEY}]},
+            },
+            pod.scratch("tmp"),
+        ],
+        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **pod.placement(spec.build, spec.build.gpu),
+    }

@@ -1,0 +1,66 @@
+"""The ConfigMap that models share about one engine: its plan, and its result once it is built.
+
+It is owned by every model that needs the engine and goes with the last of them. What is recorded
+stays: two models may have come to one engine by different ways, and must not rewrite each other.
+"""
+
+from mm_operator.children.metadata import Manifest, engine_labels, shared_metadata
+from mm_operator.model import EngineState, Owner, Plan, Snapshot, Step
+from mm_operator.plan.records import PLAN_KEY, RESULT_KEY, read_build_plan
+
+
+def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
+    """Return the ConfigMap of the current plan's engine."""
+    if plan.build_plan is None:
+        return None
+    state = snapshot.observed.engines.get(plan.engine_config, EngineState())
+    recorded = read_build_plan(state.config, plan.build_plan.fingerprint)
+    data = {PLAN_KEY: (recorded or plan.build_plan).to_json(indent=2)}
+    if plan.build.step is Step.DONE and plan.build.result:
+        data[RESULT_KEY] = plan.build.result.to_json(indent=2)
+    others = state.config.owners if state.config else ()
+    return _config(
+        snapshot,
+        name=plan.engine_config,
+        fingerprint=plan.build_plan.fingerprint,
+        owners={*others, Owner(snapshot.name, snapshot.uid)},
+        data=data,
+    )
+
+
+def build_released_configs(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
+    """Return the ConfigMaps of engines that this model leaves to their other owners."""
+    return tuple(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                **shared_metadata(
+                    snapshot, name=name, labels_={}, owners=other_owners(snapshot, name)
+                ),
+                "labels": dict(config.labels),
+            },
+            "data": dict(config.data),
+        }
+        for name in plan.release
+        if (config := snapshot.observed.engines[name].config) and other_owners(snapshot, name)
+    )
+
+
+def other_owners(snapshot: Snapshot, name: str) -> tuple[Owner, ...]:
+    """Return the models beside this one that own an engine's ConfigMap."""
+    config = snapshot.observed.engines.get(name, EngineState()).config
+    return tuple(owner for owner in config.owners if owner.uid != snapshot.uid) if config else ()
+
+
+def _config(
+    snapshot: Snapshot, *, name: str, fingerprint: str, owners: set[Owner], data: dict[str, str]
+) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": shared_metadata(
+            snapshot, name=name, labels_=engine_labels(fingerprint), owners=owners
+        ),
+        "data": data,
+    }

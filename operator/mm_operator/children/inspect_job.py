@@ -1,0 +1,105 @@
+"""The Job that reads a checkpoint's small files and reports its facts. It needs no GPU."""
+
+from mm_api import labels
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_operator.children import pod, volumes
+from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.model import Plan, Snapshot, Step
+
+DEADLINE_SECONDS = 600
+"""Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes. Counted from
+the pod's start, so waiting for a node or a volume is not counted."""
+
+RETRIES = 2
+"""Inside one Job, for lost nodes and evictions; the operator tries again later."""
+
+PERMANENT_EXIT_CODES = (2, 3)
+"""Usage and refusals: the same files give the same answer."""
+
+_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
+_MEMORY_LIMIT = "1Gi"
+"""Digests are read in pieces and only headers are parsed: a hostile file must not take the node."""
+
+
+def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
+    """Return the Job when an inspection must start."""
+    inspect = plan.inspect
+    if inspect.step is not Step.START:
+        return None
+    annotations = {
+        labels.INPUTS_HASH: inspect.inputs_hash,
+        labels.ATTEMPT: str(inspect.attempt),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": own_metadata(
+            snapshot,
+            name=inspect.job,
+            component=labels.Component.INSPECT,
+            annotations=annotations,
+        ),
+        "spec": {
+            "backoffLimit": RETRIES,
+            "podFailurePolicy": failure_policy("inspect", PERMANENT_EXIT_CODES),
+            "template": {
+                "metadata": {"labels": own_labels(snapshot.name, labels.Component.INSPECT)},
+                "spec": _pod(snapshot, spec),
+            },
+        },
+    }
+
+
+def failure_policy(container: str, permanent: tuple[int, ...]) -> Manifest:
+    """Return what ends a Job at once, and what does not count as an attempt."""
+    return {
+        "rules": [
+            {
+                "action": "FailJob",
+                "onExitCodes": {
+                    "containerName": container,
+                    "operator": "In",
+                    "values": list(permanent),
+                },
+            },
+            {
+                "action": "Ignore",
+                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+            },
+        ]
+    }
+
+
+def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
+    arguments = ["inspect", "--source", volumes.checkpoint_directory(spec)]
+    if spec.model.family:
+        arguments += ["--family", spec.model.family]
+    if spec.model.allow_pickle:
+        arguments.append("--allow-pickle")
+    if spec.model.trust_remote_code:
+        arguments.append("--trust-remote-code")
+    arguments += ["--termination-log", pod.TERMINATION_LOG]
+    container: Manifest = {
+        "name": "inspect",
+        "image": spec.build.image or snapshot.settings.runtime_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["mm-runtime"],
+        "args": arguments,
+        "env": pod.environment(),
+        "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+        "securityContext": pod.container_security(),
+        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [volumes.source_mount(), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
+    }
+    return {
+        "activeDeadlineSeconds": DEADLINE_SECONDS,
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "securityContext": pod.pod_security(),
+        "volumes": [volumes.source_volume(spec), pod.scratch("tmp")],
+        **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **pod.placement(spec.build, Gpu()),
+    }

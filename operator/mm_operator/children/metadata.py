@@ -1,0 +1,100 @@
+"""Names, labels and owners as they stand in an object's metadata."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mm_api import labels
+from mm_operator.model import Owner, Snapshot
+
+Manifest = dict[str, Any]
+"""A Kubernetes object or a part of one, as JSON values."""
+
+HEX_LABEL_DIGITS = 32
+"""Digits of a fingerprint in a label, whose value holds at most 63 characters."""
+
+
+def own_labels(model: str, component: str) -> dict[str, str]:
+    """Return the labels of an object that belongs to one model."""
+    return {
+        labels.APP_NAME: labels.APP_NAME_VALUE,
+        labels.APP_INSTANCE: model,
+        labels.APP_COMPONENT: component,
+        labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE,
+        labels.MODEL: model,
+    }
+
+
+def shared_labels(component: str) -> dict[str, str]:
+    """Return the labels of an object that models of a namespace share: it names no model."""
+    return {
+        labels.APP_NAME: labels.APP_NAME_VALUE,
+        labels.APP_COMPONENT: component,
+        labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE,
+    }
+
+
+def engine_labels(fingerprint: str) -> dict[str, str]:
+    """Return the labels of an engine's ConfigMap and Jobs."""
+    shared = shared_labels(labels.Component.BUILD)
+    return {**shared, labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS]}
+
+
+def own_metadata(
+    snapshot: Snapshot,
+    *,
+    name: str,
+    component: str,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Return the metadata of an object that goes with its one model."""
+    metadata: Manifest = {
+        "name": name,
+        "namespace": snapshot.namespace,
+        "labels": own_labels(snapshot.name, component),
+        "ownerReferences": [_model_reference(Owner(snapshot.name, snapshot.uid), controller=True)],
+    }
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return metadata
+
+
+def shared_metadata(
+    snapshot: Snapshot, *, name: str, labels_: Mapping[str, str], owners: Iterable[Owner]
+) -> Manifest:
+    """Return the metadata of an object that goes with the last of its models."""
+    return {
+        "name": name,
+        "namespace": snapshot.namespace,
+        "labels": dict(labels_),
+        "ownerReferences": [
+            _model_reference(owner, controller=False) for owner in sorted(set(owners))
+        ],
+    }
+
+
+def config_reference(name: str, uid: str) -> Manifest:
+    """Return the owner reference of an object that goes with a ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _model_reference(owner: Owner, *, controller: bool) -> Manifest:
+    """Return a reference to a model.
+
+    Nothing blocks the owner's deletion: that would need a permission on finalizers, and children
+    may outlive their model for the moment that the garbage collector needs.
+    """
+    return {
+        "apiVersion": labels.API_VERSION,
+        "kind": labels.KIND,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": controller,
+        "blockOwnerDeletion": False,
+    }

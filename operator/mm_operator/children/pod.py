@@ -1,0 +1,88 @@
+"""What every pod has in common: it passes Pod Security `restricted` with a read-only root."""
+
+from mm_api.v1alpha1 import Gpu, Resources, Scheduling
+from mm_operator.children.metadata import Manifest
+from mm_operator.plan.fingerprint import plain
+
+USER_ID = 65532
+"""The images' user; the group owns volumes, so that the user may write the store."""
+
+GPU_RESOURCE = "nvidia.com/gpu"
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
+
+CONFIG_MOUNT = "/etc/multimodal"
+WORK_MOUNT = "/var/lib/multimodal"
+TERMINATION_LOG = "/dev/termination-log"
+
+
+def pod_security() -> Manifest:
+    """Return the pod's security context."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "runAsGroup": USER_ID,
+        "fsGroup": USER_ID,
+        # Volumes of millions of files are not walked again when the root's owner is right.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Manifest:
+    """Return a container's security context."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+    }
+
+
+def environment() -> list[Manifest]:
+    """Return the environment of every container: the only place to write is /tmp."""
+    return [
+        {"name": "HOME", "value": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+    ]
+
+
+def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
+    """Return where the pod may run; a GPU product becomes a node label."""
+    spec: Manifest = {}
+    selector = dict(scheduling.node_selector)
+    if gpu.product:
+        selector[GPU_PRODUCT_LABEL] = gpu.product
+    if selector:
+        spec["nodeSelector"] = selector
+    if scheduling.tolerations:
+        spec["tolerations"] = [plain(toleration) for toleration in scheduling.tolerations]
+    if scheduling.affinity:
+        spec["affinity"] = scheduling.affinity
+    if scheduling.priority_class_name:
+        spec["priorityClassName"] = scheduling.priority_class_name
+    return spec
+
+
+def compute(resources: Resources, *, gpu: Gpu, defaults: dict[str, str]) -> Manifest:
+    """Return a container's resources.
+
+    `defaults` are requests for what the user left open; a limit of the user's replaces its default,
+    because Kubernetes takes a limit as the request when there is none.
+    """
+    limits = {name: str(value) for name, value in resources.limits.items()}
+    requests = {name: value for name, value in defaults.items() if name not in limits}
+    requests |= {name: str(value) for name, value in resources.requests.items()}
+    if gpu.count:
+        limits[GPU_RESOURCE] = str(gpu.count)
+    return {key: values for key, values in (("requests", requests), ("limits", limits)) if values}
+
+
+def scratch(name: str, *, size_limit: str | None = None) -> Manifest:
+    """Return an empty directory that goes with the pod."""
+    return {"name": name, "emptyDir": {"sizeLimit": size_limit} if size_limit else {}}
+
+
+def pull_secrets(names: list[str]) -> Manifest:
+    """Return the pod's image pull secrets."""
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}

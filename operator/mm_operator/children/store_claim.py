@@ -1,0 +1,40 @@
+"""The claim that keeps engines when the user brings none: one per namespace, owned by its users."""
+
+from mm_api import labels
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.children.metadata import Manifest, shared_labels, shared_metadata
+from mm_operator.model import Owner, Plan, Snapshot
+from mm_operator.plan.store import store_of
+
+ACCESS_MODES = ("ReadWriteOnce",)
+"""What every provisioner can do; replicas on several nodes need a shared claim of the user's."""
+
+
+def build_store_claim(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
+    """Return the claim once a plan needs it; never for a claim of the user's.
+
+    The first model decides size, class and modes: an existing claim keeps its own.
+    """
+    store = store_of(spec)
+    if not store.operator_made or plan.build_plan is None:
+        return None
+    found = snapshot.observed.store
+    size = found.size if found else str(spec.build.store.size)
+    storage_class = found.storage_class if found else spec.build.store.storage_class_name
+    claim: Manifest = {
+        "accessModes": list(found.access_modes if found else ACCESS_MODES),
+        "resources": {"requests": {"storage": size}},
+    }
+    if storage_class is not None:
+        claim["storageClassName"] = storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": shared_metadata(
+            snapshot,
+            name=store.claim,
+            labels_=shared_labels(labels.Component.STORE),
+            owners={*snapshot.store_sharers, Owner(snapshot.name, snapshot.uid)},
+        ),
+        "spec": claim,
+    }

@@ -1,0 +1,129 @@
+"""Every condition of a model from snapshot, plan and outcome, each by its own function."""
+
+from mm_api.conditions import ConditionType, Reason
+from mm_operator.model import Outcome, Plan, Snapshot, Step
+from mm_operator.status.conditions import Aspect, truth
+
+_OBSTACLES = frozenset(
+    {
+        Reason.PODS_UNSCHEDULABLE,
+        Reason.PODS_CRASHING,
+        Reason.QUOTA_EXCEEDED,
+    }
+)
+"""Reasons for which waiting alone rarely helps."""
+
+
+def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, ...]:
+    """Return every condition as it is now."""
+    return (
+        _ready(snapshot, plan),
+        _available(snapshot),
+        _planned(plan),
+        _engine_built(plan),
+        _rolling_out(plan),
+        _scaling_active(),
+        _degraded(plan, outcome),
+    )
+
+
+def ready_pods(snapshot: Snapshot, plan: Plan) -> int:
+    """Return the pods of the wanted revision that answer."""
+    wanted = plan.rollout.serving_hash
+    return sum(
+        pod.ready and not pod.terminating and pod.serving_hash == wanted
+        for pod in snapshot.observed.pods
+    )
+
+
+def _ready(snapshot: Snapshot, plan: Plan) -> Aspect:
+    kind = ConditionType.READY
+    if plan.problem:
+        return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
+    count = ready_pods(snapshot, plan)
+    if plan.rollout.serving_hash and count:
+        text = "answers" if count == 1 else "answer"
+        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, f"{_replicas(count)} {text}")
+    if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
+        return Aspect(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
+    stage = next(
+        (
+            decision
+            for decision in (plan.inspect, plan.build)
+            if decision.step is not Step.DONE and not plan.rollout.serving_hash
+        ),
+        plan.rollout,
+    )
+    reason = Reason.PODS_STARTING if stage.step is Step.DONE else stage.reason
+    return Aspect(kind, "False", reason, stage.message)
+
+
+def _available(snapshot: Snapshot) -> Aspect:
+    deployment = snapshot.observed.deployment
+    count = deployment.available if deployment else 0
+    if count:
+        text = "answers" if count == 1 else "answer"
+        message = f"{_replicas(count)} of any revision {text}"
+        return Aspect(ConditionType.AVAILABLE, "True", Reason.REPLICAS_AVAILABLE, message)
+    return Aspect(ConditionType.AVAILABLE, "False", Reason.NO_REPLICAS, "no replica answers")
+
+
+def _planned(plan: Plan) -> Aspect:
+    kind = ConditionType.PLANNED
+    if plan.problem:
+        return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
+    if plan.build_plan is None or plan.inspect.step is not Step.DONE:
+        return Aspect(kind, "False", plan.inspect.reason, plan.inspect.message)
+    facts, limits = plan.build_plan.facts, plan.build_plan.engine.limits
+    images = (
+        f"; up to {limits.max_images_per_request} images of {facts.vision.features_per_image} "
+        "tokens in a request"
+        if facts.vision and limits.max_images_per_request
+        else ""
+    )
+    return Aspect(
+        kind,
+        "True",
+        Reason.PLAN_COMPLETE,
+        f"{facts.family} with {facts.parameters:,} weights in {plan.build_plan.engine.dtype}; "
+        f"prompts of {limits.max_input_len} and sequences of {limits.max_seq_len} tokens, "
+        f"{limits.max_batch_size} requests at a time{images}",
+    )
+
+
+def _engine_built(plan: Plan) -> Aspect:
+    build = plan.build
+    done = build.step is Step.DONE
+    return Aspect(ConditionType.ENGINE_BUILT, truth(done), build.reason, build.message)
+
+
+def _rolling_out(plan: Plan) -> Aspect:
+    rollout = plan.rollout
+    moving = rollout.step in {Step.START, Step.RUNNING}
+    return Aspect(ConditionType.ROLLING_OUT, truth(moving), rollout.reason, rollout.message)
+
+
+def _scaling_active() -> Aspect:
+    return Aspect(
+        ConditionType.SCALING_ACTIVE,
+        "False",
+        Reason.AUTOSCALING_OFF,
+        "spec.replicas is followed; kubectl scale and autoscalers may set it",
+    )
+
+
+def _degraded(plan: Plan, outcome: Outcome) -> Aspect:
+    kind = ConditionType.DEGRADED
+    if plan.problem:
+        return Aspect(kind, "True", plan.problem.reason, str(plan.problem))
+    if outcome.errors:
+        text = "; ".join(sorted(f"{error.stage}: {error.message}" for error in outcome.errors))
+        return Aspect(kind, "True", outcome.errors[0].reason, text)
+    for decision in (plan.inspect, plan.build, plan.rollout):
+        if decision.step is Step.FAILED or decision.reason in _OBSTACLES:
+            return Aspect(kind, "True", decision.reason, decision.message)
+    return Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
+
+
+def _replicas(count: int) -> str:
+    return "1 replica" if count == 1 else f"{count} replicas"

@@ -1,0 +1,92 @@
+"""The whole status of a model, computed once at the end of a reconcile, also after an error."""
+
+from typing import Any
+
+from mm_api import labels
+from mm_api.v1alpha1 import BuildStatus, LimitsStatus, PlanStatus
+from mm_operator.model import Outcome, Plan, Snapshot, Step
+from mm_operator.plan import names
+from mm_operator.plan.fingerprint import plain
+from mm_operator.status.aspects import aspects
+from mm_operator.status.conditions import set_conditions
+
+SELECTOR = f"{labels.MODEL}={{model}},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+
+
+def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
+    """Return the status to write, in camelCase. Equal inputs give an equal status.
+
+    A frozen plan knows nothing about engine and pods, so the summaries stay as they were.
+    """
+    deployment = snapshot.observed.deployment
+    status: dict[str, Any] = {
+        "observedGeneration": snapshot.generation,
+        "conditions": set_conditions(
+            snapshot.status.get("conditions", ()),
+            aspects(snapshot, plan, outcome),
+            generation=snapshot.generation,
+            now=snapshot.now,
+        ),
+        "replicas": deployment.replicas if deployment else 0,
+        "readyReplicas": deployment.ready if deployment else 0,
+        "selector": SELECTOR.format(model=snapshot.name),
+    }
+    served = plan.rollout.serving_hash or plan.rollout.held
+    if served or (plan.frozen and snapshot.status.get("url")):
+        status["url"] = url(snapshot)
+    return status | _summaries(snapshot, plan)
+
+
+def url(snapshot: Snapshot) -> str:
+    """Return the base URL for OpenAI clients inside the cluster."""
+    return f"http://{names.service(snapshot.name)}.{snapshot.namespace}.svc/v1"
+
+
+def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
+    if plan.frozen:
+        return {key: snapshot.status[key] for key in ("plan", "build") if key in snapshot.status}
+    summaries: dict[str, Any] = {}
+    if plan.build_plan is not None:
+        summaries["plan"] = plain(_plan_summary(plan))
+        summaries["build"] = plain(_build_summary(snapshot, plan, plan.build_plan.fingerprint))
+    return summaries
+
+
+def _plan_summary(plan: Plan) -> PlanStatus:
+    build_plan, serving = plan.build_plan, plan.serving_plan
+    assert build_plan is not None  # noqa: S101  # asked by the caller
+    facts = build_plan.facts
+    limits = build_plan.engine.limits
+    return PlanStatus(
+        family=facts.family,
+        dtype=build_plan.engine.dtype,
+        source_digest=facts.source_digest,
+        fingerprint=build_plan.fingerprint,
+        serving_hash=plan.rollout.serving_hash or None,
+        parameters=facts.parameters,
+        features_per_image=facts.vision.features_per_image if facts.vision else None,
+        max_concurrency=serving.gateway.max_concurrency if serving else None,
+        limits=LimitsStatus(**limits.model_dump()),
+        memory=plan.memory,
+        fits=True,
+    )
+
+
+def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildStatus:
+    build = plan.build
+    result = build.result
+    failure = result.failure if result else None
+    before = snapshot.status.get("build", {})
+    same = before.get("fingerprint") == fingerprint
+    done = build.step is Step.DONE
+    return BuildStatus(
+        fingerprint=fingerprint,
+        # The Job goes once its result is recorded; its name and attempts stay known.
+        job=build.job or (before.get("job") if same else None),
+        attempts=build.attempt if build.job else (before.get("attempts") if same else None),
+        reused=result.reused if result and done else None,
+        manifest_sha256=result.manifest_sha256 if result else None,
+        step_seconds=dict(result.step_seconds) if result and result.step_seconds else None,
+        failed_step=failure.step if failure else None,
+        exit_code=failure.exit_code if failure else None,
+    )

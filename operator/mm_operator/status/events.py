@@ -1,0 +1,79 @@
+"""The Events of a transition: one for each condition whose status or reason changed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mm_api.conditions import ConditionType, Reason
+
+MESSAGE_LIMIT = 1000
+"""Characters; the API server refuses notes above 1,024 bytes."""
+
+_QUIET = frozenset({Reason.AS_EXPECTED, Reason.AUTOSCALING_OFF, Reason.WAITING_FOR_PLAN})
+"""Reasons that tell nobody anything new."""
+
+_WAITING = frozenset(
+    {
+        Reason.INSPECTING,
+        Reason.INSPECT_PENDING,
+        Reason.WAITING_FOR_ENGINE,
+        Reason.BUILDING,
+        Reason.BUILD_PENDING,
+        Reason.PODS_STARTING,
+        Reason.NO_REPLICAS,
+    }
+)
+"""Reasons of a False condition that are part of every ordinary life."""
+
+_TOLD_BY_OTHERS = frozenset({ConditionType.READY, ConditionType.AVAILABLE})
+"""Conditions that repeat another one's reason while they are False."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An Event to emit about the model."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, ...]:
+    """Return the Events between two statuses, in the order of conditions, each text once."""
+    old = {condition["type"]: condition for condition in before.get("conditions", ())}
+    events = (
+        _event(condition)
+        for condition in after.get("conditions", ())
+        if _changed(old.get(condition["type"], {}), condition)
+    )
+    return _distinct(event for event in events if event)
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return (old.get("status"), old.get("reason")) != (new["status"], new["reason"])
+
+
+def _event(condition: Mapping[str, Any]) -> Event | None:
+    kind, reason = condition["type"], condition["reason"]
+    holds = condition["status"] == "True"
+    if reason in _QUIET or (kind in _TOLD_BY_OTHERS and not holds):
+        return None
+    bad = holds if kind == ConditionType.DEGRADED else not holds and _is_failure(kind, reason)
+    encoded = f"{kind}: {condition['message']}".encode()[:MESSAGE_LIMIT]
+    text = encoded.decode(errors="ignore")
+    return Event("Warning" if bad else "Normal", reason, text)
+
+
+def _is_failure(kind: str, reason: str) -> bool:
+    return kind in {ConditionType.PLANNED, ConditionType.ENGINE_BUILT} and reason not in _WAITING
+
+
+def _distinct(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return the events less those whose reason was told with the same text already.
+
+    Degraded repeats the condition that it comes from.
+    """
+    told: dict[tuple[str, str], Event] = {}
+    for event in events:
+        told.setdefault((event.reason, event.message.split(": ", 1)[1]), event)
+    return tuple(told.values())
