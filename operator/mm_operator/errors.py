@@ -2,6 +2,8 @@
 
 The pure packages raise `SpecError` only inside themselves and return it as a decision.
 `ClusterError` is raised by `mm_operator.cluster` and becomes a `StageError` of the outcome.
+
+They are not frozen: Python itself writes `__traceback__` and notes into an exception on its way up.
 """
 
 from dataclasses import dataclass

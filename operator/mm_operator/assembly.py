@@ -1,0 +1,176 @@
+"""Puts one operator process together and takes it apart in the right order.
+
+Stop order matters: first the writes, then the Lease is given back (so that another replica leads
+within two seconds), then the streams, kopf last because its end cancels every task there is.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from datetime import UTC, datetime
+
+import kopf
+from kubernetes.aio.client import ApiClient
+
+from mm_operator.cluster.apply import Applier
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client, WritesForbiddenError, connect
+from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.intent import Intent
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.warmth import Warmth
+from mm_operator.control.controller import Controller
+from mm_operator.control.queue import WorkQueue
+from mm_operator.handlers import make_kopf_settings, make_registry
+from mm_operator.leadership.elector import Elector
+from mm_operator.reconcile import Reconciler
+from mm_operator.settings import Settings
+from mm_operator.telemetry.logs import current_key
+from mm_operator.telemetry.metrics import Metrics
+from mm_operator.telemetry.server import serve
+
+_LOG = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 0.1
+"""A Job that starts changes three times within this (Job, pod, pod's condition): one reconcile."""
+
+
+class Operator:
+    """One replica. `run` returns after SIGTERM or SIGINT and raises when a part failed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._models = ModelCache(on_change=self._queue.add)
+        self._cache = Cache(on_change=lambda key: self._queue.add_after(key, _SETTLE_SECONDS))
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until told to stop."""
+        settings, metrics = self._settings, self._metrics
+        api = await connect(settings.kubeconfig, settings.context)
+        election_api = await connect(settings.kubeconfig, settings.context)
+        elector = Elector(
+            self._lease(election_api), settings.identity, self._lead, on_change=metrics.leads
+        )
+        client = Client(api, listener=metrics.requested, may_write=elector.leads)
+        evidence = Evidence(client, self._cache)
+        applier = Applier(client, self._cache, on_deferred_error=self._look_again)
+        self._warmth = Warmth(
+            client,
+            self._models,
+            self._cache,
+            namespaces=settings.watch_namespaces,
+            resync_seconds=settings.resync_seconds,
+            after_resync=lambda: self._resynced(evidence, applier),
+        )
+        self._controller = self._make_controller(client, evidence, applier)
+        runner, port = await serve(
+            settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
+        )
+        _LOG.info("serving health and metrics on port %d", port)
+        try:
+            await self._run_parts(elector, api)
+        finally:
+            await applier.close()
+            await runner.cleanup()
+            await client.close()
+            await election_api.close()  # type: ignore[no-untyped-call]  # the library's
+
+    async def _run_parts(self, elector: Elector, api: ApiClient) -> None:
+        """Run every part until one fails or a signal comes; then stop them in order."""
+        election = asyncio.create_task(elector.run(), name="election")
+        caches = asyncio.create_task(self._warmth.run(), name="caches")
+        models = asyncio.create_task(self._watch_models(api), name="models")
+        stopping = asyncio.create_task(self._stop.wait(), name="signal")
+        parts = (election, caches, models)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        failed = [part for part in parts if part.done()]
+        for part in (election, caches, models):
+            part.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await part
+        stopping.cancel()
+        for part in failed:
+            part.result()
+            raise RuntimeError(f"the part {part.get_name()!r} ended by itself")
+
+    async def _lead(self) -> None:
+        await self._warmth.warm()
+        await self._controller.lead()
+
+    async def _watch_models(self, api: ApiClient) -> None:
+        """Run kopf, which feeds the cache of models, once there is something to watch."""
+        await self._warmth.listed()
+        namespaces = self._settings.watch_namespaces
+        tasks = await kopf.spawn_tasks(
+            registry=make_registry(self._models, api),
+            settings=make_kopf_settings(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):  # kopf has just set its own
+            loop.add_signal_handler(number, self._stop.set)
+        others = asyncio.all_tasks() - set(tasks)
+        await kopf.run_tasks(tasks, ignored=others)
+
+    def _make_controller(
+        self, client: Client, evidence: Evidence, applier: Applier
+    ) -> Controller[Key]:
+        settings = self._settings
+        observer = Observer(self._models, self._cache, evidence, settings.planning)
+        reconciler = Reconciler(
+            client=client,
+            models=self._models,
+            observer=observer,
+            evidence=evidence,
+            applier=applier,
+            clock=lambda: datetime.now(UTC),
+            on_error=self._metrics.failed,
+            instance=settings.identity,
+        )
+        return Controller(
+            self._queue,
+            reconciler.reconcile,
+            everything=lambda: self._models,
+            reports=self._metrics,
+            workers=settings.workers,
+            stops=WritesForbiddenError,
+            on_key=_log_key,
+        )
+
+    def _lease(self, api: ApiClient) -> LeaseObject:
+        client = Client(api, timeout_seconds=REQUEST_SECONDS, listener=self._metrics.requested)
+        return LeaseObject(client, self._settings.namespace, self._settings.lease)
+
+    def _resynced(self, evidence: Evidence, applier: Applier) -> None:
+        evidence.forget_gone()
+        applier.forget_gone()
+        for key in self._models:
+            self._queue.add(key)
+
+    def _look_again(self, intent: Intent) -> None:
+        """Wake one owner of a shared object whose owners could not be written."""
+        for owner in intent.owners.values():
+            self._queue.retry(Key(intent.namespace, owner["name"]))
+            return
+
+    def _text(self) -> bytes:
+        self._metrics.queued(self._queue.depth)
+        self._metrics.models(self._models.ready(), len(self._models))
+        return self._metrics.text()
+
+
+def _log_key(key: Key | None) -> None:
+    """Put the key into the context of the log."""
+    current_key.set(str(key or ""))

@@ -1,0 +1,221 @@
+"""Copies of the children, kept by reflectors: trimmed, as JSON text, found by model or engine.
+
+Text and not dictionaries: a Job takes 4 kB as text and about 25 kB as nested dictionaries, and most
+objects are never looked at again (1,000 models at rest must fit into 250 MB).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mm_api import labels
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.resources import CONFIG, JOB, POD
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_DROPPED_METADATA = ("managedFields", "selfLink", "generateName")
+_POD_SPEC_FIELDS = ("nodeName",)
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """One object: what it is found by, and its trimmed text."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    model: str
+    """Name of the model it belongs to; empty when several share it."""
+    engine: str
+    """Name of the ConfigMap of the engine it belongs to, for what models share; else empty."""
+    job: str
+    """Name of the Job a pod belongs to; empty for everything else."""
+    owners: tuple[tuple[str, str], ...]
+    """(name, uid) of each owner that is a MultimodalModel."""
+    text: bytes
+
+    def parse(self) -> dict[str, Any]:
+        """Return the object as a new dictionary."""
+        parsed: dict[str, Any] = json.loads(self.text)
+        return parsed
+
+
+Address = tuple[str, str, str]
+"""(kind, namespace, name)."""
+
+
+class Cache:
+    """The children of every model. Implements `mm_operator.cluster.reflector.Sink`.
+
+    Args:
+        on_change: called with the key of each model that a change may concern.
+    """
+
+    def __init__(self, on_change: Callable[[Key], None] = lambda _key: None) -> None:
+        self.on_change = on_change
+        self._objects: dict[Address, Cached] = {}
+        self._groups: dict[tuple[str, str, str], set[Address]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        """Return the number of objects held."""
+        return len(self._objects)
+
+    def uids(self) -> set[str]:
+        """Return the uid of every object held."""
+        return {item.uid for item in self._objects.values()}
+
+    def find(self, kind: str, namespace: str, name: str) -> Cached | None:
+        """Return one object, or None when it does not exist or is not ours."""
+        return self._objects.get((kind, namespace, name))
+
+    def of_model(self, key: Key) -> Iterator[Cached]:
+        """Return the objects labelled with a model."""
+        return self._group("model", key.namespace, key.name)
+
+    def of_engine(self, namespace: str, engine: str) -> Iterator[Cached]:
+        """Return the ConfigMap, Jobs and pods of an engine, by the name of its ConfigMap."""
+        return self._group("engine", namespace, engine)
+
+    def owned_by(self, uid: str) -> Iterator[Cached]:
+        """Return the objects that name a model among their owners, shared ones included."""
+        return self._group("owner", "", uid)
+
+    def of_job(self, namespace: str, job: str) -> Iterator[Cached]:
+        """Return the pods of a Job."""
+        return self._group("job", namespace, job)
+
+    def engines(self, namespace: str) -> Iterator[str]:
+        """Return the name of every engine of a namespace."""
+        return (
+            value
+            for group, place, value in tuple(self._groups)
+            if group == "engine" and place == namespace
+        )
+
+    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
+        """Take a complete list: what is held and not in it is gone."""
+        fresh = [_cached(kind, item) for item in objects]
+        listed = {(kind, item.namespace, item.name) for item in fresh}
+        for address in [held for held in self._objects if held[0] == kind and held not in listed]:
+            self._drop(address)
+        for item in fresh:
+            self._take(item)
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Take one added or changed object and tell the models concerned."""
+        self._take(_cached(kind, item))
+
+    def put_own(self, kind: str, item: dict[str, Any]) -> Cached:
+        """Take what the API server answered to a write of ours; nobody needs to be told."""
+        fresh = _cached(kind, item)
+        held = self._objects.get((kind, fresh.namespace, fresh.name))
+        if held is not None and held.version >= fresh.version:
+            return held
+        self._store(fresh)
+        return fresh
+
+    def remove(self, kind: str, item: dict[str, Any]) -> None:
+        """Forget a deleted object, unless a newer one took its name meanwhile."""
+        metadata = item["metadata"]
+        address = (kind, metadata["namespace"], metadata["name"])
+        held = self._objects.get(address)
+        if held is not None and held.uid == metadata["uid"]:
+            self._drop(address)
+
+    def keys_of(self, item: Cached) -> set[Key]:
+        """Return the models an object concerns: its own, or everybody who shares it."""
+        if item.model:
+            return {Key(item.namespace, item.model)}
+        sharers = {Key(item.namespace, name) for name, _ in item.owners}
+        if item.engine:
+            for other in self.of_engine(item.namespace, item.engine):
+                sharers |= {Key(item.namespace, name) for name, _ in other.owners}
+        return sharers
+
+    def _take(self, fresh: Cached) -> None:
+        held = self._objects.get((fresh.kind, fresh.namespace, fresh.name))
+        if held is not None and held.version >= fresh.version:
+            return  # our own write came back, or an old event after a newer list
+        concerned = self.keys_of(held) if held is not None else set()
+        self._store(fresh)
+        self._tell(concerned | self.keys_of(fresh))
+
+    def _store(self, fresh: Cached) -> None:
+        address = (fresh.kind, fresh.namespace, fresh.name)
+        if (held := self._objects.get(address)) is not None:
+            self._ungroup(address, held)
+        self._objects[address] = fresh
+        for group in _groups_of(fresh):
+            self._groups[group].add(address)
+
+    def _drop(self, address: Address) -> None:
+        held = self._objects[address]
+        concerned = self.keys_of(held)
+        del self._objects[address]
+        self._ungroup(address, held)
+        self._tell(concerned)
+
+    def _ungroup(self, address: Address, held: Cached) -> None:
+        for group in _groups_of(held):
+            members = self._groups[group]
+            members.discard(address)
+            if not members:
+                del self._groups[group]
+
+    def _group(self, group: str, namespace: str, value: str) -> Iterator[Cached]:
+        addresses = self._groups.get((group, namespace, value), ())
+        return (self._objects[address] for address in sorted(addresses))
+
+    def _tell(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.on_change(key)
+
+
+def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
+    for group, value in (("model", item.model), ("engine", item.engine), ("job", item.job)):
+        if value:
+            yield group, item.namespace, value
+    for _, uid in item.owners:
+        yield "owner", "", uid
+
+
+def _cached(kind: str, item: dict[str, Any]) -> Cached:
+    metadata = {
+        name: value for name, value in item["metadata"].items() if name not in _DROPPED_METADATA
+    }
+    marks = metadata.get("labels") or {}
+    job = marks.get(JOB_NAME_LABEL, "") if kind == POD.kind else ""
+    model = marks.get(labels.MODEL, "")
+    trimmed = {"apiVersion": "", **item, "kind": kind, "metadata": metadata}
+    if kind == POD.kind:
+        spec = item.get("spec") or {}
+        trimmed["spec"] = {name: spec[name] for name in _POD_SPEC_FIELDS if name in spec}
+    return Cached(
+        kind=kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=int(metadata["resourceVersion"]),
+        model=model,
+        engine="" if model else _engine_of(kind, metadata["name"], job),
+        job=job,
+        owners=tuple(
+            (owner["name"], owner["uid"])
+            for owner in metadata.get("ownerReferences") or ()
+            if owner["kind"] == labels.KIND and owner["apiVersion"].startswith(f"{labels.GROUP}/")
+        ),
+        text=json.dumps(trimmed, separators=(",", ":")).encode(),
+    )
+
+
+def _engine_of(kind: str, name: str, job: str) -> str:
+    """Return the engine of a shared object: its Jobs are named `<engine>-<attempt>`."""
+    if kind == CONFIG.kind:
+        return name
+    if kind in {JOB.kind, POD.kind}:
+        return (job or name).rpartition("-")[0]
+    return ""

@@ -1,0 +1,314 @@
+"""The one place that sends requests: time-outs, counting, errors as `ClusterError`.
+
+Objects travel as plain dictionaries. The typed models of the client library would double memory and
+time for objects that are mostly passed on unread.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config.config_exception import ConfigException
+
+from mm_operator.cluster.resources import POD, Resource
+from mm_operator.errors import ClusterError
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON = "application/json"
+
+_METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+_CONNECTIONS = 32
+"""Eight watch streams and every worker at once, with room; the library's default of 100 is for
+clients of many hosts."""
+
+T = TypeVar("T")
+
+RequestListener = Callable[[str, str, str], None]
+"""Called with (verb, plural, HTTP status or "error") after each request."""
+
+MESSAGE_LIMIT = 600
+"""An admission webhook may answer with pages; a condition's message should stay readable."""
+
+
+class WritesForbiddenError(Exception):
+    """A replica that does not lead was about to write; its worker stops."""
+
+
+async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:
+    """Return the library's client for a kubeconfig, or for the pod's ServiceAccount when None.
+
+    Outside a pod and without a kubeconfig, the usual places are read (`KUBECONFIG`, `~/.kube`).
+
+    Raises:
+        ClusterError: no configuration was found or it is damaged.
+    """
+    configuration = Configuration()
+    configuration.connection_pool_maxsize = _CONNECTIONS
+    try:
+        if kubeconfig is None and context is None:
+            try:
+                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # the library's
+            except ConfigException:
+                await load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # the library's
+        else:
+            await load_kube_config(  # type: ignore[no-untyped-call]  # the library's
+                config_file=kubeconfig, context=context, client_configuration=configuration
+            )
+    except (ConfigException, OSError) as error:
+        raise ClusterError(0, "kubeconfig", kubeconfig or "(default)", str(error)) from error
+    return ApiClient(configuration)
+
+
+class Client:
+    """Requests on objects as dictionaries.
+
+    Args:
+        api: the library's client: connection, TLS, credentials that renew themselves.
+        timeout_seconds: for one request; watch streams have their own limits.
+        listener: told of each finished request.
+        may_write: asked before each write; a replica that lost the Lease stops here.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        timeout_seconds: float = 15.0,
+        listener: RequestListener = lambda _verb, _plural, _code: None,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._api = api
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._listener = listener
+        self._may_write = may_write
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._api.close()  # type: ignore[no-untyped-call]  # the library's
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return an object, or None when it does not exist."""
+        try:
+            return await self._json("get", resource, namespace, name)
+        except ClusterError as error:
+            if error.status == 404:  # noqa: PLR2004  # Not Found, here an answer and no error
+                return None
+            raise
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        selector: str = "",
+        fields: str = "",
+        page: int = 500,
+    ) -> AsyncIterator[tuple[list[dict[str, Any]], str]]:
+        """Yield (items, resource version) page by page; the version is the same on each page."""
+        token = ""
+        while True:
+            query = {"limit": str(page)}
+            query |= {"labelSelector": selector} if selector else {}
+            query |= {"fieldSelector": fields} if fields else {}
+            query |= {"continue": token} if token else {}
+            answer = await self._json("list", resource, namespace, query=query)
+            metadata = answer.get("metadata", {})
+            yield answer.get("items") or [], metadata.get("resourceVersion", "")
+            token = metadata.get("continue", "")
+            if not token:
+                return
+
+    async def apply(
+        self, resource: Resource, body: Mapping[str, Any], manager: str
+    ) -> dict[str, Any]:
+        """Server-side apply an object, taking over fields that others set (force)."""
+        metadata = body["metadata"]
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        return await self._json(
+            "patch",
+            resource,
+            metadata["namespace"],
+            metadata["name"],
+            query=query,
+            body=body,
+            content_type=APPLY,
+        )
+
+    async def merge(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """Merge-patch an object or a subresource of it."""
+        return await self._json(
+            "patch",
+            resource,
+            namespace,
+            name,
+            subresource=subresource,
+            body=body,
+            content_type=MERGE,
+        )
+
+    async def create(
+        self, resource: Resource, namespace: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Create an object."""
+        return await self._json("create", resource, namespace, body=body)
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Replace an object; the body's resourceVersion guards against a change in between."""
+        return await self._json("update", resource, namespace, name, body=body)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        version: str = "",
+    ) -> None:
+        """Delete an object and, in the background, what it owns. One that is gone is no error.
+
+        `uid` makes the request fail (409) when another object took the name meanwhile, `version`
+        when the object changed.
+        """
+        conditions = {"uid": uid, "resourceVersion": version}
+        body: dict[str, Any] = {
+            "propagationPolicy": "Background",
+            "preconditions": {what: value for what, value in conditions.items() if value},
+        }
+        try:
+            await self._json("delete", resource, namespace, name, body=body)
+        except ClusterError as error:
+            if error.status != 404:  # noqa: PLR2004  # gone already: what was wanted
+                raise
+
+    async def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Return the last lines of a container's log; empty when the pod is gone."""
+        query = {"container": container, "tailLines": str(lines)}
+        try:
+            answer = await self._send("get", POD, namespace, pod, subresource="log", query=query)
+        except ClusterError as error:
+            if error.status in {400, 404}:  # no such pod any more, or its container never started
+                return ""
+            raise
+        async with answer:
+            return await _within(answer.text(errors="replace"), POD, pod)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        selector: str,
+        version: str,
+        seconds: int,
+        silence_seconds: float,
+    ) -> aiohttp.ClientResponse:
+        """Open a watch stream; the caller reads its lines and releases it.
+
+        It ends by itself after `seconds`. `silence_seconds` without any line mean a dead
+        connection: the API server sends a bookmark about once a minute.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        query |= {"labelSelector": selector} if selector else {}
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeout.total, sock_read=silence_seconds
+        )
+        return await self._send("watch", resource, namespace, query=query, timeout=timeout)
+
+    async def _json(
+        self, verb: str, resource: Resource, namespace: str | None, name: str = "", **rest: Any
+    ) -> dict[str, Any]:
+        answer = await self._send(verb, resource, namespace, name, **rest)
+        async with answer:
+            parsed: dict[str, Any] = await _within(answer.json(), resource, name)
+            return parsed
+
+    async def _send(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str | None,
+        name: str = "",
+        *,
+        subresource: str = "",
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = JSON,
+        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109  # aiohttp's own, passed on
+    ) -> aiohttp.ClientResponse:
+        """Send one request and return its answer when the status is below 400."""
+        if verb in _WRITES and not self._may_write():
+            raise WritesForbiddenError
+        headers = {"Accept": JSON, "Content-Type": content_type}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
+        url = self._api.configuration.host + resource.path(namespace, name, subresource)
+        url += f"?{urlencode(query)}" if query else ""
+        counted = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        try:
+            sending = self._api.rest_client.request(  # type: ignore[no-untyped-call]  # the library's
+                _METHODS[verb],
+                url,
+                headers=headers,
+                body=body,
+                _request_timeout=timeout or self._timeout,
+            )
+            answer: aiohttp.ClientResponse = (await _within(sending, resource, name)).response
+        except ClusterError:
+            self._listener(verb, counted, "error")
+            raise
+        self._listener(verb, counted, str(answer.status))
+        if answer.status >= 400:  # noqa: PLR2004  # the border between answers and errors in HTTP
+            async with answer:
+                text = await _within(answer.text(errors="replace"), resource, name)
+            raise ClusterError(answer.status, resource.kind, name, _message(text))
+        return answer
+
+
+async def _within(awaitable: Awaitable[T], resource: Resource, name: str) -> T:
+    """Turn every failure to get an answer into a `ClusterError` with status 0."""
+    try:
+        return await awaitable
+    except TimeoutError as error:
+        raise ClusterError(
+            0, resource.kind, name, "the API server did not answer in time"
+        ) from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ClusterError(0, resource.kind, name, f"{type(error).__name__}") from error
+
+
+def _message(text: str) -> str:
+    """Return the sentence of a Status object, or the start of whatever came instead."""
+    try:
+        message = json.loads(text)["message"]
+    except (ValueError, KeyError, TypeError):
+        message = text
+    return " ".join(str(message).split())[:MESSAGE_LIMIT]

@@ -1,0 +1,63 @@
+"""From Deployment, claim and ConfigMap to the records the planner reads. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mm_api import labels
+from mm_operator.cluster.pods import condition
+from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
+
+
+def deployment_state(item: Mapping[str, Any]) -> DeploymentState:
+    """Return a Deployment's counters and troubles."""
+    metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
+    template = (spec["template"].get("metadata") or {}).get("annotations") or {}
+    progressing = condition(status, "Progressing")
+    failure = condition(status, "ReplicaFailure")
+    stalled = progressing.get("reason") == "ProgressDeadlineExceeded"
+    return DeploymentState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        observed_generation=status.get("observedGeneration", 0),
+        wanted=spec.get("replicas", 1),
+        replicas=status.get("replicas", 0),
+        updated=status.get("updatedReplicas", 0),
+        ready=status.get("readyReplicas", 0),
+        available=status.get("availableReplicas", 0),
+        serving_hash=template.get(labels.SERVING_HASH, ""),
+        replica_failure=failure.get("message", "") if failure.get("status") == "True" else "",
+        stalled=progressing.get("message", "") if stalled else "",
+    )
+
+
+def claim_state(item: Mapping[str, Any]) -> ClaimState:
+    """Return a claim as it was asked for, and whether it is bound."""
+    metadata, spec = item["metadata"], item["spec"]
+    return ClaimState(
+        name=metadata["name"],
+        phase=(item.get("status") or {}).get("phase", ""),
+        size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "")),
+        storage_class=spec.get("storageClassName"),
+        access_modes=tuple(spec.get("accessModes") or ()),
+        owners=owners_of(item),
+    )
+
+
+def config_state(item: Mapping[str, Any]) -> ConfigState:
+    """Return a ConfigMap, its data unread."""
+    metadata = item["metadata"]
+    return ConfigState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        data=item.get("data") or {},
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        owners=owners_of(item),
+    )
+
+
+def owners_of(item: Mapping[str, Any]) -> tuple[Owner, ...]:
+    """Return the owners of an object, by name."""
+    owners = item["metadata"].get("ownerReferences") or ()
+    return tuple(sorted(Owner(owner["name"], owner["uid"]) for owner in owners))

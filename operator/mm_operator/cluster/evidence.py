@@ -1,0 +1,101 @@
+"""What the caches cannot know and a failing Job makes necessary: log tails and blocked Jobs.
+
+Nothing is read here while all goes well. Each log is read once; events of a Job without pods are
+read again at growing distances.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mm_operator.cluster.cache import Cache, Cached
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.pods import condition, moment, needs_log
+from mm_operator.cluster.resources import EVENT
+from mm_operator.errors import ClusterError
+
+LOG_LINES = 10
+_LINE_LIMIT = 300
+"""Characters: a traceback's line, not a dumped tensor."""
+_FIRST_LOOK_SECONDS = 5.0
+"""The Job controller makes a pod within a second; an event about a refusal comes as quickly."""
+_LAST_LOOK_SECONDS = 300.0
+
+
+class Evidence:
+    """Reads and remembers, per pod uid and Job uid."""
+
+    def __init__(self, client: Client, cache: Cache) -> None:
+        self._client = client
+        self._cache = cache
+        self._tails: dict[str, tuple[str, ...]] = {}
+        self._blocked: dict[str, str] = {}
+        self._next_look: dict[str, float] = {}
+
+    async def gather(self, jobs: Sequence[Cached], now: datetime) -> float | None:
+        """Read what is missing about these Jobs; return seconds until a Job needs another look."""
+        waits = [await self._look(job, now) for job in jobs]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    @property
+    def log_tails(self) -> Mapping[str, tuple[str, ...]]:
+        """Return pod uid -> last lines of its log."""
+        return self._tails
+
+    def blocked(self, job_uid: str) -> str:
+        """Return why a Job has no pods; empty when that is unknown or not so."""
+        return self._blocked.get(job_uid, "")
+
+    def forget_gone(self) -> None:
+        """Drop what concerns objects that the cache no longer holds."""
+        held = self._cache.uids()
+        for memory in (self._tails, self._blocked, self._next_look):
+            for uid in [uid for uid in memory if uid not in held]:
+                del memory[uid]
+
+    async def _look(self, job: Cached, now: datetime) -> float | None:
+        pods = list(self._cache.of_job(job.namespace, job.name))
+        for pod in pods:
+            if pod.uid not in self._tails:
+                await self._read_log(pod)
+        status = (parsed := job.parse()).get("status") or {}
+        if pods or _finished(status):
+            self._blocked.pop(job.uid, None)
+            return None
+        created = moment(parsed["metadata"]["creationTimestamp"]) or now
+        age = (now - created).total_seconds()
+        due = self._next_look.setdefault(job.uid, _FIRST_LOOK_SECONDS)
+        if age < due:
+            return due - age
+        self._blocked[job.uid] = await self._refusal(job)
+        pause = min(max(age, _FIRST_LOOK_SECONDS), _LAST_LOOK_SECONDS)
+        self._next_look[job.uid] = age + pause
+        return pause
+
+    async def _read_log(self, pod: Cached) -> None:
+        if container := needs_log(pod.parse()):
+            try:
+                text = await self._client.log(pod.namespace, pod.name, container, LOG_LINES)
+            except ClusterError:
+                text = ""  # a tail is a courtesy: without it the exit code still tells
+            lines = tuple(line[:_LINE_LIMIT] for line in text.splitlines() if line.strip())
+            self._tails[pod.uid] = lines[-LOG_LINES:]
+
+    async def _refusal(self, job: Cached) -> str:
+        """Return the newest message of the Job controller about a pod it could not create."""
+        fields = f"regarding.uid={job.uid},reason=FailedCreate"
+        events: list[dict[str, Any]] = []
+        async for page, _ in self._client.list(EVENT, job.namespace, fields=fields):
+            events += page
+        events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return _without_pod_name(events[-1].get("note", ""), job.name) if events else ""
+
+
+def _finished(status: Mapping[str, Any]) -> bool:
+    return any(condition(status, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+
+
+def _without_pod_name(note: str, job: str) -> str:
+    """Return a message with generated pod names cut to their Job's, so that it stays equal."""
+    words = (f'"{job}"' if word.strip('"').startswith(f"{job}-") else word for word in note.split())
+    return " ".join(words)

@@ -1,0 +1,70 @@
+"""From the full object a builder returns to what is sent: no empty opinions, digest, manager label.
+
+Pure. The digest leaves the owners out: they are shared state, compared by themselves.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mm_api import labels
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One object as it will be applied."""
+
+    kind: str
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    """Complete, with ownerReferences and the digest's annotation."""
+    digest: str
+    owners: Mapping[str, Mapping[str, Any]]
+    """Uid of each owner -> its reference."""
+
+    @property
+    def shared(self) -> bool:
+        """Return whether several models own the object: it carries no model's label."""
+        return labels.MODEL not in (self.body["metadata"].get("labels") or {})
+
+    def with_owners(self, owners: Mapping[str, Mapping[str, Any]]) -> "Intent":
+        """Return the same intent with other owners."""
+        metadata = {**self.body["metadata"], "ownerReferences": list(owners.values())}
+        return replace(self, body={**self.body, "metadata": metadata}, owners=owners)
+
+
+def make_intent(document: Mapping[str, Any]) -> Intent:
+    """Return the intent of a builder's object. `None` anywhere in it means "no opinion"."""
+    body = without_none(document)
+    metadata = body["metadata"]
+    owners = metadata.pop("ownerReferences", [])
+    digest = hashlib.sha256(
+        json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()[:32]
+    metadata["annotations"] = {**metadata.get("annotations", {}), labels.INTENT_HASH: digest}
+    metadata["labels"] = {
+        **metadata.get("labels", {}),
+        labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE,
+    }
+    if owners:
+        metadata["ownerReferences"] = owners
+    return Intent(
+        kind=body["kind"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        body=body,
+        digest=digest,
+        owners={owner["uid"]: owner for owner in owners},
+    )
+
+
+def without_none(value: Any) -> Any:
+    """Return a copy without mapping entries that are None: an apply would claim them as null."""
+    if isinstance(value, Mapping):
+        return {name: without_none(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [without_none(item) for item in value]
+    return value

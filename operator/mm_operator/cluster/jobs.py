@@ -1,0 +1,69 @@
+"""From a Job and its pods to the record the planner reads. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mm_operator.cluster.pods import condition, moment, pod_end, why_not_running
+from mm_operator.model import JobPhase, JobState
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def job_state(
+    job: Mapping[str, Any],
+    pods: Sequence[Mapping[str, Any]],
+    *,
+    log_tails: Mapping[str, tuple[str, ...]],
+    blocked: str = "",
+) -> JobState:
+    """Return where a Job stands.
+
+    Args:
+        job: the Job as the API server holds it.
+        pods: the pods of this Job.
+        log_tails: pod uid -> last lines, for pods that left no message.
+        blocked: why no pod could be created, as the Job controller's events say.
+    """
+    metadata, status = job["metadata"], job.get("status") or {}
+    own = [pod for pod in pods if _belongs(pod, metadata["uid"])]
+    ends = [pod_end(pod, log_tails.get(pod["metadata"]["uid"], ())) for pod in own]
+    phase, closing = _phase(status, own)
+    waiting = next(filter(None, map(why_not_running, own)), "") or (blocked if not own else "")
+    return JobState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        phase=phase,
+        created=moment(metadata["creationTimestamp"]) or _EPOCH,
+        finished_at=moment(closing.get("lastTransitionTime")),
+        annotations=metadata.get("annotations") or {},
+        labels=metadata.get("labels") or {},
+        failed_pods=status.get("failed", 0),
+        reason=closing.get("reason", "") if phase is JobPhase.FAILED else "",
+        message=closing.get("message", "") if phase is JobPhase.FAILED else "",
+        waiting=waiting if phase is JobPhase.PENDING else "",
+        ends=tuple(
+            sorted(
+                (end for end in ends if end is not None),
+                key=lambda end: (end.finished_at or _EPOCH, end.pod),
+            )
+        ),
+        deleting="deletionTimestamp" in metadata,
+    )
+
+
+def _belongs(pod: Mapping[str, Any], uid: str) -> bool:
+    """Return whether a pod is of this Job and not of a namesake that was deleted."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner["uid"] == uid for owner in owners)
+
+
+def _phase(
+    status: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+) -> tuple[JobPhase, Mapping[str, Any]]:
+    for kind, phase in (("Complete", JobPhase.SUCCEEDED), ("Failed", JobPhase.FAILED)):
+        found = condition(status, kind)
+        if found.get("status") == "True":
+            return phase, found
+    running = any((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+    return (JobPhase.RUNNING if running else JobPhase.PENDING), {}

@@ -1,0 +1,14 @@
+"""What is reconciled: the address of one MultimodalModel."""
+
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """Namespace and name of a MultimodalModel."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return `namespace/name`, as logs and metrics show it."""
+        return f"{self.namespace}/{self.name}"

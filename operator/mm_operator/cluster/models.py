@@ -1,0 +1,133 @@
+"""The custom resources as last seen: fed by kopf's watch, checked by the resync's list.
+
+kopf never reports an object that was deleted while its watch was down; `replace` (from the list of
+every resync) forgets those.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mm_api.conditions import ConditionType
+from mm_operator.cluster.keys import Key
+from mm_operator.model import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """One MultimodalModel: identity, and spec and status as JSON text."""
+
+    key: Key
+    uid: str
+    generation: int
+    version: int
+    created: datetime
+    deleting: bool
+    shares_store: bool
+    """Uses the store that the operator makes in the namespace."""
+    ready: bool
+    """The condition Ready is True."""
+    spec: bytes
+    status: bytes
+
+
+class ModelCache:
+    """Every MultimodalModel that the operator serves.
+
+    Args:
+        on_change: called with the key of a model when its object changed.
+    """
+
+    def __init__(self, on_change: Callable[[Key], None] = lambda _key: None) -> None:
+        self.on_change = on_change
+        self._records: dict[Key, ModelRecord] = {}
+        self._sharers: dict[str, dict[str, Owner]] = defaultdict(dict)
+        self._sorted: dict[str, tuple[Owner, ...]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of models."""
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Key]:
+        """Return the keys of every model, as they are now."""
+        return iter(tuple(self._records))
+
+    def ready(self) -> int:
+        """Return how many models are Ready."""
+        return sum(record.ready for record in self._records.values())
+
+    def find(self, key: Key) -> ModelRecord | None:
+        """Return one model, or None when it does not exist."""
+        return self._records.get(key)
+
+    def store_sharers(self, namespace: str) -> tuple[Owner, ...]:
+        """Return the models of a namespace that share the operator-made store, by name."""
+        if namespace not in self._sorted:
+            self._sorted[namespace] = tuple(sorted(self._sharers[namespace].values()))
+        return self._sorted[namespace]
+
+    def put(self, item: dict[str, Any], *, own: bool = False) -> None:
+        """Take an added or changed object; `own` for the answer to a write of ours."""
+        fresh = _record(item)
+        held = self._records.get(fresh.key)
+        if held is not None and held.version >= fresh.version:
+            return
+        self._records[fresh.key] = fresh
+        self._share(fresh)
+        if not own:
+            self.on_change(fresh.key)
+
+    def remove(self, key: Key, uid: str) -> None:
+        """Forget a deleted object, unless another one took its name meanwhile."""
+        held = self._records.get(key)
+        if held is None or held.uid != uid:
+            return
+        del self._records[key]
+        self._unshare(key)
+        self.on_change(key)
+
+    def replace(self, items: list[dict[str, Any]], version: int) -> None:
+        """Take a complete list of the given version: what is older and not in it is gone."""
+        listed = {item["metadata"]["uid"] for item in items}
+        for held in tuple(self._records.values()):
+            if held.uid not in listed and held.version <= version:
+                self.remove(held.key, held.uid)
+        for item in items:
+            self.put(item)
+
+    def _share(self, fresh: ModelRecord) -> None:
+        sharers = self._sharers[fresh.key.namespace]
+        owner = Owner(fresh.key.name, fresh.uid)
+        if not fresh.shares_store or fresh.deleting:
+            self._unshare(fresh.key)
+        elif sharers.get(fresh.key.name) != owner:
+            sharers[fresh.key.name] = owner
+            self._sorted.pop(fresh.key.namespace, None)
+
+    def _unshare(self, key: Key) -> None:
+        if self._sharers[key.namespace].pop(key.name, None) is not None:
+            self._sorted.pop(key.namespace, None)
+
+
+def _record(item: dict[str, Any]) -> ModelRecord:
+    metadata, spec = item["metadata"], item.get("spec") or {}
+    status = item.get("status") or {}
+    store = ((spec.get("build") or {}).get("store")) or {}
+    return ModelRecord(
+        key=Key(metadata["namespace"], metadata["name"]),
+        uid=metadata["uid"],
+        generation=metadata["generation"],
+        version=int(metadata["resourceVersion"]),
+        created=datetime.fromisoformat(metadata["creationTimestamp"]),
+        deleting="deletionTimestamp" in metadata,
+        shares_store=not store.get("persistentVolumeClaim"),
+        ready=any(
+            condition.get("type") == ConditionType.READY and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
+        spec=json.dumps(spec, separators=(",", ":")).encode(),
+        status=json.dumps(status, separators=(",", ":")).encode(),
+    )

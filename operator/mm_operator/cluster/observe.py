@@ -1,0 +1,150 @@
+"""From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.cluster.cache import Cache, Cached
+from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
+from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.jobs import job_state
+from mm_operator.cluster.models import ModelCache, ModelRecord
+from mm_operator.cluster.pods import pod_state
+from mm_operator.cluster.resources import CHILDREN, CLAIM, CONFIG, DEPLOYMENT, JOB, POD
+from mm_operator.errors import SpecError
+from mm_operator.model import EngineState, JobState, Observed, PlanSettings, Ref, Snapshot
+from mm_operator.plan import names
+
+_CHILD_KINDS = frozenset(resource.kind for resource in CHILDREN)
+
+
+class Observer:
+    """Makes snapshots from what the caches hold."""
+
+    def __init__(
+        self, models: ModelCache, cache: Cache, evidence: Evidence, settings: PlanSettings
+    ) -> None:
+        self._models = models
+        self._cache = cache
+        self._evidence = evidence
+        self._settings = settings
+
+    def snapshot(self, record: ModelRecord, now: datetime) -> Snapshot:
+        """Return one model with everything that decisions about it may depend on."""
+        spec, error = parse_spec(record.spec)
+        key = record.key
+        return Snapshot(
+            name=key.name,
+            namespace=key.namespace,
+            uid=record.uid,
+            generation=record.generation,
+            created=record.created,
+            spec=spec,
+            spec_error=error,
+            status=json.loads(record.status),
+            settings=self._settings,
+            observed=self._observe(record),
+            now=now,
+            store_sharers=self._models.store_sharers(key.namespace),
+            deleting=record.deleting,
+        )
+
+    def jobs_of(self, record: ModelRecord) -> list[Cached]:
+        """Return the Jobs a decision about a model looks at: its own and those it shares."""
+        own = [item for item in self._cache.of_model(record.key) if item.kind == JOB.kind]
+        shared = [
+            item
+            for engine in self._engines_of(record)
+            for item in self._cache.of_engine(record.key.namespace, engine)
+            if item.kind == JOB.kind
+        ]
+        return own + shared
+
+    def _engines_of(self, record: ModelRecord) -> Iterator[str]:
+        return (
+            item.engine
+            for item in self._cache.owned_by(record.uid)
+            if item.kind == CONFIG.kind and item.engine
+        )
+
+    def _observe(self, record: ModelRecord) -> Observed:
+        own: dict[str, list[Cached]] = {}
+        for item in self._cache.of_model(record.key):
+            own.setdefault(item.kind, []).append(item)
+        deployment = next(iter(own.get(DEPLOYMENT.kind, ())), None)
+        store = self._cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
+        return Observed(
+            configs={item.name: config_state(item.parse()) for item in own.get(CONFIG.kind, ())},
+            jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
+            engines=_Engines(self, record.key.namespace),
+            store=claim_state(store.parse()) if store else None,
+            deployment=deployment_state(deployment.parse()) if deployment else None,
+            pods=tuple(pod_state(item.parse()) for item in own.get(POD.kind, ()) if not item.job),
+            refs=frozenset(
+                Ref(item.kind, item.name)
+                for items in own.values()
+                for item in items
+                if item.kind in _CHILD_KINDS
+            ),
+        )
+
+    def _job(self, item: Cached) -> JobState:
+        pods = [pod.parse() for pod in self._cache.of_job(item.namespace, item.name)]
+        return job_state(
+            item.parse(),
+            pods,
+            log_tails=self._evidence.log_tails,
+            blocked=self._evidence.blocked(item.uid),
+        )
+
+    def engine(self, namespace: str, name: str) -> EngineState:
+        """Return what a namespace shares about one engine."""
+        items = list(self._cache.of_engine(namespace, name))
+        config = self._cache.find(CONFIG.kind, namespace, name)
+        return EngineState(
+            config=config_state(config.parse()) if config is not None else None,
+            jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
+        )
+
+    def engine_names(self, namespace: str) -> frozenset[str]:
+        """Return the names of the engines of a namespace."""
+        return frozenset(self._cache.engines(namespace))
+
+
+class _Engines(Mapping[str, EngineState]):
+    """A live view: an engine is read when a decision asks for it, not for each of 1,000 models."""
+
+    def __init__(self, observer: Observer, namespace: str) -> None:
+        self._observer = observer
+        self._namespace = namespace
+
+    def __getitem__(self, name: str) -> EngineState:
+        state = self._observer.engine(self._namespace, name)
+        if state.config is None and not state.jobs:
+            raise KeyError(name)
+        return state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._observer.engine_names(self._namespace)))
+
+    def __len__(self) -> int:
+        return len(self._observer.engine_names(self._namespace))
+
+
+def parse_spec(text: bytes) -> tuple[MultimodalModelSpec | None, SpecError | None]:
+    """Return the typed spec, or why it is none; exactly one of the two.
+
+    The API server checks the same schema: this error means that the CRD of another version is
+    installed, or that the object is older than a rule.
+    """
+    try:
+        return MultimodalModelSpec.model_validate_json(text), None
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(["spec", *(str(part) for part in first["loc"])])
+        return None, SpecError(Reason.INVALID_SPEC, str(first["msg"]), path)

@@ -1,0 +1,54 @@
+"""Every verb the operator needs, and why: the table that the chart's RBAC is compared with.
+
+No wildcard anywhere. Verbs on children are for the namespaces of models, those on Leases for the
+operator's own namespace.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Permission:
+    """One rule: API group (empty: core), resource with subresource, verbs, reason."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+
+
+_CHILD = ("create", "delete", "get", "list", "patch", "watch")
+"""Server-side apply of a new object asks for create and patch; the caches for list and watch."""
+
+MODEL_NAMESPACES: tuple[Permission, ...] = (
+    Permission(
+        "serving.multimodal.dev",
+        "multimodalmodels",
+        ("get", "list", "watch"),
+        "What is wanted. The object itself is never written, only its status.",
+    ),
+    Permission("serving.multimodal.dev", "multimodalmodels/status", ("patch",), "The status."),
+    Permission("", "configmaps", _CHILD, "Facts, build plans, serving plans."),
+    Permission("", "persistentvolumeclaims", _CHILD, "The store, unless the user brings one."),
+    Permission("", "services", _CHILD, "The address of a model."),
+    Permission("apps", "deployments", _CHILD, "The serving pods."),
+    Permission("batch", "jobs", _CHILD, "Inspection and build."),
+    Permission("policy", "poddisruptionbudgets", _CHILD, "Drains leave a replica running."),
+    Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
+    Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
+    Permission(
+        "events.k8s.io",
+        "events",
+        ("create", "list"),
+        "Transitions of a model; and why a Job has no pods (a quota says so only in events).",
+    ),
+)
+
+OWN_NAMESPACE: tuple[Permission, ...] = (
+    Permission(
+        "coordination.k8s.io", "leases", ("create", "get", "update"), "Which replica leads."
+    ),
+)
+
+CLUSTER: tuple[Permission, ...] = ()
+"""Nothing cluster-scoped: kopf's scanning of namespaces and CRDs is switched off."""

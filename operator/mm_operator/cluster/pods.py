@@ -1,0 +1,129 @@
+"""From a pod's status to the records the planner reads. Pure; names of pods stay out of texts."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mm_api import labels
+from mm_operator.model import PodEnd, PodState
+
+_SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
+"""Reasons of a waiting container that tell more than `ContainerCreating`, worst first."""
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return a timestamp of the API, or None."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return the condition of a type, empty when absent."""
+    found = (entry for entry in status.get("conditions") or () if entry.get("type") == kind)
+    empty: Mapping[str, Any] = {}
+    return next(found, empty)
+
+
+def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | None:
+    """Return how a Job's pod ended, or None while it has not."""
+    status = pod.get("status") or {}
+    phase = status.get("phase")
+    if phase not in {"Succeeded", "Failed"}:
+        return None
+    ended = terminated(pod)
+    disruption = condition(status, "DisruptionTarget")
+    return PodEnd(
+        pod=pod["metadata"]["name"],
+        succeeded=phase == "Succeeded",
+        exit_code=ended.get("exitCode"),
+        reason=ended.get("reason", ""),
+        pod_reason=status.get("reason", ""),
+        message=ended.get("message", "") or "",
+        log_tail=log_tail,
+        disrupted=disruption.get("status") == "True",
+        finished_at=moment(ended.get("finishedAt")),
+    )
+
+
+def terminated(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the end of the container that decides: the first that failed, else the first."""
+    ends = [
+        state
+        for container in _containers(pod)
+        if (state := (container.get("state") or {}).get("terminated"))
+    ]
+    failed = [end for end in ends if end.get("exitCode")]
+    return (failed or ends or [{}])[0]
+
+
+def needs_log(pod: Mapping[str, Any]) -> str:
+    """Return the container whose log says why a pod failed; empty when its message already does."""
+    if (pod.get("status") or {}).get("phase") != "Failed":
+        return ""
+    for container in _containers(pod):
+        end = (container.get("state") or {}).get("terminated") or {}
+        if end.get("exitCode") and not end.get("message"):
+            return str(container["name"])
+    return ""
+
+
+def why_not_running(pod: Mapping[str, Any]) -> str:
+    """Return in one sentence why a pod that did not end does not run either; empty when it does."""
+    status = pod.get("status") or {}
+    scheduled = condition(status, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason") or "")
+    _, waiting = _worst_waiting(pod)
+    if not waiting or waiting.get("reason") in {"ContainerCreating", "PodInitializing"}:
+        return ""
+    message = waiting.get("message") or ""
+    return f"{waiting['reason']}: {message}" if message else str(waiting["reason"])
+
+
+def pod_state(pod: Mapping[str, Any]) -> PodState:
+    """Return a serving pod as the rollout reads it."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    container, waiting = _worst_waiting(pod)
+    scheduled = condition(status, "PodScheduled")
+    statuses = _containers(pod)
+    if not container and statuses:
+        container = max(statuses, key=lambda one: one.get("restartCount", 0))["name"]
+    named = next((one for one in statuses if one["name"] == container), {})
+    return PodState(
+        serving_hash=(metadata.get("annotations") or {}).get(labels.SERVING_HASH, ""),
+        phase=status.get("phase", ""),
+        ready=condition(status, "Ready").get("status") == "True",
+        container=container,
+        waiting=waiting.get("reason", ""),
+        waiting_message=waiting.get("message", "") or "",
+        last_end=_sentence((named.get("lastState") or {}).get("terminated")),
+        restarts=sum(one.get("restartCount", 0) for one in statuses),
+        unschedulable=(scheduled.get("message", "") if scheduled.get("status") == "False" else ""),
+        terminating="deletionTimestamp" in metadata,
+    )
+
+
+def _containers(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    status = pod.get("status") or {}
+    return [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+
+
+def _worst_waiting(pod: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    waiting = [
+        (container["name"], state)
+        for container in _containers(pod)
+        if (state := (container.get("state") or {}).get("waiting"))
+    ]
+    rank = {reason: place for place, reason in enumerate(_SEVERITY)}
+    waiting.sort(key=lambda pair: rank.get(pair[1].get("reason", ""), len(rank)))
+    return waiting[0] if waiting else ("", {})
+
+
+def _sentence(end: Mapping[str, Any] | None) -> str:
+    if not end:
+        return ""
+    text = f"{end.get('reason') or 'Ended'} with exit code {end.get('exitCode')}"
+    message = " ".join((end.get("message") or "").split())
+    return f"{text}: {message}" if message else text

@@ -1,0 +1,147 @@
+"""Keeps a cache equal to what the API server holds of one kind: list once, then watch.
+
+kopf watches too, but it never tells of an object that was deleted while its watch was down, and it
+keeps no copy. A cache that is trusted for "does not exist" needs the list to replace everything.
+"""
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import aiohttp
+
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.resources import Resource
+from mm_operator.errors import ClusterError
+
+_LOG = logging.getLogger(__name__)
+
+_GONE = 410
+_WATCH_SECONDS = (300, 600)
+"""The range client-go uses: random, so that streams do not all reconnect at once."""
+_SILENCE_SECONDS = 90.0
+"""Bookmarks come every 60 s; half as much again before the connection counts as dead."""
+_BACKOFF_SECONDS = (0.5, 30.0)
+"""First and longest pause after a failed list or watch."""
+
+
+class Sink(Protocol):
+    """What a reflector fills."""
+
+    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
+        """Take exactly these objects of a kind; everything else of it is gone."""
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Take one added or changed object."""
+
+    def remove(self, kind: str, item: dict[str, Any]) -> None:
+        """Forget one deleted object."""
+
+
+class _ExpiredError(Exception):
+    """The resource version is too old to watch from: list again."""
+
+
+class Reflector:
+    """Fills a sink with the objects of one resource that match a label selector.
+
+    `synced` is set after the first complete list. `problem` says why the stream is down, empty
+    while it is up: it is shown by `/readyz`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        namespace: str | None,
+        selector: str,
+        sink: Sink,
+        jitter: Callable[[int, int], int] = random.randint,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self._selector = selector
+        self._sink = sink
+        self._jitter = jitter
+        self.synced = asyncio.Event()
+        self.problem = "not listed yet"
+
+    @property
+    def name(self) -> str:
+        """Return the plural, with the namespace where there is one, for logs and health."""
+        return f"{self._resource.plural} in {self._namespace or 'all namespaces'}"
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        version = ""
+        pause = _BACKOFF_SECONDS[0]
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                self.problem = ""
+                version = await self._watch(version)
+                pause = _BACKOFF_SECONDS[0]
+            except _ExpiredError:
+                version = ""
+            except ClusterError as error:
+                if error.status == _GONE:
+                    version = ""
+                    continue
+                if error.status:  # the server answered: whatever we had may no longer be valid
+                    version = ""
+                self.problem = str(error)
+                _LOG.warning("watch of %s is down: %s", self.name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _BACKOFF_SECONDS[1])
+
+    async def _list(self) -> str:
+        """Replace the cache by a fresh list and return the version to watch from."""
+        objects: list[dict[str, Any]] = []
+        version = ""
+        pages = self._client.list(self._resource, self._namespace, selector=self._selector)
+        async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
+            objects += items
+        self._sink.replace(self._resource.kind, objects)
+        self.synced.set()
+        return version
+
+    async def _watch(self, version: str) -> str:
+        """Follow one watch request to its end and return the version reached."""
+        answer = await self._client.watch(
+            self._resource,
+            self._namespace,
+            selector=self._selector,
+            version=version,
+            seconds=self._jitter(*_WATCH_SECONDS),
+            silence_seconds=_SILENCE_SECONDS,
+        )
+        async with answer:
+            try:
+                while line := await answer.content.readline():
+                    version = self._take(json.loads(line))
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                _LOG.info("watch of %s broke off: %s", self.name, type(error).__name__)
+                await asyncio.sleep(_BACKOFF_SECONDS[0])
+        return version
+
+    def _take(self, event: dict[str, Any]) -> str:
+        """Pass one event on and return its resource version."""
+        item = event["object"]
+        if event["type"] == "ERROR":
+            if item.get("code") == _GONE:
+                raise _ExpiredError
+            raise ClusterError(
+                item.get("code", 0), self._resource.kind, "", item.get("message", "watch failed")
+            )
+        if event["type"] in {"ADDED", "MODIFIED"}:
+            self._sink.put(self._resource.kind, item)
+        elif event["type"] == "DELETED":
+            self._sink.remove(self._resource.kind, item)
+        version: str = item["metadata"]["resourceVersion"]
+        return version

@@ -1,0 +1,67 @@
+"""Which kinds the operator touches, where the API server keeps them, and in which order to apply.
+
+The paths are written down and not discovered: discovery costs reads at every start, and RBAC names
+the same plurals anyway.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from mm_api import labels
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of namespaced object.
+
+    `rank` orders applies: what others refer to comes first. A Job that starts before its ConfigMap
+    exists waits a minute in the kubelet's back-off.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    rank: int = 0
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """Return the URL path of a collection (`name` empty) or an object.
+
+        `namespace` None addresses the collection over all namespaces.
+        """
+        root = "api" if "/" not in self.api_version else "apis"
+        parts = [root, self.api_version]
+        if namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/" + "/".join(parts)
+
+    @property
+    def group(self) -> str:
+        """Return the API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+
+MODEL = Resource(labels.API_VERSION, labels.KIND, labels.PLURAL)
+CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", 0)
+CONFIG = Resource("v1", "ConfigMap", "configmaps", 1)
+SERVICE = Resource("v1", "Service", "services", 2)
+BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", 3)
+JOB = Resource("batch/v1", "Job", "jobs", 4)
+DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments", 5)
+POD = Resource("v1", "Pod", "pods")
+EVENT = Resource("events.k8s.io/v1", "Event", "events")
+LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
+
+CHILDREN: tuple[Resource, ...] = (CLAIM, CONFIG, SERVICE, BUDGET, JOB, DEPLOYMENT)
+"""Kinds the operator applies and prunes."""
+
+WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)
+"""Kinds whose labelled objects are cached; the custom resource itself comes through kopf."""
+
+BY_KIND: dict[str, Resource] = {
+    resource.kind: resource for resource in (*WATCHED, MODEL, EVENT, LEASE)
+}

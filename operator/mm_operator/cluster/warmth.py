@@ -1,0 +1,107 @@
+"""Keeps the caches warm: the models' list, one reflector per kind and namespace, the safety net.
+
+A replica that does not lead keeps them too, so that it can take over at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.reflector import Reflector
+from mm_operator.cluster.resources import MODEL, WATCHED
+from mm_operator.errors import ClusterError
+
+_LOG = logging.getLogger(__name__)
+
+_SELECTOR = f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE}"
+_RETRY_SECONDS = 2.0
+
+
+class Warmth:
+    """Fills and checks the caches.
+
+    Args:
+        client: for lists and watches.
+        models: filled by kopf; listed here at the start and at each resync.
+        cache: filled by reflectors.
+        namespaces: which to serve; empty means all.
+        resync_seconds: distance of the safety net's rounds.
+        after_resync: called after each round with nothing to do with the API server.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        models: ModelCache,
+        cache: Cache,
+        *,
+        namespaces: Sequence[str],
+        resync_seconds: float,
+        after_resync: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._resync_seconds = resync_seconds
+        self._after_resync = after_resync
+        self._listed = asyncio.Event()
+        self._problem = "models are not listed yet"
+        self._reflectors = [
+            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
+            for resource in WATCHED
+            for namespace in self._namespaces
+        ]
+
+    async def warm(self) -> None:
+        """Wait until every cache is complete for the first time."""
+        await self._listed.wait()
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+
+    async def listed(self) -> None:
+        """Wait until the models were listed: the CRD is installed and may be read."""
+        await self._listed.wait()
+
+    def problem(self) -> str:
+        """Return why the caches cannot be trusted yet, as a sentence; empty when they can.
+
+        A stream that breaks later is no reason to be unready: the cache stays and is repaired.
+        """
+        if not self._listed.is_set():
+            return self._problem
+        cold = [r for r in self._reflectors if not r.synced.is_set()]
+        return f"{cold[0].name}: {cold[0].problem}" if cold else ""
+
+    async def run(self) -> None:
+        """Keep the caches warm until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=f"watch {reflector.name}")
+            group.create_task(self._resync(), name="resync")
+
+    async def _resync(self) -> None:
+        while True:
+            try:
+                await self._list_models()
+            except ClusterError as error:
+                self._problem = f"{MODEL.plural}: {error}; is the CRD installed?"
+                _LOG.warning("models cannot be listed: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if self._listed.is_set():
+                self._after_resync()
+            self._listed.set()
+            await asyncio.sleep(self._resync_seconds)
+
+    async def _list_models(self) -> None:
+        items: list[dict[str, Any]] = []
+        version = ""
+        for namespace in self._namespaces:
+            async for page, version in self._client.list(MODEL, namespace):  # noqa: B007  # the last one
+                items += page
+        self._models.replace(items, int(version))

@@ -1,0 +1,98 @@
+"""Workers that take keys and reconcile them, while this replica leads."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Generic, Protocol
+
+from mm_operator.control.queue import K, WorkQueue
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reports(Protocol):
+    """What a controller tells about itself; `mm_operator.telemetry` implements it."""
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """Count one reconcile: `ok`, `error` or `gone`."""
+
+
+class RetryLaterError(Exception):
+    """A reconcile did what it could; what was refused is tried again with back-off."""
+
+
+class Controller(Generic[K]):
+    """Runs workers over a queue.
+
+    Args:
+        queue: where keys wait.
+        reconcile: does the work; returns seconds until a key wants another look, or None.
+        everything: every key there is, for the start and for the safety net.
+        reports: told of each reconcile.
+        workers: how many keys at once; different keys only.
+        stops: errors that end the worker instead of being retried (this replica lost the Lease).
+        on_key: called with the key before and None after a reconcile, for the log's context.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[K],
+        reconcile: Callable[[K], Awaitable[float | None]],
+        *,
+        everything: Callable[[], Iterable[K]],
+        reports: Reports,
+        workers: int,
+        stops: type[Exception],
+        on_key: Callable[[K | None], None] = lambda _key: None,
+    ) -> None:
+        self._queue = queue
+        self._reconcile = reconcile
+        self._everything = everything
+        self._reports = reports
+        self._workers = workers
+        self._stops = stops
+        self._on_key = on_key
+
+    async def lead(self) -> None:
+        """Reconcile everything, then whatever is asked for, until cancelled."""
+        self._queue.clear()
+        for key in self._everything():
+            self._queue.add(key)
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"worker {number}")
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            self._on_key(key)
+            try:
+                await self._one(key)
+            except self._stops:
+                _LOG.info("no longer the leader: writes stop")
+                return
+            finally:
+                self._queue.done(key)
+                self._on_key(None)
+
+    async def _one(self, key: K) -> None:
+        started = time.monotonic()
+        result = "ok"
+        try:
+            again = await self._reconcile(key)
+        except self._stops:
+            raise
+        except RetryLaterError as error:
+            result = "error"
+            delay = self._queue.retry(key)
+            _LOG.warning("tried again in %.1f s: %s", delay, error)
+        except Exception:  # noqa: BLE001  # one model's defect must not stop the others
+            result = "error"
+            delay = self._queue.retry(key)
+            _LOG.exception("reconcile failed, tried again in %.1f s", delay)
+        else:
+            self._queue.forget(key)
+            if again is not None:
+                self._queue.add_after(key, again)
+        self._reports.reconciled(result, time.monotonic() - started)

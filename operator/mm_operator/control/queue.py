@@ -1,0 +1,115 @@
+"""A queue of keys: each once, none twice at a time, later or with back-off where asked.
+
+The rules are those of client-go's work queue. A key that is added while it is worked on is handed
+out again afterwards, so no event is lost and no object is reconciled by two workers.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+_JITTER = 0.1
+"""Retries spread over a tenth of their delay, so that 1,000 refused models do not come at once."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys that wait for a worker.
+
+    Args:
+        first_retry_seconds: delay after the first failure of a key; doubles with each further one.
+        longest_retry_seconds: the delay never grows beyond this.
+        chance: returns a number in [0, 1); tests pass a constant.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_retry_seconds: float = 0.5,
+        longest_retry_seconds: float = 300.0,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._first = first_retry_seconds
+        self._longest = longest_retry_seconds
+        self._chance = chance
+        self._waiting: deque[K] = deque()
+        self._dirty: set[K] = set()
+        self._active: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._wakeup = asyncio.Event()
+
+    @property
+    def depth(self) -> int:
+        """Return the number of keys that could be worked on now."""
+        return len(self._waiting)
+
+    @property
+    def active(self) -> int:
+        """Return the number of keys being worked on."""
+        return len(self._active)
+
+    def add(self, key: K) -> None:
+        """Ask for a key as soon as a worker is free; asking twice is asking once."""
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._active:
+            self._waiting.append(key)
+            self._wakeup.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Ask for a key later; of two requests the earlier one counts."""
+        if key in self._dirty and key not in self._active:
+            return
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self.add, key)
+
+    def retry(self, key: K) -> float:
+        """Ask for a key after its back-off and return the delay in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = min(self._first * 2.0 ** min(failures, 30), self._longest)
+        delay *= 1 + _JITTER * self._chance()
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Reset the back-off of a key: it went well, or it is gone."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Return the next key; `done` must follow."""
+        while not self._waiting:
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        key = self._waiting.popleft()
+        self._dirty.discard(key)
+        self._active.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Give a key back; it comes again when it was asked for meanwhile."""
+        self._active.discard(key)
+        if key in self._dirty:
+            self._waiting.append(key)
+            self._wakeup.set()
+
+    def clear(self) -> None:
+        """Drop everything that waits: this replica no longer leads."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._waiting.clear()
+        self._dirty.clear()
+        self._failures.clear()

@@ -1,0 +1,133 @@
+"""The one loop: observe, plan, build the children, apply, prune, report.
+
+Everything that knows a stage lives in that stage's module; here is only the order, and that the
+status is written once at the end of every round, whatever the stages before it met.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from mm_operator.children.all import build, unwanted
+from mm_operator.cluster.apply import Applier
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.events import post_events
+from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache, ModelRecord
+from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.prune import prune
+from mm_operator.cluster.resources import MODEL
+from mm_operator.cluster.status_writer import write_status
+from mm_operator.control.controller import RetryLaterError
+from mm_operator.errors import ClusterError
+from mm_operator.model import Outcome, Plan, Snapshot, StageError
+from mm_operator.plan import decide
+from mm_operator.status.derive import derive
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """Brings the children and the status of one model to what its spec says.
+
+    Args:
+        client: for writes and for the few reads that caches cannot answer.
+        models: the custom resources as last seen.
+        observer: makes snapshots from the caches.
+        evidence: logs and events of failing Jobs.
+        applier: the only server-side apply.
+        clock: the current time, aware of its zone.
+        on_error: told the stage of each refused request.
+        instance: this replica's name, for the Events it posts.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        models: ModelCache,
+        observer: Observer,
+        evidence: Evidence,
+        applier: Applier,
+        clock: Callable[[], datetime],
+        on_error: Callable[[str], None],
+        instance: str,
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._observer = observer
+        self._evidence = evidence
+        self._applier = applier
+        self._clock = clock
+        self._on_error = on_error
+        self._instance = instance
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one model; return seconds until it wants another look, None for events only.
+
+        Raises:
+            RetryLaterError: the API server refused something.
+        """
+        record = self._models.find(key)
+        if record is None or record.deleting:
+            return None  # the garbage collector deletes what it owned
+        now = self._clock()
+        look_again = await self._evidence.gather(self._observer.jobs_of(record), now)
+        snapshot = self._observer.snapshot(record, now)
+        plan = decide(snapshot)
+        outcome = await self._act(record, snapshot, plan)
+        if outcome is None:
+            return None
+        problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
+        for problem in problems:
+            self._on_error(problem.stage)
+        if problems:
+            raise RetryLaterError(problems[0].message)
+        waits = [wait for wait in (plan.recheck_after, look_again) if wait is not None]
+        return min(waits, default=None)
+
+    async def _act(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> Outcome | None:
+        """Apply and prune; None when the model turned out to be gone."""
+        if plan.frozen:
+            return Outcome()
+        documents = build(snapshot, plan)
+        if self._applier.would_make_again(documents) and not await self._exists(record):
+            return None
+        done = await self._applier.apply(documents)
+        if done.errors:
+            return done.outcome()
+        deleted, errors = await prune(
+            self._client, self._applier.cache, record.key, unwanted(snapshot, plan, documents)
+        )
+        return done.outcome(deleted=deleted, errors=errors)
+
+    async def _exists(self, record: ModelRecord) -> bool:
+        """Ask the API server before a deleted child is made anew.
+
+        When a model is deleted, the garbage collector's deletes may arrive before the model's own:
+        a child made then would be deleted and made again until kopf tells of the model.
+        """
+        live = await self._client.get(MODEL, record.key.namespace, record.key.name)
+        if live is not None and live["metadata"]["uid"] == record.uid:
+            return "deletionTimestamp" not in live["metadata"]
+        self._models.remove(record.key, record.uid)
+        return False
+
+    async def _report(
+        self, record: ModelRecord, snapshot: Snapshot, plan: Plan, outcome: Outcome
+    ) -> list[StageError]:
+        """Write the status and post the transitions; return what was refused."""
+        status = derive(snapshot, plan, outcome)
+        try:
+            written = await write_status(
+                self._client, self._models, record, snapshot.status, status
+            )
+        except ClusterError as error:
+            if error.status in {404, 409}:  # deleted, or another one of this name, since observed
+                _LOG.info("the status belongs to a model that is gone: %s", error)
+                return []
+            return [StageError("status", "ClusterError", str(error))]
+        if written:
+            await post_events(self._client, record, snapshot.status, status, self._instance)
+        return []

@@ -1,0 +1,116 @@
+"""What an operator process can be told: flags, with an environment variable for each."""
+
+import argparse
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mm_operator.model import PlanSettings
+
+PREFIX = "MM_OPERATOR_"
+"""`--runtime-image` may also come as `MM_OPERATOR_RUNTIME_IMAGE`; the flag wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the operator process is told."""
+
+    runtime_image: str
+    """Image of inspect, build and serving pods where a model names none. No default: a tag that
+    does not exist would only show in pods that cannot start."""
+
+    namespace: str = "multimodal-system"
+    """The operator's own namespace: where the Lease lives."""
+
+    lease: str = "multimodal-operator"
+    """Name of the Lease. Two installations that serve different namespaces need different ones."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
+
+    port: int = 8080
+    """Port of /healthz, /readyz and /metrics; 0 takes a free one and logs it."""
+
+    log_level: str = "info"
+    """debug, info, warning or error."""
+
+    workers: int = 4
+    """Models reconciled at the same time. A reconcile mostly waits for the API server; more than
+    four on one core gain nothing (measured with bench/operator)."""
+
+    resync_seconds: float = 600.0
+    """The safety net: everything is looked at again this often, without any write when all is as
+    it should be. Each round costs one list of the models, 500 a page."""
+
+    kubeconfig: str | None = None
+    """Path; None means the pod's ServiceAccount, or outside a pod the usual places."""
+
+    context: str | None = None
+    """Context of the kubeconfig; None means its current one."""
+
+    identity: str = ""
+    """Name in the Lease, unique over replicas and restarts."""
+
+    builder_version: str = "1"
+    """Version of the build code, part of every fingerprint."""
+
+    @property
+    def planning(self) -> PlanSettings:
+        """Return the part that planning reads."""
+        return PlanSettings(runtime_image=self.runtime_image, builder_version=self.builder_version)
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Return the settings of `mm-operator run` flags over environment over defaults.
+
+    Raises:
+        SystemExit: a flag is unknown or damaged; the message names it (exit code 2).
+    """
+    parser = build_parser(environment)
+    given = parser.parse_args(arguments)
+    return Settings(
+        runtime_image=given.runtime_image,
+        namespace=given.namespace,
+        lease=given.lease,
+        watch_namespaces=tuple(filter(None, given.watch_namespaces.split(","))),
+        port=given.port,
+        log_level=given.log_level,
+        workers=given.workers,
+        resync_seconds=given.resync_seconds,
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        identity=given.identity or f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+    )
+
+
+def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return the parser of `mm-operator`; defaults come from the environment."""
+
+    def told(name: str, default: str) -> str:
+        return environment.get(PREFIX + name, default)
+
+    parser = argparse.ArgumentParser(
+        prog="mm-operator", description="Runs the controller of MultimodalModel resources."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run the controller until SIGTERM")
+    image = told("RUNTIME_IMAGE", "")
+    run.add_argument(
+        "--runtime-image", default=image, required=not image, help="image of a model's pods"
+    )
+    run.add_argument("--namespace", default=told("NAMESPACE", "multimodal-system"))
+    run.add_argument("--lease", default=told("LEASE", "multimodal-operator"))
+    run.add_argument("--watch-namespaces", default=told("WATCH_NAMESPACES", ""), metavar="A,B")
+    run.add_argument("--port", type=int, default=int(told("PORT", "8080")))
+    run.add_argument(
+        "--log-level",
+        default=told("LOG_LEVEL", "info"),
+        choices=["debug", "info", "warning", "error"],
+    )
+    run.add_argument("--workers", type=int, default=int(told("WORKERS", "4")))
+    run.add_argument("--resync-seconds", type=float, default=float(told("RESYNC_SECONDS", "600")))
+    run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
+    run.add_argument("--context", default=None)
+    run.add_argument("--identity", default=told("IDENTITY", ""))
+    return parser

@@ -1,0 +1,67 @@
+"""The operator's metrics, made from the catalogue in `mm_api.metrics`."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from mm_api.metrics import OPERATOR_METRICS, Metric, MetricKind
+
+
+class Metrics:
+    """Every metric of one operator process, with a method for each thing that happens.
+
+    Implements `mm_operator.control.controller.Reports`.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._histograms: dict[str, Histogram] = {}
+        for metric in OPERATOR_METRICS:
+            self._make(metric)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """Count one reconcile: `ok` or `error`."""
+        self._counters["mm_operator_reconcile_total"].labels(result).inc()
+        self._histograms["mm_operator_reconcile_seconds"].observe(seconds)
+
+    def failed(self, stage: str) -> None:
+        """Count an error of a stage of the reconcile."""
+        self._counters["mm_operator_errors_total"].labels(stage).inc()
+
+    def requested(self, verb: str, resource: str, code: str) -> None:
+        """Count one API request; `code` is the HTTP status, or `error` when there was no answer."""
+        self._counters["mm_operator_api_requests_total"].labels(verb, resource, code).inc()
+
+    def leads(self, leading: bool) -> None:  # noqa: FBT001  # passed as a callback's only argument
+        """Show whether this replica leads."""
+        self._gauges["mm_operator_leader"].set(int(leading))
+
+    def queued(self, depth: int) -> None:
+        """Show how many keys wait."""
+        self._gauges["mm_operator_queue_depth"].set(depth)
+
+    def models(self, ready: int, total: int) -> None:
+        """Show how many models there are, by whether they are Ready."""
+        gauge = self._gauges["mm_operator_models"]
+        gauge.labels("true").set(ready)
+        gauge.labels("false").set(total - ready)
+
+    def text(self) -> bytes:
+        """Return every metric in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def _make(self, metric: Metric) -> None:
+        name, words, registry = metric.name, metric.help, self.registry
+        match metric.kind:
+            case MetricKind.COUNTER:
+                self._counters[name] = Counter(name, words, metric.labels, registry=registry)
+            case MetricKind.GAUGE:
+                self._gauges[name] = Gauge(name, words, metric.labels, registry=registry)
+            case MetricKind.HISTOGRAM:
+                self._histograms[name] = Histogram(
+                    name, words, metric.labels, buckets=metric.buckets, registry=registry
+                )

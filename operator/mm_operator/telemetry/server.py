@@ -1,0 +1,44 @@
+"""The HTTP port: `/healthz` (alive), `/readyz` (caches are warm), `/metrics`."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+Check = Callable[[], str]
+"""Returns what is wrong as a sentence; empty when all is well."""
+
+
+async def serve(
+    port: int,
+    *,
+    alive: Check,
+    ready: Check,
+    metrics: Callable[[], bytes],
+    address: str = "0.0.0.0",  # noqa: S104  # the kubelet and Prometheus come from outside the pod
+) -> tuple[web.AppRunner, int]:
+    """Start the server; return its runner (to clean up) and the port (chosen when 0 was asked)."""
+
+    def answer(check: Check) -> web.Response:
+        problem = check()
+        return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+    async def healthz(_: web.Request) -> web.Response:
+        return answer(alive)
+
+    async def readyz(_: web.Request) -> web.Response:
+        return answer(ready)
+
+    async def show_metrics(_: web.Request) -> web.Response:
+        return web.Response(
+            body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
+
+    app = web.Application()
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", show_metrics)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, address, port)
+    await site.start()
+    return runner, runner.addresses[0][1]
