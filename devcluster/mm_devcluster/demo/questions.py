@@ -167,7 +167,9 @@ def forwarded(target: Target) -> Iterator[str]:
         line = process.stdout.readline() if process.stdout else ""
         match = re.search(r"127\.0\.0\.1:(\d+)", line)
         if match is None:
-            raise DevClusterError(f"kubectl port-forward to {settings.MODEL} failed: {line.strip()}")
+            raise DevClusterError(
+                f"kubectl port-forward to {settings.MODEL} failed: {line.strip()}"
+            )
         yield f"http://127.0.0.1:{match[1]}"
     finally:
         process.terminate()

@@ -1,0 +1,146 @@
+"""The command behind `make demo` and `make demo-down`."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from mm_devcluster.demo import evidence, settings
+from mm_devcluster.demo.display import choose_display, make_console
+from mm_devcluster.demo.graph import Failure, run_stages
+from mm_devcluster.demo.questions import Answer
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.stages import stages_of
+from mm_devcluster.demo.target import CURRENT
+from mm_devcluster.demo.teardown import remove_demo
+from mm_devcluster.errors import DevClusterError
+from mm_devcluster.images.sources import ROOT
+
+INTERRUPTED = 130  # the shell's code for SIGINT
+
+
+def main() -> int:
+    """Run the demo or remove it; exit code 0 when every answer was right."""
+    options = _parser().parse_args()
+    try:
+        if options.command == "down":
+            print(remove_demo(options.cluster, purge=options.purge))
+            return 0
+        return run_demo(
+            settings.Options(options.cluster, options.operator_image, options.runtime_image)
+        )
+    except DevClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; `make demo` goes on where it was, `make demo-down` removes everything")
+        return INTERRUPTED
+
+
+def run_demo(options: settings.Options) -> int:
+    """Run every stage, then say what happened; 0 when all is right."""
+    console = make_console()
+    session = Session(options)
+    answers: list[Answer] = []
+    stages = stages_of(session, answers)
+    began = time.monotonic()
+    with choose_display(stages, console) as display:
+        failure = run_stages(stages, display.show)
+    if answers:
+        print_answers(console, answers)
+    if failure is not None:
+        explain(console, session, failure)
+        return 1
+    console.print(f"\nDone after {time.monotonic() - began:.0f} s. It stays running. Try next:\n")
+    for command in next_commands(session):
+        console.print(f"  {command}", soft_wrap=True, markup=False)
+    return 0
+
+
+def print_answers(console: Console, answers: list[Answer]) -> None:
+    """Print pictures, questions, answers and times."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("picture", "question", "", "answer", "expected", "first token"):
+        table.add_column(title, overflow="fold")
+    for answer in answers:
+        mark = "[green]✓[/]" if answer.is_right else "[red]✗[/]"
+        way = f"{answer.pieces} pieces" if answer.streamed else "plain, whole answer"
+        table.add_row(
+            str(_relative(answer.question.picture)),
+            answer.question.text,
+            mark,
+            answer.text,
+            answer.question.expected,
+            f"{answer.first_token_seconds * 1000:.0f} ms ({way})",
+        )
+    console.print()
+    console.print(table)
+
+
+def explain(console: Console, session: Session, failure: Failure) -> None:
+    """Say what failed, show what the cluster knows about it, and what to do."""
+    title = failure.stage.title.strip()
+    console.print(f"\nFAILED: {title}\n{failure.error}\n", style="red", markup=False)
+    if session.found_target is not None:
+        console.print(evidence.gather(session.found_target), soft_wrap=True, markup=False)
+    if not isinstance(failure.error, DevClusterError):
+        console.print("This is a defect of the demo itself:", markup=False)
+        console.print("".join(_trace(failure.error)), markup=False)
+    console.print(
+        "\nMend it and run `make demo` again: it goes on where it was. "
+        "`make demo-down` removes everything.",
+        markup=False,
+    )
+
+
+def next_commands(session: Session) -> tuple[str, ...]:
+    """Return the three commands that a newcomer tries next."""
+    own = session.options.cluster != CURRENT
+    program = f".venv/bin/mm-devcluster --name {session.options.cluster} kubectl --"
+    if session.options.cluster == settings.Options.cluster:
+        program = ".venv/bin/mm-devcluster kubectl --"
+    kubectl = program if own else "kubectl"
+    down = "make demo-down" + (
+        ""
+        if session.options.cluster == settings.Options.cluster
+        else f" CLUSTER={session.options.cluster}"
+    )
+    return (
+        f"{kubectl} describe mmm {settings.MODEL} -n {settings.DEMO_NAMESPACE}",
+        f"{kubectl} explain mmm.spec --recursive",
+        down,
+    )
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def _trace(error: Exception) -> list[str]:
+    import traceback  # noqa: PLC0415 - only a defect needs it
+
+    return traceback.format_exception(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="from nothing to right answers about pictures")
+    down = commands.add_parser("down", help="remove every trace of it")
+    for command in (up, down):
+        command.add_argument(
+            "--cluster",
+            default=settings.Options.cluster,
+            help="name of a development cluster, or 'current' for the current kubectl context",
+        )
+    up.add_argument("--operator-image", default="", help="for 'current': one its nodes can pull")
+    up.add_argument("--runtime-image", default="", help="for 'current': one its nodes can pull")
+    down.add_argument("--purge", action="store_true", help="delete the caches too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The table of stages: what the demo does, in order, and what each needs."""
+
+from collections.abc import Callable
+from functools import partial
+
+from mm_devcluster.demo import installation, preparation, questions, walk
+from mm_devcluster.demo.graph import Report, Stage
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.target import CURRENT
+from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, Recipe
+
+Work = Callable[[Session, Report], str]
+
+
+def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage, ...]:
+    """Return the stages of one run, each after those that it needs.
+
+    Args:
+        session: The run; its options decide whose cluster is used.
+        answers: Receives the answers of the last stage.
+    """
+    current = session.options.cluster == CURRENT
+    first = _current_cluster(session) if current else _own_cluster(session)
+    operator_there, runtime_there = ("cluster",) * 2 if current else ("operator", "runtime")
+
+    def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
+        return Stage(key, title, partial(work, session), needs)
+
+    return (
+        *first,
+        stage("helm", "Install the operator", installation.install_operator, operator_there),
+        stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there),
+        stage("apply", "Apply the model", walk.apply_model, "helm", "upload", runtime_there),
+        stage("inspect", "  Inspect", walk.wait_inspected, "apply"),
+        stage("plan", "  Plan", walk.wait_planned, "inspect"),
+        stage("build", "  Build", walk.wait_built, "plan"),
+        stage("rollout", "  Roll out", walk.wait_rolled_out, "build"),
+        stage("ready", "  Ready", walk.wait_ready, "rollout"),
+        Stage(
+            "ask",
+            "Ask about pictures",
+            partial(questions.ask_questions, session, answers=answers),
+            ("ready",),
+        ),
+    )
+
+
+def _own_cluster(session: Session) -> tuple[Stage, ...]:
+    def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
+        return Stage(key, title, partial(work, session), needs)
+
+    def image(recipe: Recipe) -> Stage:
+        work = partial(preparation.make_image, session, recipe)
+        return Stage(f"{recipe.name}-image", f"Build the {recipe.name} image", work, ("base",))
+
+    def load(recipe: Recipe) -> Stage:
+        work = partial(preparation.load_image, session, recipe)
+        needs = ("cluster", f"{recipe.name}-image")
+        return Stage(recipe.name, f"Load the {recipe.name} image", work, needs)
+
+    return (
+        stage("machine", "Check the machine", preparation.check_machine),
+        stage("programs", "Build Kubernetes", preparation.build_programs, "machine"),
+        stage("base", "Build the base image", preparation.make_base, "machine"),
+        image(OPERATOR),
+        image(RUNTIME),
+        stage("cluster", "Start the cluster", preparation.start_cluster, "programs"),
+        load(OPERATOR),
+        load(RUNTIME),
+    )
+
+
+def _current_cluster(session: Session) -> tuple[Stage, ...]:
+    work = partial(preparation.use_current_cluster, session)
+    return (Stage("cluster", "Reach the current cluster", work),)
