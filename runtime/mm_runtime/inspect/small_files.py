@@ -30,9 +30,8 @@ def check_directory(source: Path) -> None:
     except PermissionError as error:
         raise InspectRefusedError(
             InspectReason.SOURCE_NOT_FOUND,
-            f"{source} cannot be read ({error.strerror}): make the checkpoint readable for user"
-            " 65532"
-            " (chmod -R o+rX) or set fsGroup on the volume.",
+            f"{source} cannot be read ({error.strerror}): make the checkpoint readable"
+            " (chmod -R a+rX) or set fsGroup on the volume.",
         ) from error
     if source.exists():
         raise InspectRefusedError(

@@ -1,0 +1,89 @@
+"""Asks a server how it is, and says what the answer means."""
+
+import http.client
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from mm_runtime.settings import Ports
+
+PROBE_SECONDS = 2.0
+"""A healthy server answers in a millisecond; a starved one within a second."""
+
+
+class State(Enum):
+    """What a server can be, as seen from outside."""
+
+    UNREACHABLE = "unreachable"
+    """Does not listen: starting, gone, or a library is missing."""
+
+    LOADING = "loading"
+    """Listens; not every model is ready."""
+
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Requests inside the server, from its own metrics."""
+
+    queued: int
+    """Waiting before any model."""
+
+    generating: int
+    """Accepted by the language model and not finished, waiting there included."""
+
+    @property
+    def total(self) -> int:
+        """Return their sum. A request may count twice for a moment; none counts as zero."""
+        return self.queued + self.generating
+
+
+_SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:]\w*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
+QUEUED = "nv_inference_pending_request_count"
+GENERATING = "nv_trt_llm_request_metrics"
+ACTIVE = 'request_type="active"'
+"""Name and label of TensorRT-LLM's C++ backend, which the Reference engine uses as well."""
+
+
+def parse_in_flight(lines: Iterable[str]) -> InFlight:
+    """Return the counts in a Prometheus text; a metric that is absent counts as zero."""
+    queued = generating = 0.0
+    for line in lines:
+        sample = _SAMPLE.match(line)
+        if sample is None:
+            continue
+        if sample["name"] == QUEUED:
+            queued += float(sample["value"])
+        elif sample["name"] == GENERATING and ACTIVE in (sample["labels"] or ""):
+            generating += float(sample["value"])
+    return InFlight(int(queued), int(generating))
+
+
+def probe(ports: Ports) -> State:
+    """Return the server's state."""
+    status = _get(ports.probe_host, ports.http, "/v2/health/ready")
+    if status is None:
+        return State.UNREACHABLE
+    return State.READY if status[0] == http.client.OK else State.LOADING
+
+
+def in_flight(ports: Ports) -> InFlight | None:
+    """Return what is in flight, or None when the server does not say."""
+    answer = _get(ports.probe_host, ports.metrics, "/metrics")
+    if answer is None or answer[0] != http.client.OK:
+        return None
+    return parse_in_flight(answer[1].splitlines())
+
+
+def _get(host: str, port: int, path: str) -> tuple[int, str] | None:
+    connection = http.client.HTTPConnection(host, port, timeout=PROBE_SECONDS)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode(errors="replace")
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

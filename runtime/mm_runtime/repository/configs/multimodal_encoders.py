@@ -1,0 +1,60 @@
+"""PURE: `multimodal_encoders`: pixel values -> prompt embedding table."""
+
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.records import (
+    DataType,
+    ModelConfig,
+    Reshape,
+    Tensor,
+    optional,
+    strings,
+    tensor,
+)
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "multimodal_encoders"
+
+INPUTS = (
+    optional("IMAGE", DataType.FP16, -1, -1, -1, -1),
+    optional("pixel_values", DataType.FP16, -1, -1, -1, -1),
+    optional("aspect_ratio_ids", DataType.INT64, -1),
+    optional("aspect_ratio_mask", DataType.INT64, -1, -1),
+    optional("cross_attention_mask", DataType.INT64, -1, -1, -1),
+    optional("max_tokens", DataType.INT32, 1),
+    optional("image_sizes", DataType.INT64, 2),
+    optional("is_video_input", DataType.BOOL, 1),
+    optional("attention_mask", DataType.INT64, -1),
+    optional("image_grid_thw", DataType.INT64, 3),
+    optional("vision_input_id", DataType.INT32, -1),
+)
+
+
+def _outputs(table_type: DataType) -> tuple[Tensor, ...]:
+    return (
+        tensor("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
+        tensor("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
+        tensor("ENCODER_INPUT_FEATURES", DataType.FP16, -1, -1),
+        Tensor("ENCODER_OUTPUT_LENGTHS", DataType.INT32, (1,), reshape=Reshape(())),
+        tensor("CROSS_ATTENTION_MASK", DataType.BOOL, -1, -1),
+        tensor("SKIP_CROSS_ATTN_BLOCKS", DataType.BOOL, 1),
+        tensor("MROPE_ROTARY_COS_SIN", DataType.FP32, -1),
+        tensor("MROPE_POSITION_DELTAS", DataType.INT64, 1),
+    )
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration."""
+    own = strings(
+        multimodal_model_path=str(values.engine_dir / "vision"),
+        hf_model_path=str(values.engine_dir / "llm"),
+    )
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=values.max_batch_size,
+        inputs=INPUTS,
+        outputs=_outputs(values.table_type),
+        dynamic_batching=bounded_batching(values),
+        instance_groups=ONE_ON_CPU,
+        parameters=values.shared_parameters() | own,
+    )

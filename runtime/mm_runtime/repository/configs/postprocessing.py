@@ -1,0 +1,33 @@
+"""PURE: `postprocessing`: token ids -> text."""
+
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU
+from mm_runtime.repository.records import (
+    DataType,
+    DynamicBatching,
+    ModelConfig,
+    strings,
+    tensor,
+)
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "postprocessing"
+
+INPUTS = (
+    tensor("TOKENS_BATCH", DataType.INT32, -1, -1),
+    tensor("SEQUENCE_LENGTH", DataType.INT32, -1),
+)
+OUTPUTS = (tensor("OUTPUT", DataType.STRING, -1),)
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the configuration. Its queue has no bound: it holds answers already paid for."""
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=values.max_batch_size,
+        inputs=INPUTS,
+        outputs=OUTPUTS,
+        dynamic_batching=DynamicBatching(),
+        instance_groups=ONE_ON_CPU,
+        parameters=values.shared_parameters() | strings(skip_special_tokens=True),
+    )

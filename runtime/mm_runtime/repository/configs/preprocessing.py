@@ -1,0 +1,60 @@
+"""PURE: `preprocessing`: text and pictures -> token ids and pixel values."""
+
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.records import DataType, ModelConfig, optional, tensor
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "preprocessing"
+
+INPUTS = (
+    tensor("QUERY", DataType.STRING, 1),
+    optional("DECODER_QUERY", DataType.STRING, 1),
+    optional("IMAGE_BYTES", DataType.UINT8, -1, -1, -1, -1),
+    optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
+    optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),
+    tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
+    optional("BAD_WORDS_DICT", DataType.STRING, -1),
+    optional("STOP_WORDS_DICT", DataType.STRING, -1),
+    optional("EMBEDDING_BIAS_WORDS", DataType.STRING, -1),
+    optional("EMBEDDING_BIAS_WEIGHTS", DataType.FP32, -1),
+    optional("END_ID", DataType.INT32, 1),
+    optional("PAD_ID", DataType.INT32, 1),
+    optional("PROMPT_TABLE_EXTRA_ID", DataType.UINT64, 1),
+)
+
+OUTPUTS = (
+    tensor("INPUT_ID", DataType.INT32, -1),
+    tensor("REQUEST_INPUT_LEN", DataType.INT32, 1),
+    tensor("DECODER_INPUT_ID", DataType.INT32, -1),
+    tensor("REQUEST_DECODER_INPUT_LEN", DataType.INT32, 1),
+    tensor("BAD_WORDS_IDS", DataType.INT32, 2, -1),
+    tensor("STOP_WORDS_IDS", DataType.INT32, 2, -1),
+    tensor("EMBEDDING_BIAS", DataType.FP32, -1),
+    tensor("REQUEST_OUTPUT_LEN", DataType.INT32, -1),
+    tensor("OUT_END_ID", DataType.INT32, 1),
+    tensor("OUT_PAD_ID", DataType.INT32, 1),
+    tensor("OUT_PROMPT_TABLE_EXTRA_IDS", DataType.UINT64, -1),
+    tensor("PIXEL_VALUES", DataType.FP16, -1, -1, -1, -1),
+    tensor("ASPECT_RATIO_IDS", DataType.INT64, -1),
+    tensor("ASPECT_RATIO_MASK", DataType.INT64, -1, -1),
+    tensor("CROSS_ATTENTION_MASK", DataType.INT64, -1, -1, -1),
+    tensor("IMAGE_SIZES", DataType.INT64, 2),
+    tensor("IS_VIDEO_INPUT", DataType.BOOL, 1),
+    tensor("ATTENTION_MASK", DataType.INT64, -1),
+    tensor("IMAGE_GRID_THW", DataType.INT64, 3),
+    tensor("VISION_INPUT_ID", DataType.INT32, -1),
+)
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration."""
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=values.max_batch_size,
+        inputs=INPUTS,
+        outputs=OUTPUTS,
+        dynamic_batching=bounded_batching(values),
+        instance_groups=ONE_ON_CPU,
+        parameters=values.shared_parameters(),
+    )

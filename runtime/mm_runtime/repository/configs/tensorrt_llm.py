@@ -1,0 +1,131 @@
+"""PURE: `tensorrt_llm`: token ids and prompt embedding table -> tokens, many responses a request.
+
+Inputs that the engine behind it does not know are part of the interface all the same: a client of
+the C++ backend may send them, and the model says what it cannot do.
+"""
+
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.records import (
+    DataType,
+    ModelConfig,
+    Tensor,
+    TransactionPolicy,
+    optional,
+    scalar,
+    strings,
+    tensor,
+)
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "tensorrt_llm"
+
+
+def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
+    return (
+        optional("input_ids", DataType.INT32, -1, ragged=True),
+        optional("encoder_input_features", DataType.FP16, -1, -1, ragged=True),
+        scalar("encoder_output_lengths", DataType.INT32),
+        scalar("input_lengths", DataType.INT32, required=True),
+        scalar("request_output_len", DataType.INT32, required=True),
+        scalar("num_return_sequences", DataType.INT32),
+        optional("draft_input_ids", DataType.INT32, -1, ragged=True),
+        optional("decoder_input_ids", DataType.INT32, -1, ragged=True),
+        scalar("decoder_input_lengths", DataType.INT32),
+        optional("draft_logits", DataType.FP32, -1, -1, ragged=True),
+        scalar("draft_acceptance_threshold", DataType.FP32),
+        scalar("end_id", DataType.INT32),
+        scalar("pad_id", DataType.INT32),
+        optional("stop_words_list", DataType.INT32, 2, -1, ragged=True),
+        optional("bad_words_list", DataType.INT32, 2, -1, ragged=True),
+        optional("embedding_bias", DataType.FP32, -1, ragged=True),
+        scalar("beam_width", DataType.INT32),
+        scalar("temperature", DataType.FP32),
+        scalar("runtime_top_k", DataType.INT32),
+        scalar("runtime_top_p", DataType.FP32),
+        scalar("runtime_top_p_min", DataType.FP32),
+        scalar("runtime_top_p_decay", DataType.FP32),
+        scalar("runtime_top_p_reset_ids", DataType.INT32),
+        scalar("len_penalty", DataType.FP32),
+        scalar("early_stopping", DataType.BOOL),
+        scalar("repetition_penalty", DataType.FP32),
+        scalar("min_length", DataType.INT32),
+        scalar("min_tokens", DataType.INT32),  # the newer name
+        scalar("beam_search_diversity_rate", DataType.FP32),
+        scalar("presence_penalty", DataType.FP32),
+        scalar("frequency_penalty", DataType.FP32),
+        scalar("random_seed", DataType.UINT64),
+        scalar("seed", DataType.UINT64),  # the newer name
+        scalar("return_log_probs", DataType.BOOL),
+        scalar("return_context_logits", DataType.BOOL),
+        scalar("return_generation_logits", DataType.BOOL),
+        scalar("return_perf_metrics", DataType.BOOL),
+        scalar("exclude_input_in_output", DataType.BOOL),
+        scalar("stop", DataType.BOOL),
+        scalar("streaming", DataType.BOOL),
+        optional("prompt_embedding_table", table_type, -1, -1, ragged=True),
+        optional("prompt_table_extra_ids", DataType.UINT64, -1, ragged=True),
+        scalar("prompt_vocab_size", DataType.INT32),
+        optional("cross_attention_mask", DataType.BOOL, -1, -1, ragged=True),
+        optional("mrope_rotary_cos_sin", DataType.FP32, -1),
+        optional("mrope_position_deltas", DataType.INT64, 1),
+        scalar("lora_task_id", DataType.UINT64),
+        optional("lora_weights", DataType.FP16, -1, -1, ragged=True),
+        optional("lora_config", DataType.INT32, -1, 3, ragged=True),
+        optional("context_phase_params", DataType.UINT8, -1, ragged=True),
+        optional("skip_cross_attn_blocks", DataType.BOOL, 1, ragged=True),
+        optional("retention_token_range_starts", DataType.INT32, -1, ragged=True),
+        optional("retention_token_range_ends", DataType.INT32, -1, ragged=True),
+        optional("retention_token_range_priorities", DataType.INT32, -1, ragged=True),
+        optional("retention_token_range_durations_ms", DataType.INT32, -1, ragged=True),
+        optional("retention_decode_priority", DataType.INT32, 1, ragged=True),
+        optional("retention_decode_duration_ms", DataType.INT32, 1, ragged=True),
+        optional("guided_decoding_guide_type", DataType.STRING, 1, ragged=True),
+        optional("guided_decoding_guide", DataType.STRING, 1, ragged=True),
+        optional("lookahead_window_size", DataType.INT32, 1, ragged=True),
+        optional("lookahead_ngram_size", DataType.INT32, 1, ragged=True),
+        optional("lookahead_verification_set_size", DataType.INT32, 1, ragged=True),
+    )
+
+
+OUTPUTS = (
+    tensor("output_ids", DataType.INT32, -1, -1),
+    tensor("sequence_length", DataType.INT32, -1),
+    tensor("cum_log_probs", DataType.FP32, -1),
+    tensor("output_log_probs", DataType.FP32, -1, -1),
+    tensor("context_logits", DataType.FP32, -1, -1),
+    tensor("generation_logits", DataType.FP32, -1, -1, -1),
+    tensor("batch_index", DataType.INT32, 1),
+    tensor("sequence_index", DataType.INT32, 1),
+    tensor("context_phase_params", DataType.UINT8, -1),
+    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
+    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
+    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
+    tensor("arrival_time_ns", DataType.INT64, 1),
+    tensor("first_scheduled_time_ns", DataType.INT64, 1),
+    tensor("first_token_time_ns", DataType.INT64, 1),
+    tensor("last_token_time_ns", DataType.INT64, 1),
+    tensor("acceptance_rate", DataType.FP32, 1),
+    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
+    tensor("total_draft_tokens", DataType.INT32, 1),
+)
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration."""
+    own = strings(
+        max_beam_width=values.max_beam_width,
+        max_queue_size=values.max_queue_size,
+        gpt_model_path=str(values.engine_dir / "llm"),
+        exclude_input_in_output=True,
+    )
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=values.max_batch_size,
+        inputs=_inputs(values.table_type),
+        outputs=OUTPUTS,
+        transaction_policy=TransactionPolicy(decoupled=True),
+        dynamic_batching=bounded_batching(values),
+        instance_groups=ONE_ON_CPU,
+        parameters=values.shared_parameters() | own,
+    )

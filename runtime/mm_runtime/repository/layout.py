@@ -1,0 +1,48 @@
+"""PURE: manifest and serving plan -> every file of Triton's model repository."""
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.repository.configs import (
+    ensemble,
+    multimodal_encoders,
+    postprocessing,
+    preprocessing,
+    tensorrt_llm,
+)
+from mm_runtime.repository.pbtxt import render
+from mm_runtime.repository.values import values_of
+
+PYTHON_MODELS = (preprocessing, multimodal_encoders, tensorrt_llm, postprocessing)
+MODELS = (ensemble, *PYTHON_MODELS)
+MODEL_NAMES = tuple(module.NAME for module in MODELS)
+
+
+def layout(
+    manifest: EngineManifest,
+    serving: ServingPlan,
+    *,
+    engine_dir: PurePath,
+    serving_plan: PurePath,
+    sources: Mapping[str, str],
+) -> dict[str, str]:
+    """Return path -> content of the repository, paths relative to it.
+
+    Args:
+        manifest: The engine.
+        serving: How it is served.
+        engine_dir: Directory of the manifest, as the models reach it.
+        serving_plan: The serving plan's file, as the models reach it.
+        sources: Name of a Python model -> its `model.py`.
+
+    Raises:
+        PermanentError: the engine's dtype cannot be served.
+    """
+    values = values_of(manifest, serving, engine_dir, serving_plan)
+    files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in MODELS}
+    # Triton wants a version directory even for an ensemble, which has no file of its own.
+    files[f"{ensemble.NAME}/1/.keep"] = ""
+    files |= {f"{module.NAME}/1/model.py": sources[module.NAME] for module in PYTHON_MODELS}
+    return files

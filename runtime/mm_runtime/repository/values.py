@@ -1,0 +1,73 @@
+"""PURE: what the configurations are filled with, from manifest and serving plan."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.errors import PermanentError
+from mm_runtime.repository.records import DataType, Parameter, strings
+
+ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32": DataType.FP32}
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryValues:
+    """Everything a configuration depends on."""
+
+    engine_dir: PurePath
+    """Directory of the manifest."""
+
+    serving_plan: PurePath
+    max_batch_size: int
+    max_beam_width: int
+    max_images: int
+    """Pictures in one request."""
+
+    max_queue_size: int
+    """Requests that may wait for the language model; 0 means without bound."""
+
+    accumulate_tokens: bool
+    table_type: DataType
+    """Element type of the prompt embedding table: the engine's, or TensorRT-LLM refuses it."""
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Bound of the queues before the language model: what it can run and hold; 0 is none."""
+        return self.max_batch_size + self.max_queue_size if self.max_queue_size else 0
+
+    def shared_parameters(self) -> dict[str, Parameter]:
+        """Return the parameters that every Python model gets."""
+        return strings(
+            engine_dir=str(self.engine_dir),
+            serving_plan=str(self.serving_plan),
+            tokenizer_dir=str(self.engine_dir / "processor"),
+            max_batch_size=self.max_batch_size,
+            max_num_images=self.max_images,
+            accumulate_tokens=self.accumulate_tokens,
+        )
+
+
+def values_of(
+    manifest: EngineManifest, serving: ServingPlan, engine_dir: PurePath, serving_plan: PurePath
+) -> RepositoryValues:
+    """Return the values for one engine served under one plan.
+
+    Raises:
+        PermanentError: an engine dtype that a prompt embedding table cannot have.
+    """
+    engine = manifest.plan.engine
+    if engine.dtype not in ENGINE_DTYPES:
+        raise PermanentError(
+            f"The engine's dtype {engine.dtype!r} is not one of {', '.join(ENGINE_DTYPES)}."
+        )
+    return RepositoryValues(
+        engine_dir=engine_dir,
+        serving_plan=serving_plan,
+        max_batch_size=engine.limits.max_batch_size,
+        max_beam_width=engine.limits.max_beam_width,
+        max_images=engine.limits.max_images_per_request,
+        max_queue_size=serving.max_queue_size,
+        accumulate_tokens=serving.accumulate_tokens,
+        table_type=ENGINE_DTYPES[engine.dtype],
+    )

@@ -1,0 +1,40 @@
+"""Writes the model repository: beside its place, then one rename."""
+
+import shutil
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from mm_runtime.errors import PermanentError
+from mm_runtime.repository.layout import PYTHON_MODELS
+
+
+def model_sources() -> dict[str, str]:
+    """Return name -> source of the Python models that are shipped with this package.
+
+    Raises:
+        PermanentError: one is missing: the image was built from an incomplete tree.
+    """
+    models = resources.files("mm_runtime.repository") / "models"
+    sources = {}
+    for module in PYTHON_MODELS:
+        path = models / f"{module.NAME}.py"
+        if not path.is_file():
+            raise PermanentError(
+                f"{path} is missing: this image was built from an incomplete tree."
+            )
+        sources[module.NAME] = path.read_text(encoding="utf-8")
+    return sources
+
+
+def write_repository(directory: Path, files: Mapping[str, str]) -> None:
+    """Put files into a directory that replaces an older one of that name whole."""
+    beside = directory.with_name(f".{directory.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    for name, content in files.items():
+        path = beside / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    if directory.exists():
+        shutil.rmtree(directory)
+    beside.rename(directory)
