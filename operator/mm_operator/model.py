@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan
@@ -20,8 +19,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec
 from mm_operator.errors import SpecError
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,9 +46,9 @@ class ConfigState:
 
     name: str
     uid: str
-    data: Mapping[str, str] = _NOTHING
-    labels: Mapping[str, str] = _NOTHING
-    annotations: Mapping[str, str] = _NOTHING
+    data: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     owners: tuple[Owner, ...] = ()
 
 
@@ -101,8 +98,8 @@ class JobState:
     phase: JobPhase
     created: datetime
     finished_at: datetime | None = None
-    annotations: Mapping[str, str] = _NOTHING
-    labels: Mapping[str, str] = _NOTHING
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     failed_pods: int = 0
     reason: str = ""
     message: str = ""
@@ -187,13 +184,15 @@ class Observed:
 
     `configs` and `jobs` (by name) carry the label `labels.MODEL` of this model. `engines` maps the
     name of an engine's ConfigMap to what the namespace shares about that engine; it holds every
-    engine of the namespace, may be a live view of a cache and is only read. `refs` lists every
-    existing object labelled with this model, for pruning.
+    engine of the namespace, may be a live view of a cache and is only asked by name.
+    `owned_engines` names those of them that this model owns. `refs` lists every existing object
+    labelled with this model, for pruning.
     """
 
     configs: Mapping[str, ConfigState] = field(default_factory=dict)
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     engines: Mapping[str, EngineState] = field(default_factory=dict)
+    owned_engines: frozenset[str] = frozenset()
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()

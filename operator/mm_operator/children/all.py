@@ -17,7 +17,6 @@ from mm_operator.children.service import build_service
 from mm_operator.children.serving_config import build_serving_config
 from mm_operator.children.store_claim import build_store_claim
 from mm_operator.model import Plan, Ref, Snapshot
-from mm_operator.plan.names import facts_config
 
 
 def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
@@ -41,26 +40,11 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
 
 
 def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple[Ref, ...]:
-    """Return the existing objects to delete, sorted: ours, neither built nor kept.
-
-    Facts stay while a new inspection runs: they are replaced, never missed.
-    """
+    """Return the existing objects to delete, sorted: ours, neither built nor kept."""
     if plan.frozen:
         return ()
     stay = {Ref(child["kind"], child["metadata"]["name"]) for child in built} | plan.keep
-    return tuple(sorted((_own(snapshot, plan) | _shared(snapshot, plan)) - stay))
-
-
-def _own(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
-    """Return this model's objects that may go; recorded facts do only when there are new ones."""
-    if plan.inspect.facts is not None:
-        return snapshot.observed.refs
-    facts = frozenset(ref for ref in snapshot.observed.refs if _is_facts(ref, snapshot))
-    return snapshot.observed.refs - facts
-
-
-def _is_facts(ref: Ref, snapshot: Snapshot) -> bool:
-    return ref == Ref("ConfigMap", facts_config(snapshot.name))
+    return tuple(sorted((snapshot.observed.refs | _shared(snapshot, plan)) - stay))
 
 
 def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:

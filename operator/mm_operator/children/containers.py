@@ -16,8 +16,9 @@ METRICS_PORT = 8002
 GATEWAY_PORT = 8080
 
 SERVING_FILE = f"{pod.CONFIG_MOUNT}/{SERVING_KEY}"
-GATEWAY_TOKEN = "MM_GATEWAY_TOKEN"  # noqa: S105  # the variable's name
-"""Environment variable with the bearer token that clients must send."""
+AUTH_MOUNT = "/etc/multimodal-auth"
+AUTH_FILE = "tokens"
+"""The bearer tokens that clients must send, as a file: a changed Secret needs no restart."""
 
 PRE_STOP_SECONDS = 5
 """Load balancers learn of the pod's end in this time; without it 16 to 20 of 250 requests failed
@@ -95,11 +96,11 @@ def build_server(
 
 def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Manifest:
     """Return the container with the OpenAI endpoint."""
-    env = pod.environment()
-    secret = spec.gateway.auth_secret_ref
-    if secret:
-        reference = {"name": secret.name, "key": secret.key}
-        env.append({"name": GATEWAY_TOKEN, "valueFrom": {"secretKeyRef": reference}})
+    arguments: list[str] = []
+    mounts: list[Manifest] = []
+    if spec.gateway.auth_secret_ref:
+        arguments = ["--auth-token-file", f"{AUTH_MOUNT}/{AUTH_FILE}"]
+        mounts = [{"name": "auth", "mountPath": AUTH_MOUNT, "readOnly": True}]
     return {
         "name": "gateway",
         "image": image,
@@ -117,8 +118,9 @@ def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Ma
             "0.0.0.0",  # noqa: S104  # clients come from outside the pod
             "--port",
             str(GATEWAY_PORT),
+            *arguments,
         ],
-        "env": env,
+        "env": pod.environment(),
         "ports": [_port("http", GATEWAY_PORT)],
         "resources": pod.compute(spec.gateway.resources, gpu=Gpu(), defaults=_GATEWAY_REQUESTS),
         "startupProbe": _probe("/healthz", "http", 1, 120),
@@ -130,9 +132,19 @@ def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Ma
         "volumeMounts": [
             volumes.serving_mount(),
             {"name": "serving", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
+            *mounts,
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
+
+
+def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return the volume of the gateway's tokens, if it asks for any."""
+    secret = spec.gateway.auth_secret_ref
+    if secret is None:
+        return []
+    items = [{"key": secret.key, "path": AUTH_FILE}]
+    return [{"name": "auth", "secret": {"secretName": secret.name, "items": items}}]
 
 
 def grace_seconds(spec: MultimodalModelSpec) -> int:

@@ -126,6 +126,7 @@ def _fresh_template(
                     },
                 },
                 pod.scratch("tmp"),
+                *containers.auth_volumes(spec),
             ],
             **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
             **pod.placement(spec.runtime, spec.runtime.gpu),

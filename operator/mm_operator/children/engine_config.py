@@ -43,7 +43,8 @@ def build_released_configs(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ..
             "data": dict(config.data),
         }
         for name in plan.release
-        if (config := snapshot.observed.engines[name].config) and other_owners(snapshot, name)
+        if (config := snapshot.observed.engines.get(name, EngineState()).config)
+        and other_owners(snapshot, name)
     )
 
 

@@ -82,6 +82,7 @@ class Observer:
             configs={item.name: config_state(item.parse()) for item in own.get(CONFIG.kind, ())},
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
+            owned_engines=frozenset(self._engines_of(record)),
             store=claim_state(store.parse()) if store else None,
             deployment=deployment_state(deployment.parse()) if deployment else None,
             pods=tuple(pod_state(item.parse()) for item in own.get(POD.kind, ()) if not item.job),

@@ -27,6 +27,9 @@ def kept(
         if job and step is not Step.START
     }
     keep.update(Ref("ConfigMap", config.name) for config in serving_configs(snapshot))
+    if inspect.facts is None:
+        # Recorded facts are replaced by new ones, never missed: they say which round this is.
+        keep.add(Ref("ConfigMap", names.facts_config(snapshot.name)))
     if rollout.held and recorded_template(snapshot, rollout) is None:
         # The revision's record is gone: the Deployment cannot be made again, so it is left alone.
         keep.add(Ref("Deployment", names.deployment(snapshot.name)))
@@ -64,12 +67,4 @@ def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple
     if not wanted or (rollout.held and recorded_template(snapshot, rollout) is None):
         return ()
     needed = {config.data.get(ENGINE_KEY, "") for config in serving_configs(snapshot)} | {wanted}
-    return tuple(
-        sorted(
-            name
-            for name, engine in snapshot.observed.engines.items()
-            if name not in needed
-            and engine.config
-            and any(owner.uid == snapshot.uid for owner in engine.config.owners)
-        )
-    )
+    return tuple(sorted(snapshot.observed.owned_engines - needed))
