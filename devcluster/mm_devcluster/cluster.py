@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -31,7 +32,16 @@ from mm_devcluster.record import Record, known_clusters
 from mm_devcluster.start import start_control_plane, start_whole_cluster
 from mm_devcluster.status import ClusterStatus, observe_status
 
-__all__ = ["ClusterInfo", "ClusterOptions", "down", "image_digests", "load_image", "status", "up"]
+__all__ = [
+    "ClusterInfo",
+    "ClusterOptions",
+    "down",
+    "image_digests",
+    "load_image",
+    "restart_part",
+    "status",
+    "up",
+]
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,23 @@ def load_image(name: str, source: Path | Image) -> Loaded:
     """
     containerd = _containerd(name)
     return containerd.load(source) if isinstance(source, Image) else containerd.load_archive(source)
+
+
+def restart_part(name: str, part: str) -> None:
+    """Kill one part of a cluster; its supervisor starts it again within two seconds.
+
+    A kubelet that starts again also registers a node that was deleted.
+
+    Raises:
+        NotRunningError: The cluster does not run.
+        DevClusterError: It has no such part, or the part does not run now.
+    """
+    _running(name)
+    pids = {item.name: item.pid for item in status(name).parts}
+    pid = pids.get(part)
+    if pid is None:
+        raise DevClusterError(f"{part!r} does not run; the parts are: {', '.join(pids)}")
+    os.kill(pid, signal.SIGKILL)
 
 
 def image_digests(name: str) -> frozenset[str]:

@@ -1,12 +1,167 @@
 """A control plane without a node serves the API, runs controllers, and goes without a trace."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
-from support.clusters import ClusterInfo, apply, eventually, kubectl, kubectl_json, namespace
+
+from mm_devcluster.cluster import (
+    ClusterInfo,
+    ClusterOptions,
+    down,
+    load_image,
+    restart_part,
+    status,
+    up,
+)
+from mm_devcluster.errors import AlreadyRunningError, DevClusterError, NotRunningError
+from mm_devcluster.paths import cluster_dir
+from mm_devcluster.processes import Process, find_process
+from support.clusters import apply, eventually, kubectl, kubectl_json, namespace, running_cluster
 
 pytestmark = pytest.mark.cluster
+
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "job"},
+    "spec": {
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "mm.local/none:1"}],
+            }
+        }
+    },
+}
+
+
+def processes_of(name: str) -> list[Process]:
+    """Return the running parts of a cluster."""
+    pids = [part.pid for part in status(name).parts if part.pid is not None]
+    return [process for process in map(find_process, pids) if process is not None]
 
 
 def test_the_api_server_is_the_pinned_release(control_plane: ClusterInfo) -> None:
     """The server tells the version that the module file pins."""
     version = kubectl_json(control_plane, "version")["serverVersion"]["gitVersion"]
     assert version == "v1.36.3"
+
+
+def test_a_job_gets_its_pod(control_plane: ClusterInfo) -> None:
+    """Controllers work; without a node the pod stays Pending."""
+    with namespace(control_plane, "jobs", enforce="privileged") as name:
+        apply(control_plane, {**JOB, "metadata": {"name": "job", "namespace": name}})
+        pods = eventually(lambda: kubectl_json(control_plane, "get", "pods", "-n", name)["items"])
+        assert [pod["status"]["phase"] for pod in pods] == ["Pending"]
+
+
+def test_pod_security_refuses_a_privileged_pod(control_plane: ClusterInfo) -> None:
+    """The restricted level is enforced by the API server itself."""
+    with namespace(control_plane, "strict") as name:
+        refusal = kubectl(
+            control_plane, "run", "x", "--image=mm.local/none:1", f"-n={name}", check=False
+        )
+        assert 'violates PodSecurity "restricted:latest"' in refusal
+
+
+def test_a_part_that_dies_is_started_again(control_plane: ClusterInfo) -> None:
+    """The supervisor restarts what ends, and counts it."""
+    restart_part(control_plane.name, "kube-scheduler")
+
+    def restarted() -> bool:
+        parts = {part.name: part for part in status(control_plane.name).parts}
+        scheduler = parts["kube-scheduler"]
+        return scheduler.running and scheduler.restarts == 1
+
+    assert eventually(restarted)
+
+
+def test_starting_it_again_changes_nothing(control_plane: ClusterInfo) -> None:
+    """A second ``up`` returns the running cluster; one with other options is refused."""
+    options = ClusterOptions(name=control_plane.name, control_plane_only=True)
+    before = processes_of(control_plane.name)
+    again = up(options)
+    assert (again, processes_of(control_plane.name)) == (control_plane, before)
+    with pytest.raises(AlreadyRunningError, match="it was started without a node"):
+        up(ClusterOptions(name=control_plane.name))
+
+
+def test_images_cannot_be_loaded_without_a_node(control_plane: ClusterInfo) -> None:
+    """The message says what to start instead."""
+    with pytest.raises(DevClusterError, match="has no node to load images into"):
+        load_image(control_plane.name, Path("image.tar"))
+
+
+def test_two_run_side_by_side_and_leave_nothing(control_plane: ClusterInfo) -> None:
+    """The second has ports of its own; once down, its processes and files are gone."""
+    name = f"tests-two-{os.getpid()}"
+    with running_cluster(
+        ClusterOptions(name=name, control_plane_only=True, owner_pid=os.getpid())
+    ) as second:
+        assert second.server != control_plane.server
+        assert kubectl(second, "get", "namespace", "default", "-o=name") == "namespace/default\n"
+        processes = processes_of(name)
+        assert len(processes) == 4
+    assert [process for process in processes if process.alive] == []
+    assert not cluster_dir(name).exists()
+    assert status(name).running is False
+    assert status(control_plane.name).ready
+
+
+def test_a_cluster_ends_with_its_owner() -> None:
+    """A test that is killed leaves no cluster behind."""
+    name = f"tests-orphan-{os.getpid()}"
+    program = (
+        "import os, time\n"
+        "from mm_devcluster.cluster import ClusterOptions, up\n"
+        f"up(ClusterOptions(name={name!r}, control_plane_only=True, owner_pid=os.getpid()))\n"
+        "print('up', flush=True)\n"
+        "time.sleep(120)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        try:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "up\n"
+            processes = processes_of(name)
+            owner.send_signal(signal.SIGKILL)
+            owner.wait(timeout=10)
+            eventually(lambda: not cluster_dir(name).exists(), timeout=30)
+        finally:
+            owner.kill()
+            down(name)
+    assert len(processes) == 4
+    assert [process for process in processes if process.alive] == []
+
+
+def test_a_cluster_that_died_is_told_and_started_anew() -> None:
+    """After a crash ``status`` says so, and ``up`` clears away and starts."""
+    name = f"tests-died-{os.getpid()}"
+    options = ClusterOptions(name=name, control_plane_only=True, owner_pid=os.getpid())
+    with running_cluster(options) as cluster:
+        parts = processes_of(name)
+        for pid in Path("/proc").glob("[0-9]*/cmdline"):
+            if f"clusters/{name}/supervisor.json".encode() in pid.read_bytes():
+                os.kill(int(pid.parent.name), signal.SIGKILL)
+        eventually(lambda: not any(process.alive for process in parts), timeout=10)
+        assert "It died" in status(name).state
+        with pytest.raises(NotRunningError, match=f"mm-devcluster up --name {name}"):
+            restart_part(name, "etcd")
+        up(options)
+        assert kubectl(cluster, "get", "namespace", "default", "-o=name")
+
+
+def test_a_start_out_of_time_says_what_was_awaited() -> None:
+    """The message carries the end of the log, and nothing is left running."""
+    name = f"tests-late-{os.getpid()}"
+    started = time.monotonic()
+    with pytest.raises(DevClusterError, match="no API server after"):
+        up(ClusterOptions(name=name, control_plane_only=True, timeout=0.5))
+    assert time.monotonic() - started < 60
+    assert not cluster_dir(name).exists()

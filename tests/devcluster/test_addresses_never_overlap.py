@@ -1,0 +1,40 @@
+"""Clusters side by side get addresses and ports that no other slot has."""
+
+from itertools import combinations
+
+import pytest
+
+from mm_devcluster.addresses import SLOTS, network_of, ports_of
+
+
+def test_no_two_slots_share_an_address() -> None:
+    """Links, Service ranges and pod ranges of all slots are disjoint."""
+    ranges = [
+        piece
+        for slot in range(SLOTS)
+        for network in [network_of(slot)]
+        for piece in (network.link, network.services, network.pods)
+    ]
+    overlapping = [pair for pair in combinations(ranges, 2) if pair[0].overlaps(pair[1])]
+    assert overlapping == []
+
+
+def test_no_two_slots_share_a_port_or_an_interface() -> None:
+    """Loopback ports and interface names of all slots differ."""
+    ports = [port for slot in range(SLOTS) for port in vars(ports_of(slot)).values()]
+    interfaces = [network_of(slot).host_interface for slot in range(SLOTS)]
+    assert (len(ports), len(interfaces)) == (len(set(ports)), len(set(interfaces)))
+
+
+def test_the_first_slot_has_the_usual_addresses() -> None:
+    """Slot 0 has the addresses that every Kubernetes tutorial shows."""
+    network = network_of(0)
+    found = (str(network.api_service_ip), str(network.dns_ip), str(network.node_ip))
+    assert found == ("10.96.0.1", "10.96.0.10", "10.99.0.2")
+
+
+@pytest.mark.parametrize("slot", [-1, SLOTS], ids=["below", "above"])
+def test_a_slot_out_of_range_is_refused(slot: int) -> None:
+    """A number that has no addresses is an error, not a surprise."""
+    with pytest.raises(ValueError, match=rf"slot {slot} is not in 0\.\.15"):
+        network_of(slot)

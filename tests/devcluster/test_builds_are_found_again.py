@@ -1,0 +1,49 @@
+"""A program is built once for each set of sources, flags and Go version."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_devcluster import binaries
+from mm_devcluster.errors import DevClusterError, MissingRequirementsError
+
+SOURCES = (("go.mod", b"module x\n"), ("main.go", b"package main\n"))
+
+
+@pytest.mark.parametrize(
+    ("version", "module", "sources"),
+    [
+        ("go1.27", binaries.COREDNS, SOURCES),
+        ("go1.26", binaries.KWOK, SOURCES),
+        ("go1.26", binaries.COREDNS, (("go.mod", b"module y\n"), SOURCES[1])),
+        ("go1.26", binaries.COREDNS, SOURCES[:1]),
+    ],
+    ids=["go-version", "package", "content", "missing-file"],
+)
+def test_whatever_decides_the_bytes_changes_the_key(
+    version: str, module: binaries.Module, sources: tuple[tuple[str, bytes], ...]
+) -> None:
+    """Go version, what is built, and every source file are in the key."""
+    key = binaries.build_key(binaries.COREDNS, "go1.26", SOURCES)
+    assert binaries.build_key(module, version, sources) != key
+
+
+def test_the_order_of_files_does_not_change_the_key() -> None:
+    """Directory order differs between machines."""
+    keys = {
+        binaries.build_key(binaries.COREDNS, "go1.26", order) for order in (SOURCES, SOURCES[::-1])
+    }
+    assert len(keys) == 1
+
+
+def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
+    """The message lists what can be built."""
+    with pytest.raises(DevClusterError, match="known: coredns, etcd, kube-apiserver"):
+        binaries.ensure_binaries(["kubeadm"])
+
+
+def test_missing_go_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without Go on PATH the message says so, and what the other way is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingRequirementsError, match=r"(?s)Go 1\.26.*CLUSTER=current"):
+        binaries.ensure_binaries(["pause"])

@@ -1,0 +1,157 @@
+"""The node runs restricted pods: names, Services, volumes, limits, fake devices, port-forward."""
+
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mm_devcluster.cluster import ClusterInfo, restart_part
+from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
+from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(name="space", scope="module")
+def probe_namespace(node_cluster: ClusterInfo) -> Iterator[str]:
+    """Make a namespace that enforces Pod Security ``restricted``, with the probe loaded."""
+    load_probe(node_cluster)
+    with namespace(node_cluster, "node-runs-pods") as name:
+        yield name
+
+
+@pytest.fixture(name="service", scope="module")
+def hello_service(node_cluster: ClusterInfo, space: str) -> str:
+    """Run a pod behind a Service, both called ``hello``; return the Service's address."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "hello-service", "namespace": space},
+        "spec": {"selector": {"app": "hello"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+    apply(node_cluster, build_probe_pod("hello", space, "serve", "hello"), service)
+    await_phase(node_cluster, "hello", space, "Running")
+    made = kubectl_json(node_cluster, "get", "service", "hello-service", "-n", space)
+    return str(made["spec"]["clusterIP"])
+
+
+def fetch(url: str) -> str:
+    """Get a URL from this machine, past any proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def claim(name: str, space: str, mode: str) -> dict[str, Any]:
+    """Describe a claim of the default storage class."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+
+
+def ended(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return how a pod's container ended."""
+    state: dict[str, Any] = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    return state
+
+
+def test_a_service_answers_on_this_machine(service: str) -> None:
+    """ClusterIPs are reachable from where the tests run."""
+    assert eventually(lambda: fetch_or_empty(f"http://{service}/")) == "hello\n"
+
+
+def fetch_or_empty(url: str) -> str:
+    """Get a URL; nothing while it refuses connections (kube-proxy is a moment behind)."""
+    try:
+        return fetch(url)
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize(
+    "host", ["hello-service", "hello-service.{space}.svc.cluster.local"], ids=["short", "full"]
+)
+@pytest.mark.usefixtures("service")
+def test_a_service_answers_a_pod_by_name(node_cluster: ClusterInfo, space: str, host: str) -> None:
+    """Cluster DNS resolves both forms of the name."""
+    name = f"get-{len(host)}"
+    run_probe(node_cluster, name, space, "get", f"http://{host.format(space=space)}/")
+    assert kubectl(node_cluster, "logs", name, "-n", space) == "hello\n"
+
+
+@pytest.mark.usefixtures("service")
+def test_port_forward_reaches_a_service(node_cluster: ClusterInfo, space: str) -> None:
+    """API server, kubelet and containerd pass the stream on."""
+    command = [str(node_cluster.kubectl), f"--kubeconfig={node_cluster.kubeconfig}", "-n", space]
+    with subprocess.Popen(
+        [*command, "port-forward", "service/hello-service", ":80"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forward:
+        try:
+            assert forward.stdout is not None
+            port = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
+            assert port is not None
+            assert fetch(f"http://127.0.0.1:{port[1]}/") == "hello\n"
+        finally:
+            forward.kill()
+
+
+@pytest.mark.usefixtures("service")
+def test_exec_passes_input_and_exit_code(node_cluster: ClusterInfo, space: str) -> None:
+    """A command in a running pod reads stdin; a failing one fails here, too."""
+    run = ["exec", "-i", "hello", "-n", space, "--", "/probe"]
+    assert kubectl(node_cluster, *run, "echo", stdin="text") == "text"
+    refused = kubectl(node_cluster, *run, "say", "x", "7", check=False)
+    assert "exit code 7" in refused
+
+
+@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteMany"])
+def test_a_claim_is_bound_and_writable_for_a_user_who_is_not_root(
+    node_cluster: ClusterInfo, space: str, mode: str
+) -> None:
+    """One pod writes, another reads what it wrote."""
+    volume = f"claim-{mode.lower()}"
+    apply(node_cluster, claim(volume, space, mode))
+    writer, reader = f"write-{mode.lower()}", f"read-{mode.lower()}"
+    mounts = {"/data": volume}
+    written = run_probe(node_cluster, writer, space, "write", "/data/x", "kept", volumes=mounts)
+    assert ended(written)["exitCode"] == 0, kubectl(node_cluster, "logs", writer, "-n", space)
+    run_probe(node_cluster, reader, space, "read", "/data/x", volumes=mounts)
+    assert kubectl(node_cluster, "logs", reader, "-n", space) == "kept\n"
+
+
+def test_a_pod_above_its_memory_limit_is_killed(node_cluster: ClusterInfo, space: str) -> None:
+    """The reason is the one that operators look for."""
+    limit = {"limits": {"memory": "32Mi"}}
+    pod = run_probe(node_cluster, "eater", space, "eat", "200", resources=limit)
+    assert (ended(pod)["reason"], ended(pod)["exitCode"]) == ("OOMKilled", 137)
+
+
+def test_a_pod_that_may_do_too_much_is_refused(node_cluster: ClusterInfo, space: str) -> None:
+    """Pod Security lists what is wrong with it."""
+    refusal = kubectl(
+        node_cluster, "run", "bad", "--image=mm.local/probe:1", f"-n={space}", check=False
+    )
+    expected = ["allowPrivilegeEscalation", "capabilities", "runAsNonRoot", "seccompProfile"]
+    assert [word for word in expected if word not in refusal] == []
+
+
+def test_a_deleted_node_comes_back_when_its_kubelet_does(node_cluster: ClusterInfo) -> None:
+    """What a fault test takes away can be restored."""
+    kubectl(node_cluster, "delete", "node", "node1")
+    restart_part(node_cluster.name, "kubelet")
+
+    def ready() -> bool:
+        node = kubectl_json(node_cluster, "get", "node", "node1")
+        conditions = {item["type"]: item["status"] for item in node["status"]["conditions"]}
+        return conditions["Ready"] == "True" and not node["spec"].get("taints")
+
+    assert eventually(ready)

@@ -1,0 +1,39 @@
+"""A machine that cannot run the cluster is told everything that is missing, once."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_devcluster.errors import MissingRequirementsError
+from mm_devcluster.packages import NODE_PACKAGES, Package, describe, missing_packages
+from mm_devcluster.preflight import file_system_of
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+overlay /var/tmp overlay rw 0 0
+tmpfs /var/tmp/a\\040b tmpfs rw 0 0
+"""
+
+
+def test_an_absent_program_names_its_package_and_its_purpose() -> None:
+    """The sentence says what to install and why."""
+    package = Package("runc", "no-such-program", "starts their containers")
+    assert missing_packages((package,)) == (package,)
+    assert describe((package,))[0] == "Debian package runc: starts their containers"
+
+
+def test_one_message_holds_everything_and_the_other_way() -> None:
+    """Nobody wants to learn of the requirements one by one."""
+    text = str(MissingRequirementsError(("root", *describe(NODE_PACKAGES))))
+    expected = ["root", "containerd", "iptables", "apt-get install", "CLUSTER=current"]
+    assert [word for word in expected if word not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/home/x", "ext4"), ("/var/tmp/x", "overlay"), ("/var/tmp/a b/x", "tmpfs"), ("/", "ext4")],
+    ids=["root", "overlay", "space", "top"],
+)
+def test_the_disk_below_a_path_is_recognised(path: str, kind: str) -> None:
+    """The deepest mount decides, names with spaces too."""
+    assert file_system_of(Path(path), MOUNTS) == kind
