@@ -88,10 +88,13 @@ def _objects(path: str, schema: Schema) -> Iterator[str]:
         child = value["items"] if value.get("type") == "array" else value
         if "properties" in child:
             below.append((f"{path}.{name}" + ("[]" if child is not value else ""), child))
-        default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
+        meaning, default = value["description"], ""
+        if "default" in value and "properties" not in value:
+            # The column says what `kubectl explain` has in the description.
+            meaning = meaning.rsplit(" Default: ", 1)[0]
+            default = f"`{json.dumps(value['default'])}`"
         if name in required:
             default = "required"
-        meaning = value["description"].replace("|", "\\|")
         lines.append(f"| `{name}` | {_type(value)} | {default} | {_bounds(value)} | {meaning} |")
     rules = [
         rule

@@ -4,6 +4,7 @@ The API server wants no references, no `type` inside `anyOf`, no `additionalProp
 `properties`; it prunes unknown fields by itself. Rules (CEL) are handed in by the caller.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ _KEPT: Final = (
     "x-kubernetes-list-map-keys",
 )
 """Keys that mean the same in both. Everything else is translated below or left out on purpose."""
+
+
+_QUOTE: Final = '"'
 
 
 class UnknownSchemaError(TypeError):
@@ -77,8 +81,11 @@ class _Converter:
                 result["default"] = {}
             return result
         result = {key: schema[key] for key in _KEPT if key in schema} | self._shape(schema, path)
-        if schema.get("default") is not None:
-            result["default"] = schema["default"]
+        default = schema.get("default")
+        if default not in (None, "", [], {}):  # an empty value means the same as an absent one
+            result["default"] = default
+            # `kubectl explain` shows no defaults by itself.
+            result["description"] += f" Default: {json.dumps(default).strip(_QUOTE)}."
         return result
 
     def _shape(self, schema: Schema, path: str) -> Schema:

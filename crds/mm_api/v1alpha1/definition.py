@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of v1alpha1 as a value: schema, rules, columns, subresources."""
 
 import json
+import re
 from typing import Any, Final
 
 from mm_api import labels
@@ -80,7 +81,7 @@ def definition() -> dict[str, Any]:
 def _validations(kind: type[ApiModel], path: str) -> list[dict[str, str]]:
     """Return the rules of one object of the schema: the type's own, then its unsupported fields."""
     own = [
-        {"rule": rule.cel, "message": rule.message}
+        {"rule": _guarded(rule.cel, kind), "message": rule.message}
         | ({"fieldPath": f".{rule.field}"} if rule.field else {})
         for rule in rules_of(kind)
     ]
@@ -95,6 +96,23 @@ def _validations(kind: type[ApiModel], path: str) -> list[dict[str, str]]:
         for parent, _, field in [f"spec.{row.path}".rpartition(".")]
         if parent == path
     ]
+
+
+def _guarded(cel: str, kind: type[ApiModel]) -> str:
+    """Return a rule that holds where a defaulted field it reads is absent.
+
+    The API server tries the rules on the default `{}` of an object before it fills the defaults of
+    the object's fields.
+    """
+    defaulted = {
+        one.alias
+        for one in kind.model_fields.values()
+        if not one.is_required() and one.default is not None
+    }
+    read = dict.fromkeys(name for name in re.findall(r"\bself\.(\w+)", cel) if name in defaulted)
+    if not read:
+        return cel
+    return " || ".join([*(f"!has(self.{name})" for name in read), f"({cel})"])
 
 
 def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:

@@ -1,0 +1,177 @@
+"""A real API server accepts the definition, fills defaults and refuses what `validate` refuses."""
+
+import json
+import re
+
+import pytest
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+from support.model_documents import RULE_EXAMPLES, UNSUPPORTED_VALUES, RuleExample, at, document
+from support.model_namespace import Api
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+DRY = "--dry-run=server"
+EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example: example.name)
+
+
+@EXAMPLES
+def test_good_example_is_accepted(api: Api, example: RuleExample) -> None:
+    """What `validate` accepts the API server accepts."""
+    assert api.apply(document(example.good), DRY) == (
+        "multimodalmodel.serving.multimodal.dev/llava created (server dry run)\n"
+    )
+
+
+@EXAMPLES
+def test_bad_example_is_refused_with_the_rules_message(api: Api, example: RuleExample) -> None:
+    """What `validate` refuses the API server refuses, at the same field in the same words."""
+    answer = api.apply(document(example.bad, example.model_name), DRY)
+
+    assert f"{example.path}: " in answer
+    assert example.message in answer
+
+
+@pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: row.path)
+def test_value_without_behaviour_is_forbidden(api: Api, row: Unsupported) -> None:
+    """Every row of the table of unsupported fields is a rule of the API server."""
+    answer = api.apply(document(at(row.path, UNSUPPORTED_VALUES[row.path])), DRY)
+
+    assert f"spec.{row.path}: Forbidden: {row.message}" in answer
+
+
+def test_typo_is_refused(api: Api) -> None:
+    """Plain `kubectl apply` validates strictly: an unknown field is an error."""
+    answer = api.apply(document(at("engine.maxBatchSise", 4)), DRY)
+
+    assert 'unknown field "spec.engine.maxBatchSise"' in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        pytest.param("engine.backend", "Tensor", 'supported values: "TensorRT"', id="enum"),
+        pytest.param("engine.maxBatchSize", 0, "should be greater than or equal to 1", id="bound"),
+        pytest.param("build.timeout", "0s", "should match", id="zero-duration"),
+        pytest.param("build.store.size", "8GB", "should match", id="quantity-text"),
+        pytest.param(
+            "build.store.size", -1, "should be greater than or equal to 0", id="quantity-number"
+        ),
+        pytest.param("build.image", "a b", "should match", id="image"),
+        pytest.param(
+            "runtime.tolerations", [{"effect": "Never"}], "Unsupported value", id="in-a-list"
+        ),
+    ],
+)
+def test_wrong_value_is_refused(api: Api, path: str, value: object, message: str) -> None:
+    """Types, bounds and patterns of the schema hold in the API server."""
+    answer = api.apply(document(at(path, value)), DRY)
+
+    assert f"spec.{path}" in answer
+    assert message in answer
+
+
+def test_defaults_are_those_of_the_types(api: Api) -> None:
+    """What the API server stores for the smallest model reads as the types' own defaults."""
+    api.apply(document(name="defaults"))
+    stored = json.loads(api.kubectl("get", "mmm", "defaults", "-o", "json"))["spec"]
+    own = MultimodalModelSpec.model_validate(document()["spec"])
+
+    assert MultimodalModelSpec.model_validate(stored) == own
+    assert (stored["replicas"], stored["engine"]["maxBatchSize"]) == (1, 8)
+
+
+def test_store_may_grow_but_not_shrink(api: Api) -> None:
+    """A rule on two states of the object: the claim behind it cannot shrink."""
+    api.apply(document(at("build.store.size", "10Gi"), name="grows"))
+
+    grown = api.apply(document(at("build.store.size", "20Gi"), name="grows"))
+    shrunk = api.apply(document(at("build.store.size", "19Gi"), name="grows"))
+
+    assert grown.endswith("configured\n")
+    assert "spec.build.store.size: Invalid value" in shrunk
+    assert "size can only grow" in shrunk
+
+
+def test_class_of_the_store_stays(api: Api) -> None:
+    """A claim keeps its storage class, so the field cannot change or be set later."""
+    api.apply(document(at("build.store.storageClassName", "fast"), name="class"))
+
+    answer = api.apply(document(at("build.store.storageClassName", "slow"), name="class"))
+
+    assert "storageClassName cannot change" in answer
+
+
+def test_scale_moves_replicas(api: Api) -> None:
+    """`kubectl scale` writes spec.replicas through the scale subresource."""
+    api.apply(document(name="scaled"))
+    api.kubectl("scale", "mmm", "scaled", "--replicas=3")
+
+    assert api.kubectl("get", "mmm", "scaled", "-o", "jsonpath={.spec.replicas}") == "3"
+
+
+def test_status_is_written_apart_from_the_spec(api: Api) -> None:
+    """A patch of the status subresource shows in the columns and leaves the generation alone."""
+    api.apply(document(name="ready"))
+    status = {
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "ReplicasAvailable",
+                "message": "1 replica answers",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+        "readyReplicas": 1,
+        "url": "http://ready.api-tests.svc/v1",
+        "plan": {"family": "llava", "servingHash": "abc"},
+        "build": {"fingerprint": "def"},
+    }
+    api.kubectl(
+        *("patch", "mmm", "ready", "--subresource=status", "--type=merge"),
+        *("-p", json.dumps({"status": status})),
+    )
+    head, row = api.kubectl("get", "mmm", "ready", "-o", "wide").splitlines()
+
+    assert api.kubectl("get", "mmm", "ready", "-o", "jsonpath={.metadata.generation}") == "1"
+    assert head.split() == [
+        *("NAME", "READY", "REASON", "BACKEND", "REPLICAS", "URL", "AGE"),
+        *("FAMILY", "ENGINE", "PLAN"),
+    ]
+    assert re.sub(r"\d+s", "AGE", row).split() == [
+        *("ready", "True", "ReplicasAvailable", "Reference", "1"),
+        *("http://ready.api-tests.svc/v1", "AGE", "llava", "def", "abc"),
+    ]
+
+
+def test_model_is_in_the_category_all(api: Api) -> None:
+    """`kubectl get all` lists models, and the short name finds them."""
+    api.apply(document(name="listed"))
+
+    assert "multimodalmodel.serving.multimodal.dev/listed" in api.kubectl("get", "all")
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        pytest.param("spec", ["FIELD: spec <Object>", "model <Object> -required-"], id="spec"),
+        pytest.param(
+            "spec.engine.maxBatchSize",
+            ["FIELD: maxBatchSize <integer>", "Requests that are decoded in one step. Default: 8."],
+            id="field-with-default",
+        ),
+        pytest.param(
+            "spec.build.store.size",
+            ["Size of the claim that the operator makes; it can only grow. Default: 50Gi."],
+            id="quantity",
+        ),
+    ],
+)
+def test_explain_is_readable(api: Api, path: str, lines: list[str]) -> None:
+    """`kubectl explain` tells type, meaning and default of a field."""
+    text = " ".join(api.kubectl("explain", f"mmm.{path}").split())
+
+    assert [line for line in lines if " ".join(line.split()) not in text] == []

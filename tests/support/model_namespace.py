@@ -1,0 +1,25 @@
+"""A namespace of a real API server, driven through kubectl as a user drives it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import kubectl
+
+
+@dataclass(frozen=True)
+class Api:
+    """A namespace of the control plane that tests may fill."""
+
+    cluster: ClusterInfo
+    namespace: str
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Run kubectl in the namespace; see `support.clusters.kubectl`."""
+        return kubectl(self.cluster, "-n", self.namespace, *arguments, stdin=stdin, check=check)
+
+    def apply(self, document: dict[str, Any], *options: str) -> str:
+        """Apply a document as a user does; return what kubectl says, errors included."""
+        return self.kubectl("apply", "-f", "-", *options, stdin=yaml.dump(document), check=False)
