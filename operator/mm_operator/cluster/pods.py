@@ -18,9 +18,11 @@ def moment(text: str | None) -> datetime | None:
 
 def condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the condition of a type, empty when absent."""
-    found = (entry for entry in status.get("conditions") or () if entry.get("type") == kind)
-    empty: Mapping[str, Any] = {}
-    return next(found, empty)
+    for entry in status.get("conditions") or ():
+        if entry.get("type") == kind:
+            found: Mapping[str, Any] = entry
+            return found
+    return {}
 
 
 def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | None:
