@@ -14,12 +14,17 @@ Outputs = dict[str, NDArray[Any]]
 
 
 def encode_requests(
-    encoder: VisionEncoder, requests: Sequence[Tensors]
+    encoder: VisionEncoder, requests: Sequence[Tensors], dtype: type[np.floating[Any]]
 ) -> list[Outputs | RequestError]:
     """Return the outputs of each request, or what is wrong with it.
 
     A request without pictures has no outputs. All pictures go through the encoder together, and a
     request that is refused does not spoil its neighbours.
+
+    Args:
+        encoder: the vision engine.
+        requests: `IMAGE` or `pixel_values` [1, images, 3, S, S] of each, or neither.
+        dtype: what the prompt tables are given out as.
     """
     results: list[Outputs | RequestError] = []
     accepted: dict[int, Pixels] = {}
@@ -35,7 +40,7 @@ def encode_requests(
     tables = encoder.encode(list(accepted.values()))
     for index, table in zip(accepted, tables, strict=True):
         results[index] = {
-            "OUT_PROMPT_EMBEDDING_TABLE": table[np.newaxis],
+            "OUT_PROMPT_EMBEDDING_TABLE": table[np.newaxis].astype(dtype),
             "OUT_PROMPT_VOCAB_SIZE": np.array([[len(table)]], dtype=np.int32),
         }
     return results

@@ -132,7 +132,28 @@ _SAMPLING = {
 """Field -> tensors that may hold it, newer name first."""
 
 
+_UNSUPPORTED = (
+    "draft_input_ids",
+    "draft_logits",
+    "encoder_input_features",
+    "cross_attention_mask",
+    "mrope_rotary_cos_sin",
+    "lora_task_id",
+    "lora_weights",
+    "lora_config",
+    "context_phase_params",
+    "guided_decoding_guide",
+    "runtime_top_p_min",
+    "runtime_top_p_decay",
+    "runtime_top_p_reset_ids",
+)
+"""Inputs of TensorRT-LLM that would change the answer, and that this engine cannot honour."""
+
+
 def _refuse_unsupported(inputs: Tensors) -> None:
+    for name in _UNSUPPORTED:
+        if name in inputs:
+            raise RequestError(f"{name} is not supported by the Reference engine; leave it out")
     beams = scalar(inputs, "beam_width")
     if beams is not None and beams != 1:
         raise RequestError(f"beam_width is {beams}; the Reference engine has no beam search, use 1")

@@ -9,6 +9,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from mm_runtime.engine.gauges import RequestGauges
 from mm_runtime.engine.generation import join_pieces, write_piece
 from mm_runtime.engine.reference.request import Piece
 from mm_runtime.engine.triton import refuse, respond
@@ -21,11 +22,14 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 class ResponseSink:
     """Sends pieces as they come, or all of them at the end."""
 
-    def __init__(self, sender: Any, *, streaming: bool) -> None:
-        """Take the request's response sender."""
+    def __init__(self, sender: Any, gauges: RequestGauges, *, streaming: bool) -> None:
+        """Take the request's response sender; the request counts as active from now on."""
         self._sender = sender
+        self._gauges = gauges
         self.streaming = streaming
         self._pieces: list[Piece] = []
+        self._closed = False
+        gauges.entered()
 
     def send(self, piece: Piece) -> None:
         """Send or keep a piece; close the stream after the last one."""
@@ -34,28 +38,30 @@ class ResponseSink:
             if piece.finish is None:
                 return
             piece = join_pieces(self._pieces)
-        self._close(respond(write_piece(piece)), last=piece.finish is not None)
+        self._respond(respond(write_piece(piece)), last=piece.finish is not None)
 
     def fail(self, error: Exception) -> None:
         """Send the error and close the stream."""
-        self._close(refuse(error), last=True)
+        self._respond(refuse(error), last=True)
 
     def cancelled(self) -> None:
         """Close the stream of a client that has gone."""
-        self._close(None, last=True)
+        self._respond(None, last=True)
 
     def is_cancelled(self) -> bool:
         """Tell whether the client has gone."""
         gone: bool = self._sender.is_cancelled()
         return gone
 
-    def _close(self, response: Any, *, last: bool) -> None:
-        flags = FINAL if last else 0
+    def _respond(self, response: Any, *, last: bool) -> None:
+        if self._closed:
+            return
+        self._closed = last
+        arguments = () if response is None else (response,)
         try:
-            if response is None:
-                self._sender.send(flags=flags)
-            else:
-                self._sender.send(response, flags=flags)
+            self._sender.send(*arguments, flags=FINAL if last else 0)
         except Exception:
             # The engine's thread serves the others; a client that cannot be reached is logged.
             logger.exception("a response could not be sent")
+        if last:
+            self._gauges.left()

@@ -33,6 +33,7 @@ class ModelSettings:
         self._parameters = {
             name: value["string_value"] for name, value in config.get("parameters", {}).items()
         }
+        self._outputs = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
         self._inputs = tuple(tensor["name"] for tensor in config["input"])
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
 
@@ -49,6 +50,10 @@ class ModelSettings:
     def number(self, name: str, default: float) -> float:
         """Return an optional numeric parameter."""
         return float(self._parameters.get(name, default))
+
+    def output_dtype(self, name: str) -> Any:
+        """Return the numpy type that the config gives one of the outputs."""
+        return pb_utils.triton_string_to_numpy(self._outputs[name])
 
     def inputs(self, request: Any) -> Tensors:
         """Return the tensors that the request holds."""

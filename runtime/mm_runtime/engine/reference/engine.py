@@ -262,10 +262,10 @@ class Engine:
     def _leave(self, slot: int) -> None:
         """Free a slot; the last decoding request moves into it, so slots stay contiguous."""
         last = len(self._decoding) - 1
-        mover = self._decoding.pop()
         if slot != last:
-            self._model.move(last, slot, mover.length)
-            self._decoding[slot] = mover
+            self._model.move(last, slot, self._decoding[last].length)
+            self._decoding[slot] = self._decoding[last]
+        self._decoding.pop()
         if self._prefilling is not None:
             self._model.move(last + 1, last, self._prefilling.length)
 
@@ -273,4 +273,5 @@ class Engine:
         running = [*self._decoding, *([self._prefilling] if self._prefilling else [])]
         self._decoding, self._prefilling = [], None
         for one in running:
-            one.sink.fail(error)
+            if not one.done:
+                one.sink.fail(error)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import LlavaForConditionalGeneration
+from transformers.utils import logging as transformers_logging
 
 from mm_runtime.engine.reference.slot_cache import SlotCache
 
@@ -24,6 +25,8 @@ class LanguageModel:
             slots: requests that can run at one time.
             max_length: positions of one request, prompt and answer together.
         """
+        quieten: Any = transformers_logging.disable_progress_bar
+        quieten()  # the server's log is no terminal
         checkpoint: Any = LlavaForConditionalGeneration.from_pretrained(
             folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
         )
@@ -44,7 +47,7 @@ class LanguageModel:
         )
 
     @torch.inference_mode()
-    def embed(self, ids: Sequence[int], table: NDArray[np.float16] | None) -> torch.Tensor:
+    def embed(self, ids: Sequence[int], table: NDArray[np.floating[Any]] | None) -> torch.Tensor:
         """Return the embeddings [ids, hidden]; ids past the vocabulary are rows of `table`."""
         tokens = torch.tensor(ids, dtype=torch.long)
         virtual = tokens >= self.vocabulary_size
@@ -80,6 +83,7 @@ class LanguageModel:
         logits: torch.Tensor = self._head(hidden).float()
         return logits
 
+    @torch.inference_mode()
     def move(self, source: int, target: int, length: int) -> None:
         """Give the first `length` positions of one slot to another."""
         self._cache.move(source, target, length)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Request:
     end_ids: frozenset[int]
     """Tokens that end the answer; they are not part of it."""
 
-    table: NDArray[np.float16] | None = None
+    table: NDArray[np.floating[Any]] | None = None
     """Prompt embedding table, [rows, hidden]."""
 
     sampling: Sampling = field(default_factory=Sampling)

@@ -41,6 +41,9 @@ class Running:
         self.last_token = 0
         """Chosen but not yet run through the model."""
 
+        self.done = False
+        """The last piece was sent."""
+
         self._progress = Progress(
             max_tokens=min(request.max_tokens, max_length - len(request.ids)),
             end_ids=request.end_ids,
@@ -72,7 +75,7 @@ class Running:
         if wanted.generation_logits:
             self._generation_logits.append(logits.numpy())
         emission = self._progress.accept(token)
-        done = emission.finish is not None
+        self.done = done = emission.finish is not None
         if done or emission.end > emission.start:
             part = slice(emission.start, emission.end)
             self.sink.send(

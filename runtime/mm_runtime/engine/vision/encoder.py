@@ -45,8 +45,8 @@ class VisionEncoder:
                 f"expected [images, 3, {side}, {side}]"
             )
 
-    def encode(self, requests: Sequence[Pixels]) -> list[NDArray[np.float16]]:
-        """Return one prompt table a request: float16 [images x rows, hidden].
+    def encode(self, requests: Sequence[Pixels]) -> list[NDArray[np.float32]]:
+        """Return one prompt table a request: float32 [images x rows, hidden].
 
         Pictures of all requests are put together, so one run serves several requests.
 
@@ -62,6 +62,6 @@ class VisionEncoder:
             )
             for at in range(0, len(pixels), self._max_batch_size)
         ]
-        features = np.concatenate([run[0] for run in runs]).astype(np.float16)
+        features = np.concatenate([run[0] for run in runs])
         tables = np.split(features, np.cumsum([len(request) for request in requests])[:-1])
         return [table.reshape(-1, table.shape[-1]) for table in tables]

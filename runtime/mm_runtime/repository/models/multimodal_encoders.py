@@ -14,6 +14,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the vision engine; a text-only engine has none."""
         self._settings = ModelSettings(args)
+        self._dtype = self._settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         engine = self._settings.engine
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
@@ -26,9 +27,8 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Encode the pictures of all requests together."""
         try:
-            results = encode_requests(
-                self._encoder, [self._settings.inputs(request) for request in requests]
-            )
+            inputs = [self._settings.inputs(request) for request in requests]
+            results = encode_requests(self._encoder, inputs, self._dtype)
         except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
             return [refuse(error) for _ in requests]
         return [

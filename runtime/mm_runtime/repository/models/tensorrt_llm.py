@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from mm_runtime.engine.gauges import RequestGauges
 from mm_runtime.engine.generation import is_streaming, read_request
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
@@ -21,20 +22,22 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model and start the engine's thread."""
         self._settings = ModelSettings(args)
+        directory = self._settings.engine
         period = self._settings.number("cancellation_check_period_ms", 20) / MILLISECONDS
         loaded = load_engine(
-            self._settings.engine,
+            directory,
             max_queue_size=self._settings.serving.max_queue_size,
             cancellation_check_seconds=period,
         )
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
+        self._gauges = RequestGauges(directory.limits.max_batch_size)
         self._engine.start()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
         for request in requests:
-            sink = ResponseSink(request.get_response_sender(), streaming=False)
+            sink = ResponseSink(request.get_response_sender(), self._gauges, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
                 sink.streaming = is_streaming(inputs)

@@ -1,0 +1,51 @@
+"""How many requests the language model has, as Triton's metric of upstream's name and labels.
+
+`active` counts every request whose stream is not closed, waiting ones included: the server is idle,
+and may be stopped, only when it is 0.
+"""
+
+import threading
+
+import triton_python_backend_utils as pb_utils
+
+FAMILY = "nv_trt_llm_request_metrics"
+LABEL = "request_type"
+
+
+class RequestGauges:
+    """The gauges of one model instance; may be called from any thread."""
+
+    def __init__(self, limit: int) -> None:
+        """Register the metric and publish the limit.
+
+        Args:
+            limit: requests that can run at one time.
+        """
+        self._lock = threading.Lock()
+        family = pb_utils.MetricFamily(
+            name=FAMILY,
+            description="Requests of the language model by state.",
+            kind=pb_utils.MetricFamily.GAUGE,
+        )
+        # Metrics end with their family, so it is kept.
+        self._family = family
+        self._active = family.Metric(labels={LABEL: "active"})
+        self._waiting = family.Metric(labels={LABEL: "waiting"})
+        self._max = family.Metric(labels={LABEL: "max"})
+        self._count = 0
+        self._limit = limit
+        self._max.set(limit)
+
+    def entered(self) -> None:
+        """Count a request from before its first error could be sent."""
+        self._change(1)
+
+    def left(self) -> None:
+        """Stop counting a request, after its stream was closed."""
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self._count += by
+            self._active.set(self._count)
+            self._waiting.set(max(0, self._count - self._limit))
