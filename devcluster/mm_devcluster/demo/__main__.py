@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from rich.console import Console
@@ -48,11 +49,11 @@ def run_demo(options: settings.Options) -> int:
     stages = stages_of(session, answers)
     began = time.monotonic()
     with choose_display(stages, console) as display:
-        failure = run_stages(stages, display.show)
+        failures = run_stages(stages, display.show)
     if answers:
         print_answers(console, answers)
-    if failure is not None:
-        explain(console, session, failure)
+    if failures:
+        explain(console, session, failures)
         return 1
     console.print(f"\nDone after {time.monotonic() - began:.0f} s. It stays running. Try next:\n")
     for command in next_commands(session):
@@ -80,18 +81,22 @@ def print_answers(console: Console, answers: list[Answer]) -> None:
     console.print(table)
 
 
-def explain(console: Console, session: Session, failure: Failure) -> None:
+def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -> None:
     """Say what failed, show what the cluster knows about it, and what to do."""
-    title = failure.stage.title.strip()
-    console.print(f"\nFAILED: {title}\n{failure.error}\n", style="red", markup=False)
+    for failure in failures:
+        console.print(f"\nFAILED: {failure.stage.title.strip()}", style="red")
+        console.print(str(failure.error), soft_wrap=True, markup=False)
+        if not isinstance(failure.error, DevClusterError):
+            console.print("This is a defect of the demo itself:")
+            trace = "".join(traceback.format_exception(failure.error))
+            console.print(trace, soft_wrap=True, markup=False)
     if session.found_target is not None:
+        console.print()
         console.print(evidence.gather(session.found_target), soft_wrap=True, markup=False)
-    if not isinstance(failure.error, DevClusterError):
-        console.print("This is a defect of the demo itself:", markup=False)
-        console.print("".join(_trace(failure.error)), markup=False)
     console.print(
         "\nMend it and run `make demo` again: it goes on where it was. "
         "`make demo-down` removes everything.",
+        soft_wrap=True,
         markup=False,
     )
 
@@ -99,7 +104,7 @@ def explain(console: Console, session: Session, failure: Failure) -> None:
 def next_commands(session: Session) -> tuple[str, ...]:
     """Return the three commands that a newcomer tries next."""
     own = session.options.cluster != CURRENT
-    program = f".venv/bin/mm-devcluster --name {session.options.cluster} kubectl --"
+    program = f".venv/bin/mm-devcluster kubectl --name {session.options.cluster} --"
     if session.options.cluster == settings.Options.cluster:
         program = ".venv/bin/mm-devcluster kubectl --"
     kubectl = program if own else "kubectl"
@@ -117,12 +122,6 @@ def next_commands(session: Session) -> tuple[str, ...]:
 
 def _relative(path: Path) -> Path:
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-
-
-def _trace(error: Exception) -> list[str]:
-    import traceback  # noqa: PLC0415 - only a defect needs it
-
-    return traceback.format_exception(error)
 
 
 def _parser() -> argparse.ArgumentParser:

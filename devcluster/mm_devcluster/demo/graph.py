@@ -46,7 +46,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Failure:
-    """The first stage that failed, and why."""
+    """A stage that failed, and why."""
 
     stage: Stage
     error: Exception
@@ -79,7 +79,7 @@ def runnable(
     )
 
 
-def run_stages(stages: Sequence[Stage], show: Callable[[Update], None]) -> Failure | None:
+def run_stages(stages: Sequence[Stage], show: Callable[[Update], None]) -> tuple[Failure, ...]:
     """Run all stages. After a failure nothing new starts; what runs is waited for.
 
     Args:
@@ -87,16 +87,16 @@ def run_stages(stages: Sequence[Stage], show: Callable[[Update], None]) -> Failu
         show: Receives every change; called from several threads.
 
     Returns:
-        The first failure, or None when all is done.
+        What failed, first things first; empty when all is done.
     """
     check_graph(stages)
     done: set[str] = set()
     futures: dict[Future[str], Stage] = {}
     began: dict[str, float] = {}
-    failure: Failure | None = None
+    failures: list[Failure] = []
     with ThreadPoolExecutor(max_workers=len(stages)) as pool:
         while True:
-            for stage in () if failure else runnable(stages, began, done):
+            for stage in () if failures else runnable(stages, began, done):
                 began[stage.key] = time.monotonic()
                 show(Update(stage.key, State.RUNNING, "", 0.0))
                 futures[pool.submit(stage.work, _reporter(stage.key, began, show))] = stage
@@ -114,11 +114,11 @@ def run_stages(stages: Sequence[Stage], show: Callable[[Update], None]) -> Failu
                 if not isinstance(error, Exception):
                     raise error
                 show(Update(stage.key, State.FAILED, _first_line(error), seconds))
-                failure = failure or Failure(stage, error)
+                failures.append(Failure(stage, error))
     for stage in stages:
         if stage.key not in began:
             show(Update(stage.key, State.SKIPPED, "", 0.0))
-    return failure
+    return tuple(failures)
 
 
 def _reporter(key: str, began: dict[str, float], show: Callable[[Update], None]) -> Report:

@@ -10,7 +10,7 @@ import yaml
 from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
-from mm_devcluster.demo.target import run_program
+from mm_devcluster.demo.target import Target, run_program
 from mm_devcluster.errors import DevClusterError
 
 HEALTHY = frozenset({"deployed", "superseded"})
@@ -37,20 +37,12 @@ def install_operator(session: Session, report: Report) -> str:
     """Install the chart, or upgrade what is installed; wait until both operator pods are ready."""
     target = session.target
     target.apply(namespace(settings.SYSTEM_NAMESPACE))
-    # Helm installs CRDs once and never upgrades them, so they are applied first, every time.
-    report("resource definitions")
-    for path in sorted((settings.CHART / "crds").glob("*.yaml")):
-        target.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
-    target.call(
-        *("wait", "--for=condition=Established", "--timeout=60s"),
-        "crd/multimodalmodels.serving.multimodal.dev",
-    )
     values = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
     }
     report("helm")
-    revision = _release(target.kubeconfig, values)
+    revision = _release(target, values)
     report("two operator pods to become ready")
     target.call(
         *("rollout", "status", f"deployment/{settings.RELEASE}"),
@@ -60,10 +52,10 @@ def install_operator(session: Session, report: Report) -> str:
     return f"release {settings.RELEASE}, revision {revision}"
 
 
-def _release(kubeconfig: Path, values: dict[str, Any]) -> int:
+def _release(target: Target, values: dict[str, Any]) -> int:
     chart, name = str(settings.CHART), settings.RELEASE
     with helm_python.Config(
-        kubeconfig_path=str(kubeconfig), namespace=settings.SYSTEM_NAMESPACE
+        kubeconfig_path=str(target.kubeconfig), namespace=settings.SYSTEM_NAMESPACE
     ) as config:
         try:
             known = config.status(name)
@@ -74,11 +66,20 @@ def _release(kubeconfig: Path, values: dict[str, Any]) -> int:
             if known is not None and known["status"] not in HEALTHY and known["version"] == 1:
                 config.uninstall(name, timeout=HELM_TIMEOUT)
                 known = None
-            act = config.install if known is None else config.upgrade
-            release = act(chart, name, values, timeout=HELM_TIMEOUT)
+            if known is None:
+                release = config.install(chart, name, values, timeout=HELM_TIMEOUT)
+            else:
+                _upgrade_definitions(target)
+                release = config.upgrade(chart, name, values, timeout=HELM_TIMEOUT)
         except helm_python.HelmError as error:
             raise DevClusterError(f"helm could not install {chart}: {error}") from error
     return int(release["version"])
+
+
+def _upgrade_definitions(target: Target) -> None:
+    """Apply the CRDs: Helm installs them once and never upgrades them."""
+    for path in sorted((settings.CHART / "crds").glob("*.yaml")):
+        target.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def upload_checkpoint(session: Session, report: Report) -> str:

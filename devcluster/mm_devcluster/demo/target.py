@@ -78,7 +78,9 @@ def run_program(
         raise DevClusterError(f"not done after {timeout:.0f} s: {shown}") from error
     if done.returncode:
         words = (done.stderr.strip() or done.stdout.strip())[-3000:]
-        raise DevClusterError(f"{words}\n(from: {shown})")
+        # The last line is the verdict, of kubectl as of a Python program.
+        verdict = words.splitlines()[-1] if words else f"exit code {done.returncode}"
+        raise DevClusterError(f"{verdict}\n{words}\n(from: {shown})")
     return done.stdout
 
 
