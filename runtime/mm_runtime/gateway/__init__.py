@@ -4,5 +4,6 @@ Belongs here: wire types, limits, images, prompts, admission, streaming, gateway
 `dataplane` is transport neutral; only `http` and its neighbours know ASGI, only `triton` knows
 gRPC, only `errors` knows HTTP status codes. Must not: import torch or transformers, read the
 engine's weights, or put what users wrote into metrics or logs.
-May import: mm_api, starlette, uvicorn, httpcore, Pillow, numpy, tokenizers, jinja2, tritonclient.
+May import: mm_api, mm_runtime.engine's tokenizer and image sizes (one reading of the checkpoint for
+both sides of Triton), starlette, uvicorn, httpcore, Pillow, numpy, jinja2, tritonclient.
 """

@@ -14,6 +14,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.engine import Engine, EngineRequest, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError, UnknownModelError
@@ -21,7 +22,7 @@ from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart
 from mm_runtime.gateway.stops import StopCutter
 from mm_runtime.gateway.templates import PLACEHOLDER, ChatTemplate, TemplateRefusedError, Turn
-from mm_runtime.gateway.tokens import ContextLimits, CountsTokens, TokenBudget, budget_tokens
+from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, budget_tokens
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
@@ -105,14 +106,14 @@ class ChatService:
         admission: Admission,
         images: ImageLoader,
         template: ChatTemplate,
-        counter: CountsTokens,
+        codec: TextCodec,
     ) -> None:
         self.model = model
         self.engine = engine
         self.admission = admission
         self._images = images
         self._template = template
-        self._counter = counter
+        self._codec = codec
 
     async def prepare(self, request: ChatRequest) -> PreparedChat:
         """Check a request and get it ready for the engine.
@@ -124,7 +125,7 @@ class ChatService:
         self.check_model(request.model)
         turns, references = _take_apart(request)
         self._check_images(references)
-        prompt = self._render(turns)
+        prompt = self._write_prompt(turns)
         budget = budget_tokens(
             self.model.limits,
             text_tokens=await self._count(prompt),
@@ -193,16 +194,23 @@ class ChatService:
                 code="too_many_images",
             )
 
-    def _render(self, turns: list[Turn]) -> str:
+    def _write_prompt(self, turns: list[Turn]) -> str:
+        """Return the whole prompt.
+
+        It begins with the begin token's text when there is no image in it: to the preprocessing
+        model a prompt with neither is a bare question, which it would wrap once more.
+        """
         try:
-            return self._template.render(turns)
+            prompt = self._template.render(turns)
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+        begin = self._codec.begin_token or ""
+        return prompt if PLACEHOLDER in prompt or prompt.startswith(begin) else begin + prompt
 
     async def _count(self, prompt: str) -> int:
         if len(prompt) <= _THREAD_CHARACTERS:
-            return self._counter.count(prompt)
-        return await asyncio.to_thread(self._counter.count, prompt)
+            return len(self._codec.encode_prompt(prompt))
+        return len(await asyncio.to_thread(self._codec.encode_prompt, prompt))
 
     def _choose_sampling(self, request: ChatRequest) -> Sampling:
         model = self.model

@@ -44,12 +44,30 @@ class GatewayOptions:
     lame_duck_seconds: float = LAME_DUCK_SECONDS
 
 
-class _Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """Leaves signals to us: SIGTERM starts a drain, not an exit."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
         yield
+
+
+def build_server(gateway: Gateway, address: str, port: int) -> GatewayServer:
+    """Return the HTTP server of a gateway, not yet started; port 0 means any free one."""
+    return GatewayServer(
+        uvicorn.Config(
+            gateway.app,
+            host=address,
+            port=port,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_EXIT_SECONDS,
+        )
+    )
 
 
 def run(options: GatewayOptions) -> int:
@@ -88,7 +106,7 @@ async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: Ser
                 engine=engine,
                 auth_token_file=options.auth_token_file,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, KeyError, ValueError) as error:
             _log.error("the engine cannot be served: %s", error)
             return ExitCode.PERMANENT
         return await _serve_gateway(options, gateway)
@@ -97,19 +115,7 @@ async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: Ser
 
 
 async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
-    server = _Server(
-        uvicorn.Config(
-            gateway.app,
-            host=options.address,
-            port=options.port,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_EXIT_SECONDS,
-        )
-    )
+    server = build_server(gateway, options.address, options.port)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

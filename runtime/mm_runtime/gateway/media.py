@@ -7,7 +7,6 @@ cropping follow the checkpoint's image processor, so that the engine sees what i
 import io
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,32 +29,10 @@ class BadImageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImageGeometry:
-    """How the checkpoint's processor makes a picture square.
-
-    Attributes:
-        size: pixels of the square's side.
-        resample: Pillow's resampling filter.
-        keep_ratio: resize the shorter side, then cut the centre out; else stretch both sides.
-    """
+    """How the checkpoint's processor resizes: shorter side to `size` pixels, centre cut out."""
 
     size: int
     resample: Image.Resampling
-    keep_ratio: bool
-
-    @classmethod
-    def from_processor(cls, config: dict[str, Any], image_size: int) -> Self:
-        """Read the parts that matter of preprocessor_config.json; CLIP's defaults for the rest.
-
-        The side is the one the processor resizes to; what it cuts off afterwards (`crop_size`), the
-        preprocessing model behind cuts off.
-        """
-        wanted = config.get("size", image_size)
-        sides = wanted if isinstance(wanted, dict) else {"shortest_edge": wanted}
-        return cls(
-            size=int(sides.get("shortest_edge") or sides.get("height") or image_size),
-            resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
-            keep_ratio="height" not in sides,
-        )
 
 
 def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
@@ -92,8 +69,6 @@ def to_square(image: Image.Image, geometry: ImageGeometry) -> NDArray[np.uint8]:
         uint8[size, size, 3].
     """
     side = geometry.size
-    if not geometry.keep_ratio:
-        return np.asarray(image.resize((side, side), geometry.resample))
     image = _trim(image)
     width, height = image.size
     short = min(width, height)

@@ -99,11 +99,6 @@ def load_template(processor: Path) -> ChatTemplate:
     )
 
 
-def begin_token(processor: Path) -> str:
-    """Return the text of the token that begins a sequence, or "" when the checkpoint has none."""
-    return _special_tokens(_read_json(processor / "tokenizer_config.json")).get("bos_token", "")
-
-
 def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
     return {
         name: value if isinstance(value, str) else str(value.get("content", ""))

@@ -1,42 +1,8 @@
-"""How many tokens a prompt has, and whether it and its answer fit the engine."""
+"""Whether a prompt and its answer fit the engine, in tokens."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
-
-from tokenizers import Tokenizer
 
 from mm_runtime.gateway.errors import InvalidRequestError
-
-
-class CountsTokens(Protocol):
-    """Counts the tokens of a text, special tokens included."""
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens."""
-        ...
-
-
-class TokenCounter:
-    """Counts with the checkpoint's own tokenizer, as the preprocessing model encodes.
-
-    Args:
-        tokenizer_json: the checkpoint's tokenizer.
-        bos: text of the token that begins a sequence, empty when there is none. A template that
-            writes it itself gets no second one.
-    """
-
-    def __init__(self, tokenizer_json: Path, bos: str = "") -> None:
-        self._bos = bos
-        self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
-        # The file may carry settings of the training run; counting wants the text as it is.
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens; `<image>` counts as one."""
-        written = bool(self._bos) and text.startswith(self._bos)
-        return len(self._tokenizer.encode(text, add_special_tokens=not written))
 
 
 @dataclass(frozen=True, slots=True)

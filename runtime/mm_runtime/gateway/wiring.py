@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from starlette.applications import Starlette
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.auth import BearerAuth
 from mm_runtime.gateway.body import max_body_bytes
@@ -25,12 +28,16 @@ from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.media import ImageGeometry
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preflight import Preflight
-from mm_runtime.gateway.templates import begin_token, load_template
-from mm_runtime.gateway.tokens import ContextLimits, TokenCounter
+from mm_runtime.gateway.templates import load_template
+from mm_runtime.gateway.tokens import ContextLimits
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send
 nothing."""
+
+
+_NO_IMAGES = ImageGeometry(1, Image.Resampling.BICUBIC)
+"""Stands in for a text-only engine: requests with images are refused before it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Gateway:
     app: Starlette
     preflight: Preflight
     drain: Drain
+    admission: Admission
+    metrics: GatewayMetrics
     request_timeout_seconds: float
 
 
@@ -61,8 +70,7 @@ def build_gateway(
         auth_token_file: bearer tokens, one a line; None lets everybody in.
 
     Raises:
-        ValueError: the engine lacks a chat template.
-        OSError: the tokenizer cannot be read.
+        OSError, KeyError, ValueError: a file of the processor is missing or unusable.
     """
     plan = serving.gateway
     processor = engine_dir / "processor"
@@ -75,7 +83,6 @@ def build_gateway(
     )
     admission.load.observers.append(metrics.observe_load)
     vision = manifest.plan.engine.vision
-    image_size = 1 if vision is None else vision.image_size
     images = ImageLoader(
         fetcher=ImageFetcher(
             FetchPolicy(
@@ -86,9 +93,9 @@ def build_gateway(
             )
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
-        geometry=ImageGeometry.from_processor(
-            _read_json(processor / "preprocessor_config.json"), image_size
-        ),
+        geometry=_read_geometry(processor)
+        if vision
+        else ImageGeometry(1, Image.Resampling.BICUBIC),
         executor=ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="decode"),
     )
     service = ChatService(
@@ -97,7 +104,7 @@ def build_gateway(
         admission=admission,
         images=images,
         template=load_template(processor),
-        counter=TokenCounter(processor / "tokenizer.json", begin_token(processor)),
+        codec=TextCodec(processor),
     )
     preflight = Preflight(service)
     drain = Drain()
@@ -122,6 +129,8 @@ def build_gateway(
         app=build_app(routes, chat),
         preflight=preflight,
         drain=drain,
+        admission=admission,
+        metrics=metrics,
         request_timeout_seconds=plan.request_timeout_seconds,
     )
 
@@ -144,6 +153,12 @@ def _served_model(manifest: EngineManifest, serving: ServingPlan, engine_dir: Pa
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
     )
+
+
+def _read_geometry(processor: Path) -> ImageGeometry:
+    """Return how the checkpoint resizes. What it cuts off then, the preprocessing model cuts."""
+    preprocessor = ImagePreprocessor.from_folder(processor)
+    return ImageGeometry(preprocessor.shortest_edge, preprocessor.resample)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

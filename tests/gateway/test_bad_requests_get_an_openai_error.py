@@ -1,0 +1,186 @@
+"""Every bad request gets the right status and names the part; the next request still works."""
+
+import base64
+import json
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.gateways import MAX_SEQUENCE, MODEL, Running, serve, toy_gateway
+from support.pictures import data_url, encode, picture
+from support.scripted_engine import ScriptedEngine
+
+WHOLE = encode(picture())
+JPEG = encode(picture((300, 200)), "JPEG")
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    """A gateway with a limit of four images of 200,000 bytes and 4 million pixels."""
+    async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(running: Running) -> AsyncIterator[httpx.AsyncClient]:
+    """A plain HTTP client."""
+    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+        yield client
+
+
+def _image(url: str) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _body(*parts: object, **changes: object) -> bytes:
+    content = [{"type": "text", "text": "what is it ?"}, *parts]
+    messages = [{"role": "user", "content": content}]
+    return json.dumps({"model": MODEL, "messages": messages, **changes}).encode()
+
+
+def _bomb() -> bytes:
+    """Return a PNG whose header says 20,000 x 20,000, with no pixels behind it."""
+    header = bytearray(encode(picture((1, 1))))
+    header[16:24] = (20_000).to_bytes(4) * 2
+    header[29:33] = zlib.crc32(header[12:29]).to_bytes(4)
+    return bytes(header)
+
+
+PART = "messages[0].content[1]"
+BAD = {
+    "not an image": (_body(_image(data_url(b"hello world"))), 400, PART, "not an image"),
+    "truncated jpeg": (_body(_image(data_url(JPEG[:-200]))), 400, PART, "truncated"),
+    "0 bytes": (_body(_image(data_url(b""))), 400, PART, "0 bytes"),
+    "pixel bomb": (_body(_image(data_url(_bomb()))), 400, PART, "20000 x 20000 = 400000000"),
+    "wrong base64": (_body(_image("data:image/png;base64,%%%%")), 400, PART, "base64"),
+    "cut base64": (_body(_image(data_url(WHOLE)[:-3])), 400, PART, "base64"),
+    "data url without data": (_body(_image("data:image/png")), 400, PART, "no comma"),
+    "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "text/html"),
+    "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
+    "unknown part": (_body({"type": "video_url"}), 400, PART, "'video_url'"),
+    "part without type": (_body({"text": "x"}), 400, PART, "text, image_url"),
+    "five images": (
+        _body(*[_image(data_url(WHOLE))] * 5),
+        400,
+        "messages[0].content[5]",
+        "5 images; this model takes at most 4",
+    ),
+    "a thousand images": (
+        _body(*[_image("data:,")] * 1000),
+        400,
+        "messages[0].content[5]",
+        "1000 images",
+    ),
+    "loopback url": (_body(_image("http://127.0.0.1/x.png")), 400, PART, "loopback"),
+    "metadata url": (_body(_image("http://169.254.169.254/x")), 400, PART, "link-local"),
+    "file url": (_body(_image("file:///etc/passwd")), 400, PART, "'file'"),
+    "placeholder in text": (
+        _body({"type": "text", "text": "<image>"}),
+        400,
+        PART,
+        "'<image>'",
+    ),
+    "empty body": (b"", 400, None, "not JSON"),
+    "not json": (b"{'model': 1}", 400, None, "not JSON"),
+    "an array": (b"[]", 400, None, "object"),
+    "deep nesting": (b"[" * 100_000, 400, None, "recursion limit"),
+    "not utf-8": (b'{"model": "\xff"}', 400, None, "not JSON"),
+    "no messages": (_body(messages=[]), 400, "messages", "at least 1 item"),
+    "two answers": (_body(n=2), 400, "n", "not served"),
+    "tools": (_body(tools=[{}]), 400, "tools", "not served"),
+    "log probabilities": (_body(logprobs=True), 400, "logprobs", "not served"),
+    "json mode": (
+        _body(response_format={"type": "json_object"}),
+        400,
+        "response_format.type",
+        "text",
+    ),
+    "a typo": (_body(temprature=0), 400, "temprature", "unknown"),
+    "too hot": (_body(temperature=3), 400, "temperature", "less than or equal to 2"),
+    "not a number": (_body(temperature=float("nan")), 400, "temperature", "finite"),
+    "no tokens": (_body(max_tokens=0), 400, "max_tokens", "greater than or equal to 1"),
+    "other model": (_body(model="gpt-x"), 404, "model", f"serves '{MODEL}'"),
+    "long prompt": (
+        _body({"type": "text", "text": "x " * 1000}),
+        400,
+        "messages",
+        "at most 256 tokens. Your messages have 1006 tokens",
+    ),
+    "long answer": (
+        _body(max_tokens=MAX_SEQUENCE),
+        400,
+        "messages",
+        f"maximum context length is {MAX_SEQUENCE} tokens",
+    ),
+    "image features count": (
+        _body(*[_image(data_url(WHOLE))] * 4, {"type": "text", "text": "x " * 200}),
+        400,
+        "messages",
+        "64 of them for 4 image(s)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param", "part"), BAD.values(), ids=[name.replace(" ", "-") for name in BAD]
+)
+async def test_a_bad_request_is_explained(
+    client: httpx.AsyncClient, body: bytes, status: int, param: str | None, part: str
+) -> None:
+    """The error object has OpenAI's four keys, the part's path and a message with the reason."""
+    response = await client.post("/v1/chat/completions", content=body)
+    error = response.json()["error"]
+    assert status == response.status_code
+    assert {"message", "type", "param", "code"} == set(error)
+    assert error["param"] == param
+    assert error["type"] == "invalid_request_error"
+    assert part in error["message"]
+    again = await client.post("/v1/chat/completions", content=_body(_image(data_url(WHOLE))))
+    assert again.status_code == 200
+
+
+async def test_a_body_over_the_limit_is_refused_while_it_comes(client: httpx.AsyncClient) -> None:
+    """A body without a length is cut off at the limit, and the connection stays usable."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(60):
+            yield b" " * 100_000
+
+    response = await client.post("/v1/chat/completions", content=endless())
+    assert response.status_code == 413
+    assert response.json()["error"]["code"] == "request_too_large"
+    again = await client.post("/v1/chat/completions", content=_body())
+    assert again.status_code == 200
+
+
+async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncClient) -> None:
+    """The header alone is enough."""
+    response = await client.post("/v1/chat/completions", content=b" " * 6_000_000)
+    assert response.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        pytest.param("GET", "/v1/chat/completions", 405, id="wrong-method"),
+        pytest.param("POST", "/v1/completions", 404, id="unknown-path"),
+        pytest.param("GET", "/v1/models/gpt-x", 404, id="unknown-model"),
+    ],
+)
+async def test_unknown_routes_get_the_error_object_too(
+    client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    """No plain-text error reaches a client that parses JSON."""
+    response = await client.request(method, path)
+    assert status == response.status_code
+    assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_base64_may_hold_line_breaks(client: httpx.AsyncClient) -> None:
+    """Encoders that wrap lines at 76 characters are understood."""
+    url = "data:image/png;base64," + base64.encodebytes(WHOLE).decode()
+    response = await client.post("/v1/chat/completions", content=_body(_image(url)))
+    assert response.status_code == 200

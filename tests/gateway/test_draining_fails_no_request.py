@@ -1,0 +1,70 @@
+"""On its way out a gateway finishes what it has, serves latecomers, and only then refuses."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+
+from mm_runtime.gateway.drain import Phase
+from support.eventually import eventually
+from support.gateways import MODEL, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
+
+
+async def test_latecomers_are_served_and_sent_away(tmp_path: Path) -> None:
+    """While leaving, answers close their connection and readiness is gone."""
+    gateway = toy_gateway(tmp_path, ScriptedEngine())
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        before = await client.post("/v1/chat/completions", json=QUESTION)
+        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0.5, timeout_seconds=5))
+        await asyncio.sleep(0)
+        late = await client.post("/v1/chat/completions", json=QUESTION)
+        ready = await client.get("/readyz")
+        assert await leaving
+    assert (before.status_code, late.status_code, ready.status_code) == (200, 200, 503)
+    assert "connection" not in before.headers
+    assert late.headers["connection"] == "close"
+
+
+async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path) -> None:
+    """The drain ends with the last stream; meanwhile new requests get 503 and Retry-After."""
+    gate = asyncio.Event()
+    gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        stream = asyncio.create_task(
+            client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
+        )
+        await eventually(lambda: gateway.admission.inside == 1)
+        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=5))
+        await eventually(lambda: gateway.drain.phase is Phase.REFUSING)
+        refused = await client.post("/v1/chat/completions", json=QUESTION)
+        assert not leaving.done()
+        gate.set()
+        assert "[DONE]" in (await stream).text
+        assert await leaving
+    assert (
+        refused.status_code,
+        refused.headers["retry-after"],
+        refused.headers["connection"],
+    ) == (503, "1", "close")
+
+
+async def test_a_drain_gives_up_at_its_deadline(tmp_path: Path) -> None:
+    """A stream that never ends does not hold the pod for ever."""
+    gateway = toy_gateway(tmp_path, ScriptedEngine(gate=asyncio.Event()))
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        stream = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
+        await eventually(lambda: gateway.admission.inside == 1)
+        assert not await gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=0.1)
+        stream.cancel()

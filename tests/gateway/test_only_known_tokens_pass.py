@@ -1,0 +1,60 @@
+"""With a token file, only its tokens are let in; health and metrics stay open."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.gateways import MODEL, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "code"),
+    [
+        pytest.param(None, 401, "missing_api_key", id="no-header"),
+        pytest.param("Basic b25l", 401, "missing_api_key", id="other-scheme"),
+        pytest.param("Bearer", 401, "missing_api_key", id="empty"),
+        pytest.param("Bearer three", 401, "invalid_api_key", id="wrong"),
+        pytest.param("Bearer one", 200, None, id="first-line"),
+        pytest.param("bearer two", 200, None, id="second-line"),
+    ],
+)
+async def test_a_token_decides(
+    tmp_path: Path, header: str | None, status: int, code: str | None
+) -> None:
+    """Wrong or missing tokens are 401 with the scheme named, as OpenAI's error object."""
+    tokens = tmp_path / "token"
+    tokens.write_text("one\ntwo\n")
+    gateway = toy_gateway(tmp_path / "engine", ScriptedEngine(), auth_token_file=tokens)
+    headers = {} if header is None else {"Authorization": header}
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
+            response = await client.request(method, path, json=QUESTION, headers=headers)
+            assert status == response.status_code
+            if code is not None:
+                assert response.headers["www-authenticate"] == "Bearer"
+                assert response.json()["error"]["code"] == code
+        assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_replaced_token_counts_at_once(tmp_path: Path) -> None:
+    """The Secret's new content is used without a restart."""
+    tokens = tmp_path / "token"
+    tokens.write_text("old")
+    gateway = toy_gateway(tmp_path / "engine", ScriptedEngine(), auth_token_file=tokens)
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        tokens.write_text("new")
+        old, new = [
+            await client.get("/v1/models", headers={"Authorization": f"Bearer {token}"})
+            for token in ("old", "new")
+        ]
+    assert (old.status_code, new.status_code) == (401, 200)

@@ -1,0 +1,67 @@
+"""A pod is ready after one picture and question went through, and only while Triton is ready."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from mm_runtime.gateway.errors import EngineFailedError
+from support.eventually import eventually
+from support.gateways import Running, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+
+async def _status(running: Running) -> int:
+    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+        return (await client.get("/readyz")).status_code
+
+
+async def _is_ready(running: Running) -> bool:
+    return await _status(running) == 200
+
+
+async def test_not_ready_before_the_preflight(tmp_path: Path) -> None:
+    """A ready Triton alone is not enough; liveness does not wait for it."""
+    async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
+        assert await _status(running) == 503
+        async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+            assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_ready_after_one_picture_and_question(tmp_path: Path) -> None:
+    """The preflight sends a picture, and readiness follows its answer."""
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine)
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.preflight.watch())
+        await eventually(partial(_is_ready, running))
+        assert engine.requests[0].images is not None
+        engine.ready = False
+        assert await _status(running) == 503
+        watching.cancel()
+        metrics = gateway.metrics.render().decode()
+    assert 'mm_requests_total{code="200"' not in metrics
+
+
+async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
+    """An engine that answers with an error is tried again until it answers."""
+    engine = ScriptedEngine(pieces=(), error=EngineFailedError("no"))
+    gateway = toy_gateway(tmp_path, engine)
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.preflight.watch())
+        await eventually(lambda: len(engine.requests) == 2)
+        assert await _status(running) == 503
+        engine.pieces, engine.error = ("a",), None
+        await eventually(partial(_is_ready, running))
+        watching.cancel()
+
+
+async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
+    """A server that closes the stream with nothing in it is not ready."""
+    gateway = toy_gateway(tmp_path, ScriptedEngine(pieces=()))
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.preflight.watch())
+        await asyncio.sleep(0.2)
+        assert await _status(running) == 503
+        watching.cancel()

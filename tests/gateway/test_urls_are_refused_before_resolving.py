@@ -1,0 +1,75 @@
+"""What a URL may look like."""
+
+import pytest
+
+from mm_runtime.gateway.urls import UrlRefusedError, join_redirect, parse_target
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("ftp://h/x", "scheme 'ftp'", id="scheme"),
+        pytest.param("//h/x", "scheme ''", id="no-scheme"),
+        pytest.param("http:///x", "no host", id="no-host"),
+        pytest.param("http://u:p@h/x", "credentials", id="credentials"),
+        pytest.param("http://u@h/x", "credentials", id="user-only"),
+        pytest.param("http://h:8080/x", "port 8080", id="port"),
+        pytest.param("http://h:99999/x", "malformed", id="port-too-high"),
+        pytest.param("http://h:x/", "malformed", id="port-not-a-number"),
+        pytest.param("http://[::1/x", "malformed", id="open-bracket"),
+        pytest.param("http://h\\@evil/x", "percent-encoded", id="backslash"),
+        pytest.param("http://h/\r\nHost: evil", "percent-encoded", id="line-break"),
+        pytest.param("http://h/ä", "percent-encoded", id="not-ascii"),
+        pytest.param("http://h/" + "x" * 9000, "9009 characters", id="too-long"),
+        pytest.param("http://other/x", "'other' is not among", id="not-allowed"),
+        pytest.param("http://evilexample.org/x", "not among", id="suffix-is-no-subdomain"),
+    ],
+)
+def test_a_refused_url_says_why(url: str, reason: str) -> None:
+    """Each rule has its own message."""
+    with pytest.raises(UrlRefusedError, match=reason):
+        parse_target(url, allowed_hosts=("h", "*.example.org"), any_port=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("http://h", ("http", "h", 80, "/", "h")),
+        ("HTTPS://H/a?b=c#d", ("https", "h", 443, "/a?b=c", "h")),
+        ("http://h:443/", ("http", "h", 443, "/", "h:443")),
+        ("http://h./x", ("http", "h", 80, "/x", "h")),
+        ("http://a.example.org/x", ("http", "a.example.org", 80, "/x", "a.example.org")),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, parts: tuple[object, ...]) -> None:
+    """Host in lower case, default ports filled in, fragment dropped."""
+    target = parse_target(url, allowed_hosts=("h", "*.example.org"), any_port=False)
+    assert parts == (target.scheme, target.host, target.port, target.path, target.authority)
+
+
+def test_private_networks_allow_any_port() -> None:
+    """Servers inside a cluster listen anywhere."""
+    assert parse_target("http://h:8080/x", allowed_hosts=(), any_port=True).port == 8080
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("/b", "https://h/b"),
+        ("b?c", "https://h/b?c"),
+        ("https://other/b", "https://other/b"),
+        ("//other/b", "https://other/b"),
+    ],
+)
+def test_redirects_are_joined(location: str, url: str) -> None:
+    """Relative locations are relative to the URL that redirects."""
+    source = parse_target("https://h/a", allowed_hosts=(), any_port=False)
+    assert url == join_redirect(source, location)
+
+
+@pytest.mark.parametrize("location", ["", "http://h/b"], ids=["nowhere", "downgrade"])
+def test_bad_redirects_are_refused(location: str) -> None:
+    """A redirect needs a target and never leaves https."""
+    source = parse_target("https://h/a", allowed_hosts=(), any_port=False)
+    with pytest.raises(UrlRefusedError, match="redirects"):
+        join_redirect(source, location)

@@ -1,0 +1,199 @@
+"""Gateways for tests: a toy model's processor files and documents, a server on a free port."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_runtime.gateway.engine import Engine
+from mm_runtime.gateway.main import GatewayServer, build_server
+from mm_runtime.gateway.wiring import Gateway, build_gateway
+
+MODEL = "toy"
+FINGERPRINT = "ab" * 32
+FEATURES = 16
+MAX_INPUT = 256
+MAX_SEQUENCE = 320
+
+TEMPLATE = (
+    "{% for message in messages %}{{ message.role | upper }}: "
+    "{% for part in message.content %}"
+    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}"
+    "{% endfor %}{{ '\\n' }}{% endfor %}ASSISTANT:"
+)
+"""Keeps the order of parts, so that tests see where images went."""
+
+_SPECIAL = ("<unk>", "<s>", "</s>", "<image>")
+
+
+def write_processor(engine_dir: Path) -> None:
+    """Write the processor files of the toy model: one token a word, `<s>` in front."""
+    folder = engine_dir / "processor"
+    folder.mkdir(parents=True)
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(_SPECIAL)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(list(_SPECIAL))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(
+        folder / "tokenizer_config.json",
+        {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": "<unk>"},
+    )
+    _write_json(
+        folder / "preprocessor_config.json",
+        {
+            "size": {"shortest_edge": 56},
+            "crop_size": {"height": 56, "width": 56},
+            "image_mean": [0.5, 0.5, 0.5],
+            "image_std": [0.5, 0.5, 0.5],
+        },
+    )
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def toy_manifest() -> EngineManifest:
+    """Return the toy model's manifest."""
+    digest = "sha256:" + "0" * 64
+    engine = EngineSpec(
+        source_digest=digest,
+        family="llava",
+        backend="Reference",
+        dtype="float32",
+        limits=EngineLimits(
+            max_batch_size=4,
+            max_input_len=MAX_INPUT,
+            max_seq_len=MAX_SEQUENCE,
+            max_num_tokens=1024,
+            max_beam_width=1,
+            max_images_per_request=4,
+            max_multimodal_len=4 * 4 * FEATURES,
+        ),
+        vision=VisionPlan(
+            engine="ONNXRuntime",
+            image_size=56,
+            features_per_image=FEATURES,
+            max_batch_size=4,
+            opset=18,
+            tolerance=1e-3,
+        ),
+        builder_version="1",
+    )
+    return EngineManifest(
+        fingerprint=FINGERPRINT,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        plan=BuildPlan(fingerprint=FINGERPRINT, engine=engine, facts=_toy_facts(digest)),
+        files=[],
+        steps=[],
+        versions={},
+    )
+
+
+def toy_serving(**changes: object) -> ServingPlan:
+    """Return the toy model's serving plan; `changes` replace fields of its gateway plan."""
+    gateway = GatewayPlan(
+        max_concurrency=2,
+        max_queue_size=1,
+        max_image_bytes=200_000,
+        max_image_pixels=4_000_000,
+        max_images_per_request=4,
+        fetch_timeout_seconds=5,
+        request_timeout_seconds=20,
+    )
+    return ServingPlan(
+        model=MODEL,
+        fingerprint=FINGERPRINT,
+        backend="Reference",
+        pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=0),
+        max_queue_size=4,
+        gateway=gateway.model_copy(update=changes),
+    )
+
+
+def toy_gateway(
+    directory: Path, engine: Engine, *, auth_token_file: Path | None = None, **changes: object
+) -> Gateway:
+    """Return a connected gateway of the toy model in front of any engine."""
+    write_processor(directory)
+    return build_gateway(
+        manifest=toy_manifest(),
+        serving=toy_serving(**changes),
+        engine_dir=directory,
+        engine=engine,
+        auth_token_file=auth_token_file,
+    )
+
+
+@dataclass(frozen=True)
+class Running:
+    """A gateway that listens."""
+
+    url: str
+    port: int
+    gateway: Gateway
+    server: GatewayServer
+
+
+@asynccontextmanager
+async def serve(gateway: Gateway) -> AsyncIterator[Running]:
+    """Serve a gateway on a free port of loopback while the block runs."""
+    server = build_server(gateway, "127.0.0.1", 0)
+    task = asyncio.create_task(server.serve())
+    try:
+        async with asyncio.timeout(10):
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Running(f"http://127.0.0.1:{port}", port, gateway, server)
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        async with asyncio.timeout(10):
+            await task
+
+
+def _toy_facts(digest: str) -> ModelFacts:
+    return ModelFacts(
+        family="llava",
+        architecture="LlavaForConditionalGeneration",
+        dtype="float32",
+        source_digest=digest,
+        weight_format="safetensors",
+        weight_bytes=1,
+        parameters=1,
+        custom_code=False,
+        image_token_id=3,
+        text=TextFacts(
+            hidden_size=8,
+            intermediate_size=8,
+            layers=1,
+            attention_heads=1,
+            key_value_heads=1,
+            head_size=8,
+            vocabulary_size=4,
+            max_position_embeddings=MAX_SEQUENCE,
+        ),
+        vision=VisionFacts(
+            hidden_size=8,
+            layers=1,
+            image_size=56,
+            patch_size=14,
+            features_per_image=FEATURES,
+            feature_layer=-1,
+            feature_select="default",
+        ),
+    )
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content))

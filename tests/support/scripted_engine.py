@@ -1,0 +1,56 @@
+"""An engine of the gateway's protocol that answers from a script, token by token.
+
+For claims about what the gateway itself does (streams, limits, errors, queues). Claims about the
+whole path are made with a real Triton.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+from mm_runtime.gateway.engine import EngineRequest
+
+
+@dataclass
+class ScriptedEngine:
+    """Yields `pieces`, then raises `error` if there is one.
+
+    Attributes:
+        gate: when set, every piece after the first waits for it.
+        requests: what was asked, in order.
+        running: requests that are being answered now.
+        most_running: the highest that `running` ever was.
+        cancelled: requests that were closed before their end.
+    """
+
+    pieces: tuple[str, ...] = ("a", " red", " square")
+    error: Exception | None = None
+    gate: asyncio.Event | None = None
+    ready: bool = True
+    requests: list[EngineRequest] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+    cancelled: int = 0
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+        """Answer from the script; never more pieces than tokens asked for."""
+        self.requests.append(request)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        finished = False
+        try:
+            for index, piece in enumerate(self.pieces[: request.max_tokens]):
+                await asyncio.sleep(0)
+                if index and self.gate is not None:
+                    await self.gate.wait()
+                yield piece
+            if self.error is not None:
+                raise self.error
+            finished = True
+        finally:
+            self.running -= 1
+            self.cancelled += not finished
+
+    async def is_ready(self) -> bool:
+        """Say what `ready` says."""
+        return self.ready
