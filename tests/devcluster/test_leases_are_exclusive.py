@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mm_devcluster.errors import DevClusterError
+from mm_devcluster.node.store import lease_store, purge_store, store_path
 from mm_devcluster.slots import lease_slot, try_lock
 
 
@@ -40,3 +41,34 @@ def test_no_free_slot_is_said_in_words(tmp_path: Path) -> None:
     """The message names the ranges and the command that lists clusters."""
     with pytest.raises(DevClusterError, match="mm-devcluster status --all"):
         lease_slot(tmp_path, lambda _: False)
+
+
+@pytest.fixture(name="stores")
+def three_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make stores in a cache of their own; the second holds the most."""
+    monkeypatch.setenv("MM_CACHE_DIR", str(tmp_path))
+    for number, size in enumerate((10, 30, 20)):
+        blob = store_path(number) / "io.containerd.content.v1.content" / "blobs" / "x"
+        blob.parent.mkdir(parents=True)
+        blob.write_bytes(bytes(size))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("stores")
+def test_the_store_with_the_most_images_is_leased_first() -> None:
+    """A cluster that starts alone finds the images of the one before it."""
+    leases = [lease_store() for _ in range(3)]
+    for lease in leases:
+        lease.release()
+    assert [lease.number for lease in leases] == [1, 2, 0]
+
+
+@pytest.mark.usefixtures("stores")
+def test_a_store_in_use_is_not_purged() -> None:
+    """Only images that nobody uses are deleted."""
+    lease = lease_store()
+    with pytest.raises(RuntimeError, match="is in use by another cluster"):
+        purge_store(lease.number)
+    lease.release()
+    purge_store(lease.number)
+    assert not store_path(lease.number).exists()

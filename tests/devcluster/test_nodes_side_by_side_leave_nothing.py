@@ -3,16 +3,20 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mm_devcluster.addresses import network_of
 from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, load_image, status, up
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.layout import Layout
-from mm_devcluster.node.cgroups import CGROUPS, cgroup_name
+from mm_devcluster.node.cgroups import CGROUPS, cgroup_processes
+from mm_devcluster.node.store import store_path
 from mm_devcluster.paths import cluster_dir
+from mm_devcluster.processes import find_process
 from mm_devcluster.record import Record
-from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
+from support.clusters import apply, eventually, kubectl, kubectl_json
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
 pytestmark = pytest.mark.e2e
@@ -28,76 +32,77 @@ def output(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
 
 
-def traces() -> dict[str, list[str]]:
-    """List what clusters could leave on this machine, apart from processes."""
-    rules = [output(f"/usr/sbin/iptables-{kind}-save") for kind in ("legacy", "nft")]
-    return {
-        "interfaces": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "routes": output("ip", "-4", "route", "show", "table", "all").splitlines(),
-        "rules": [line for text in rules for line in text.splitlines() if line.startswith("-A")],
-        "mounts": Path("/proc/self/mounts").read_text().splitlines(),
-        "cgroups": [str(path) for path in CGROUPS.rglob("mm-devcluster-*")],
-    }
+def traces(record: Record) -> list[str]:
+    """List everything on this machine, apart from processes, that names a cluster."""
+    network = network_of(record.slot)
+    words = (
+        *(str(piece) for piece in (network.link, network.services, network.pods)),
+        network.host_interface,
+        record.cgroup,
+        str(cluster_dir(record.name)),
+        f"{store_path(record.store or 0)}/",
+    )
+    lines = [
+        *output("ip", "link").splitlines(),
+        *output("ip", "-4", "route", "show", "table", "all").splitlines(),
+        *output("/usr/sbin/iptables-legacy-save").splitlines(),
+        *output("/usr/sbin/iptables-nft-save").splitlines(),
+        *Path("/proc/self/mounts").read_text().splitlines(),
+        *(str(path) for path in CGROUPS.rglob("mm-devcluster-*")),
+    ]
+    return [line for line in lines if any(word in line for word in words)]
+
+
+def running(name: str) -> Record:
+    """Return the record of a running cluster."""
+    record = Record.read(Layout(cluster_dir(name)))
+    assert record is not None
+    assert record.alive
+    return record
 
 
 def test_a_second_cluster_works_and_goes_without_a_trace(node_cluster: ClusterInfo) -> None:
     """Fake devices limit what is scheduled; images outlive the cluster; nothing else does."""
-    before = traces()
     options = ClusterOptions(name=NAME, gpu=GPU, owner_pid=os.getpid())
     try:
         second = up(options)
         load_probe(second)
+        before = running(NAME)
         assert second.server != node_cluster.server
-        with namespace(second, "gpus") as space:
-            for index in range(3):
-                apply(
-                    second,
-                    build_probe_pod(
-                        f"gpu{index}", space, "sleep", resources=ONE_GPU, nodeSelector=H100
-                    ),
-                )
-                if index < 2:
-                    await_phase(second, f"gpu{index}", space, "Running")
-            reason = eventually(lambda: scheduling_message(second, "gpu2", space))
-            assert "Insufficient nvidia.com/gpu" in reason
-            # Killed with pods running and volumes mounted: the hardest moment.
-            record = Record.read(Layout(cluster_dir(NAME)))
-            assert record is not None
-            assert record.supervisor is not None
-            inside = cgroup_pids(NAME)
-            assert len(inside) >= 3
-            down(NAME)
-        store_was = record.store
+        for name in ("gpu0", "gpu1"):
+            apply(second, gpu_pod(name))
+            await_phase(second, name, "default", "Running")
+        apply(second, gpu_pod("gpu2"))
+        reason = eventually(lambda: scheduling_message(second, "gpu2"))
+        pods = cgroup_processes(before.cgroup)
+        seen = traces(before)
+        # Killed with pods running: the hardest moment.
+        down(NAME)
+        left = traces(before)
+        third = up(options)
+        after = running(NAME)
+        # The image was loaded by the cluster before this one.
+        pod = run_probe(third, "say", "default", "say", "hello", "0")
     finally:
         down(NAME)
-    assert not record.supervisor.alive
-    assert [pid for pid in inside if Path(f"/proc/{pid}").exists()] == []
-    assert traces() == before
-    assert not cluster_dir(NAME).exists()
-    assert status(node_cluster.name).ready
-    third = up(options)
-    try:
-        again = Record.read(Layout(cluster_dir(NAME)))
-        assert again is not None
-        assert again.store == store_was
-        with namespace(third, "again") as space:
-            # The image was loaded by the cluster before this one.
-            pod = run_probe(third, "say", space, "say", "hello", "0")
-            assert pod["status"]["phase"] == "Succeeded"
-    finally:
-        down(NAME, purge_images=True)
-    assert traces() == before
+    assert "Insufficient nvidia.com/gpu" in reason
+    assert len(pods) >= 4  # two pods, each with its pause container; and DNS
+    assert [pid for pid in pods if find_process(pid) is not None] == []
+    assert len(seen) >= 4  # interface, two routes, cgroups
+    assert left == []
+    assert after.store == before.store
+    assert pod["status"]["phase"] == "Succeeded"
+    assert (status(NAME).running, status(node_cluster.name).ready) == (False, True)
 
 
-def cgroup_pids(name: str) -> list[int]:
-    """Return the processes of a cluster's pods."""
-    listings = (CGROUPS / "memory" / cgroup_name(name)).rglob("cgroup.procs")
-    return [int(pid) for listing in listings for pid in listing.read_text().split()]
+def gpu_pod(name: str) -> dict[str, Any]:
+    """Describe a pod that wants one fake device of the right kind."""
+    return build_probe_pod(name, "default", "sleep", resources=ONE_GPU, nodeSelector=H100)
 
 
-def scheduling_message(cluster: ClusterInfo, name: str, space: str) -> str:
+def scheduling_message(cluster: ClusterInfo, name: str) -> str:
     """Return why a pod is not scheduled; empty while the scheduler has not looked."""
-    pod = kubectl_json(cluster, "get", "pod", name, "-n", space)
+    pod = kubectl_json(cluster, "get", "pod", name)
     conditions = {item["type"]: item for item in pod["status"].get("conditions", [])}
     return str(conditions.get("PodScheduled", {}).get("message", ""))
 

@@ -63,23 +63,28 @@ def _release(target: Target, values: dict[str, Any]) -> int:
             known = None
         try:
             # A first install that failed cannot be upgraded; it left nothing worth keeping.
-            if known is not None and known["status"] not in HEALTHY and known["version"] == 1:
+            if known is not None and known["status"] not in HEALTHY and known["revision"] == 1:
                 config.uninstall(name, timeout=HELM_TIMEOUT)
                 known = None
-            if known is None:
-                release = config.install(chart, name, values, timeout=HELM_TIMEOUT)
-            else:
-                _upgrade_definitions(target)
-                release = config.upgrade(chart, name, values, timeout=HELM_TIMEOUT)
+            _upgrade_definitions(target)
+            act = config.install if known is None else config.upgrade
+            release = act(chart, name, values, timeout=HELM_TIMEOUT)
         except helm_python.HelmError as error:
             raise DevClusterError(f"helm could not install {chart}: {error}") from error
-    return int(release["version"])
+    return int(release["revision"])
 
 
 def _upgrade_definitions(target: Target) -> None:
-    """Apply the CRDs: Helm installs them once and never upgrades them."""
+    """Apply CRDs that are there already: Helm installs them once and never upgrades them.
+
+    Helm's manager of fields is called like the program that it runs in. Applying under the same
+    name lets a later install of a changed CRD succeed, which otherwise ends in a conflict.
+    """
+    program = Path("/proc/self/cmdline").read_bytes().partition(b"\0")[0].decode()
     for path in sorted((settings.CHART / "crds").glob("*.yaml")):
-        target.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
+        definition = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if target.document("crd", definition["metadata"]["name"]):
+            target.apply(definition, manager=Path(program).name)
 
 
 def upload_checkpoint(session: Session, report: Report) -> str:

@@ -47,10 +47,10 @@ class Target:
         parsed: dict[str, Any] = json.loads(text) if text.strip() else {}
         return parsed
 
-    def apply(self, *documents: dict[str, Any]) -> None:
-        """Apply documents server-side, as the demo."""
+    def apply(self, *documents: dict[str, Any], manager: str = "mm-demo") -> None:
+        """Apply documents server-side, as a manager of fields."""
         bundle = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
-        arguments = ("apply", "--server-side", "--force-conflicts", "--field-manager=mm-demo")
+        arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}")
         self.call(*arguments, "-f", "-", stdin=json.dumps(bundle))
 
 

@@ -24,12 +24,12 @@ def store_path(number: int) -> Path:
 
 
 def lease_store() -> Lease:
-    """Lease the first store that no cluster uses; the lowest numbers hold the most images.
+    """Lease the store with the most images among those that no cluster uses.
 
     Raises:
         RuntimeError: All are in use, which cannot be: there are as many as clusters.
     """
-    for number in range(STORES):
+    for number in sorted(range(STORES), key=size_of, reverse=True):
         lease = try_lock(stores_dir() / f"{number}.lock", number)
         if lease is not None:
             store_path(number).mkdir(parents=True, exist_ok=True)
