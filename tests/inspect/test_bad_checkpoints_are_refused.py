@@ -1,0 +1,216 @@
+"""Every way in which a checkpoint can be wrong has a reason and a message that says what to do."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import InspectReason
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.families import KNOWN_FAMILIES
+from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
+
+Damage = Callable[[Path], object]
+
+
+def refusal(source: Path, options: InspectOptions | None = None) -> InspectRefusedError:
+    """Inspect a checkpoint that must be refused; return the refusal."""
+    with pytest.raises(InspectRefusedError) as caught:
+        inspect(source, options or InspectOptions())
+    return caught.value
+
+
+def config_with(**changes: Any) -> Damage:
+    """Return a damage that rewrites config.json."""
+    return lambda source: (source / "config.json").write_text(
+        json.dumps({**LLAVA_CONFIG, **changes})
+    )
+
+
+def text_with(name: str, text: str) -> Damage:
+    """Return a damage that replaces a file."""
+    return lambda source: (source / name).write_text(text)
+
+
+def cut(name: str, size: int) -> Damage:
+    """Return a damage that truncates a file."""
+    return lambda source: os.truncate(source / name, size)
+
+
+def only_pickle(source: Path) -> None:
+    """Leave the weights as a pickle only."""
+    (source / "model.safetensors").rename(source / "pytorch_model.bin")
+
+
+def index_names_missing_shard(source: Path) -> None:
+    """Split the weights and lose a shard."""
+    shard(source)
+    (source / "model-00002-of-00002.safetensors").unlink()
+
+
+def index_names_missing_tensor(source: Path) -> None:
+    """Let the index name a tensor that its shard does not hold."""
+    shard(source)
+    path = source / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    index["weight_map"]["c"] = index["weight_map"]["a"]
+    path.write_text(json.dumps(index))
+
+
+def index_leaves_the_directory(source: Path) -> None:
+    """Let the index point outside of the checkpoint."""
+    shard(source)
+    path = source / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": {"a": "../../etc/passwd"}}))
+
+
+def huge_header(source: Path) -> None:
+    """Write a header length that no file has."""
+    (source / "model.safetensors").write_bytes(b"\xff" * 64)
+
+
+R = InspectReason
+CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
+    ("config-missing", lambda s: (s / "config.json").unlink(), R.CONFIG_MISSING, "holds: model.sa"),
+    ("config-empty", text_with("config.json", ""), R.CONFIG_INVALID, "it is empty"),
+    ("config-truncated", cut("config.json", 60), R.CONFIG_INVALID, "is not valid JSON"),
+    ("config-not-json", text_with("config.json", "hello"), R.CONFIG_INVALID, "is not valid JSON"),
+    ("config-a-list", text_with("config.json", "[]"), R.CONFIG_INVALID, "expected a JSON object"),
+    (
+        "config-binary",
+        lambda s: (s / "config.json").write_bytes(b"\xff\xfe\x00"),
+        R.CONFIG_INVALID,
+        "not UTF-8",
+    ),
+    (
+        "config-nested-endlessly",
+        text_with("config.json", '{"a":' * 200_000),
+        R.CONFIG_INVALID,
+        "nested too deeply",
+    ),
+    ("family-unknown", config_with(model_type="gpt9"), R.UNKNOWN_FAMILY, "'gpt9'"),
+    ("family-not-served", config_with(model_type="mllama"), R.UNKNOWN_FAMILY, "does not serve"),
+    (
+        "original-llava-layout",
+        config_with(mm_vision_tower="openai/clip"),
+        R.CONFIG_INVALID,
+        "llava-hf",
+    ),
+    (
+        "hidden-size-a-string",
+        config_with(text_config={**LLAVA_CONFIG["text_config"], "hidden_size": "32"}),
+        R.CONFIG_INVALID,
+        "text_config.hidden_size is '32'",
+    ),
+    (
+        "layers-negative",
+        config_with(vision_config={"num_hidden_layers": -1}),
+        R.CONFIG_INVALID,
+        "expected a whole number from 1",
+    ),
+    (
+        "heads-do-not-divide",
+        config_with(text_config={**LLAVA_CONFIG["text_config"], "num_attention_heads": 5}),
+        R.CONFIG_INVALID,
+        "is not a multiple of",
+    ),
+    (
+        "feature-layer-outside",
+        config_with(vision_feature_layer=-9),
+        R.CONFIG_INVALID,
+        "expected one whole number from -4 to 3",
+    ),
+    (
+        "feature-select-unknown",
+        config_with(vision_feature_select_strategy="all"),
+        R.CONFIG_INVALID,
+        "expected 'default' or 'full'",
+    ),
+    (
+        "text-model-without-defaults",
+        config_with(text_config={"model_type": "gpt9"}),
+        R.CONFIG_INVALID,
+        "text_config.hidden_size is missing",
+    ),
+    ("custom-code", config_with(auto_map={"AutoModel": "x.Y"}), R.CUSTOM_CODE_REFUSED, "trustRem"),
+    (
+        "custom-code-in-processor",
+        text_with("preprocessor_config.json", '{"auto_map": {"AutoProcessor": "x.Y"}}'),
+        R.CUSTOM_CODE_REFUSED,
+        "preprocessor_config.json asks to run Python",
+    ),
+    (
+        "tokenizer-config-truncated",
+        text_with("tokenizer_config.json", '{"a": '),
+        R.CONFIG_INVALID,
+        "tokenizer_config.json is not valid JSON",
+    ),
+    ("tokenizer-missing", lambda s: (s / "tokenizer.json").unlink(), R.CONFIG_MISSING, "fast tok"),
+    (
+        "weights-missing",
+        lambda s: (s / "model.safetensors").unlink(),
+        R.WEIGHTS_MISSING,
+        "neither model.safetensors nor",
+    ),
+    ("weights-pickled", only_pickle, R.PICKLE_REFUSED, "spec.model.allowPickle"),
+    ("shard-missing", index_names_missing_shard, R.WEIGHTS_MISSING, "-00002-of-00002.safetensors"),
+    ("tensor-missing", index_names_missing_tensor, R.WEIGHTS_INVALID, "says that c is in"),
+    ("index-leaves-directory", index_leaves_the_directory, R.WEIGHTS_INVALID, "not a file beside"),
+    ("weights-cut-in-data", cut("model.safetensors", 300), R.WEIGHTS_INVALID, "truncated"),
+    ("weights-cut-in-header", cut("model.safetensors", 40), R.WEIGHTS_INVALID, "truncated"),
+    ("weights-cut-at-once", cut("model.safetensors", 3), R.WEIGHTS_INVALID, "has 3 bytes"),
+    ("weights-no-safetensors", huge_header, R.WEIGHTS_INVALID, "is no safetensors file"),
+)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason", "words"),
+    [pytest.param(*case[1:], id=case[0]) for case in CASES],
+)
+def test_damage_has_a_reason(
+    tmp_path: Path, damage: Damage, reason: InspectReason, words: str
+) -> None:
+    """A damaged checkpoint is refused with its own reason and a message that names the damage."""
+    source = write_checkpoint(tmp_path / "checkpoint")
+    damage(source)
+    found = refusal(source)
+    assert reason == found.reason
+    assert words in found.message
+
+
+def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
+    """Somebody with an unknown family sees which ones there are."""
+    message = refusal(write_checkpoint(tmp_path, {"model_type": "gpt9"})).message
+    assert all(family in message for family in KNOWN_FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        pytest.param("vila", R.FAMILY_MISMATCH, id="another-family"),
+        pytest.param("gpt9", R.UNKNOWN_FAMILY, id="no-family"),
+    ],
+)
+def test_asked_family_must_agree(tmp_path: Path, asked: str, reason: InspectReason) -> None:
+    """A family in the spec that the checkpoint is not is refused, not obeyed."""
+    found = refusal(write_checkpoint(tmp_path), InspectOptions(family=asked))
+    assert reason == found.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param("checkpoint/nowhere/deeper", "holds: config.json", id="missing"),
+        pytest.param("checkpoint/config.json", "is a file", id="a-file"),
+    ],
+)
+def test_wrong_path_shows_what_is_there(tmp_path: Path, path: str, words: str) -> None:
+    """A wrong path is answered with the entries of the nearest directory that exists."""
+    write_checkpoint(tmp_path / "checkpoint")
+    found = refusal(tmp_path / path)
+    assert found.reason is R.SOURCE_NOT_FOUND
+    assert words in found.message

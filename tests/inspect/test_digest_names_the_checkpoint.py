@@ -1,0 +1,75 @@
+"""The source digest changes with what a build would use, and with nothing else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.build.source import BLOCK_BYTES, SMALL_BYTES, files_digest, source_digest
+from support.hollow_checkpoint import write_checkpoint, write_safetensors
+
+BIG = SMALL_BYTES // 2 + BLOCK_BYTES
+"""float16 elements of a file that is above the limit for reading it whole."""
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint with one file that is small and one that is sampled."""
+    source = write_checkpoint(tmp_path / "checkpoint")
+    write_safetensors(source / "big.safetensors", {"w": ("F16", (BIG,))})
+    return source
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", ".gitattributes", "picture.png"], ids=["readme", "hidden", "picture"]
+)
+def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
+    """A new README does not make a new engine."""
+    before = source_digest(checkpoint)
+    (checkpoint / name).write_text("new")
+    assert before == source_digest(checkpoint)
+
+
+def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
+    """Small files are read whole."""
+    before = source_digest(checkpoint)
+    with (checkpoint / "model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x01")
+    assert before != source_digest(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("offset", "whence"),
+    [
+        pytest.param(100, os.SEEK_SET, id="first-block"),
+        pytest.param(-1, os.SEEK_END, id="last-block"),
+    ],
+)
+def test_sampled_bytes_of_a_big_file_count(checkpoint: Path, offset: int, whence: int) -> None:
+    """A big file is read at its ends and in between."""
+    before = source_digest(checkpoint)
+    with (checkpoint / "big.safetensors").open("r+b") as file:
+        file.seek(offset, whence)
+        file.write(b"\x01")
+    assert before != source_digest(checkpoint)
+
+
+def test_names_and_sizes_count(checkpoint: Path) -> None:
+    """Renaming a file is a change, even with equal bytes."""
+    before = source_digest(checkpoint)
+    (checkpoint / "tokenizer.json").rename(checkpoint / "vocab.json")
+    assert before != source_digest(checkpoint)
+
+
+def test_place_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
+    """Copies in other directories have the digest of the source: fetch depends on it."""
+    moved = {}
+    for number, path in enumerate(sorted(checkpoint.iterdir())):
+        moved[path.name] = tmp_path / str(number)
+        moved[path.name].write_bytes(path.read_bytes())
+    # The suffix of a copy must not matter either: it decides how a file is sampled.
+    named = {
+        name: path.rename(path.with_name(f"{path.name}-{name}")) for name, path in moved.items()
+    }
+    assert source_digest(checkpoint) == files_digest(named)

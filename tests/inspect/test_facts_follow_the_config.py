@@ -1,0 +1,143 @@
+"""Dimensions, sizes and dtypes come out as the checkpoint's own classes would read them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
+
+# config.json of llava-hf/llava-1.5-7b-hf, the parts that count: text_config has no sizes at all.
+LLAVA_7B: dict[str, Any] = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "image_token_index": 32000,
+    "model_type": "llava",
+    "pad_token_id": 32001,
+    "text_config": {
+        "_name_or_path": "lmsys/vicuna-7b-v1.5",
+        "max_position_embeddings": 4096,
+        "model_type": "llama",
+        "torch_dtype": "float16",
+        "vocab_size": 32064,
+    },
+    "torch_dtype": "float16",
+    "vision_config": {
+        "hidden_size": 1024,
+        "image_size": 336,
+        "intermediate_size": 4096,
+        "model_type": "clip_vision_model",
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "patch_size": 14,
+    },
+    "vision_feature_layer": -2,
+    "vision_feature_select_strategy": "default",
+    "vocab_size": 32064,
+}
+
+
+def facts_of(source: Path, options: InspectOptions | None = None) -> ModelFacts:
+    """Inspect a checkpoint that is right."""
+    return inspect(source, options or InspectOptions())
+
+
+def test_real_config_with_missing_keys(tmp_path: Path) -> None:
+    """The real LLaVA-1.5-7B leaves sizes out: they are LlamaConfig's defaults."""
+    facts = facts_of(write_checkpoint(tmp_path, LLAVA_7B))
+    text = TextFacts(
+        hidden_size=4096,
+        intermediate_size=11008,
+        layers=32,
+        attention_heads=32,
+        key_value_heads=32,
+        head_size=128,
+        vocabulary_size=32064,
+        max_position_embeddings=4096,
+    )
+    vision = VisionFacts(
+        hidden_size=1024,
+        layers=24,
+        image_size=336,
+        patch_size=14,
+        features_per_image=576,
+        feature_layer=-2,
+        feature_select="default",
+    )
+    assert (text, vision, 32000) == (facts.text, facts.vision, facts.image_token_id)
+
+
+@pytest.mark.parametrize(
+    ("changes", "features"),
+    [
+        pytest.param({}, 4, id="class-token-dropped"),
+        pytest.param({"vision_feature_select_strategy": "full"}, 5, id="class-token-kept"),
+        pytest.param({"vision_config": None}, 576, id="default-tower"),
+        pytest.param({"vision_config": {}}, 49, id="default-clip"),
+    ],
+)
+def test_features_per_image(tmp_path: Path, changes: dict[str, Any], features: int) -> None:
+    """Rows of the prompt table for one picture follow tower and selection."""
+    facts = facts_of(write_checkpoint(tmp_path, {**LLAVA_CONFIG, **changes}))
+    assert facts.vision is not None
+    assert features == facts.vision.features_per_image
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["one-file", "shards"])
+def test_weights_are_counted_from_headers(tmp_path: Path, *, sharded: bool) -> None:
+    """Parameters, bytes and the dtype most of them have come from headers, also over shards."""
+    source = write_checkpoint(tmp_path)
+    if sharded:
+        shard(source)
+    facts = facts_of(source)
+    on_disk = sum(path.stat().st_size for path in source.glob("*.safetensors"))
+    assert (96, on_disk, "float16") == (facts.parameters, facts.weight_bytes, facts.dtype)
+
+
+def test_allowed_pickle(tmp_path: Path) -> None:
+    """With allowPickle a pickle is accepted unopened; its dtype is what config.json says."""
+    source = write_checkpoint(tmp_path, {**LLAVA_CONFIG, "torch_dtype": "bfloat16"})
+    (source / "model.safetensors").rename(source / "pytorch_model.bin")
+    facts = facts_of(source, InspectOptions(allow_pickle=True))
+    size = (source / "pytorch_model.bin").stat().st_size
+    expected = ("pickle", "bfloat16", size // 2)
+    assert expected == (facts.weight_format, facts.dtype, facts.parameters)
+
+
+def test_trusted_code_is_noted(tmp_path: Path) -> None:
+    """With trustRemoteCode custom code is accepted, and the facts say that it is there."""
+    source = write_checkpoint(tmp_path, {**LLAVA_CONFIG, "auto_map": {"AutoModel": "x.Y"}})
+    facts = facts_of(source, InspectOptions(trust_remote_code=True))
+    assert facts.custom_code
+
+
+@pytest.mark.parametrize(
+    ("config", "family"),
+    [
+        pytest.param({"model_type": "llava"}, "llava", id="llava"),
+        pytest.param({"llm_cfg": {}, "vision_tower_cfg": {}}, "vila", id="vila"),
+        pytest.param({"model_type": "blip-2"}, "blip2-opt", id="blip2-opt"),
+        pytest.param(
+            {"model_type": "blip-2", "text_config": {"model_type": "t5"}}, None, id="b2t5"
+        ),
+        pytest.param({"model_type": "t5"}, "t5", id="t5"),
+        pytest.param({"model_type": "t5", "feed_forward_proj": "gated-gelu"}, "flan-t5", id="flan"),
+        pytest.param({"model_type": "t5", "tokenizer_class": "ByT5Tokenizer"}, "byt5", id="byt5"),
+        pytest.param({"model_type": "whisper"}, "whisper", id="whisper"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_family_is_detected(config: dict[str, Any], family: str | None) -> None:
+    """model_type alone does not name the family; the table of rules does."""
+    from mm_runtime.inspect.families import detect  # noqa: PLC0415 (the only test that needs it)
+
+    assert family == detect(config)
+
+
+def test_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    """A config.json saved by an editor that adds a byte-order mark is read."""
+    source = write_checkpoint(tmp_path)
+    (source / "config.json").write_text("\ufeff" + json.dumps(LLAVA_CONFIG))
+    assert facts_of(source).family == "llava"
