@@ -39,7 +39,7 @@ class ScriptedEngine:
         self.most_running = max(self.most_running, self.running)
         finished = False
         try:
-            for index, piece in enumerate(self.pieces[: request.max_tokens]):
+            for index, piece in enumerate(self._answer(request.max_tokens)):
                 await asyncio.sleep(0)
                 if index and self.gate is not None:
                     await self.gate.wait()
@@ -50,6 +50,10 @@ class ScriptedEngine:
         finally:
             self.running -= 1
             self.cancelled += not finished
+
+    def _answer(self, max_tokens: int) -> tuple[str, ...]:
+        """Return the script and its end, cut to the number of tokens."""
+        return (*self.pieces, "")[:max_tokens] if self.pieces else ()
 
     async def is_ready(self) -> bool:
         """Say what `ready` says."""

@@ -22,7 +22,7 @@ from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart
 from mm_runtime.gateway.stops import StopCutter
 from mm_runtime.gateway.templates import PLACEHOLDER, ChatTemplate, TemplateRefusedError, Turn
-from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, budget_tokens
+from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
@@ -158,15 +158,16 @@ class ChatService:
                 timeout_seconds=max(0.001, timeout_seconds - waited),
             )
             cutter = StopCutter(chat.stops)
-            tokens = 0
+            counter = TokenCounter()
             async with aclosing(self.engine.generate(request)) as pieces:
                 async for piece in pieces:
-                    tokens += 1
+                    counter.add(piece)
                     yield Piece(cutter.push(piece))
                     if cutter.stopped:
                         break
             if held := cutter.flush():
                 yield Piece(held)
+            tokens = counter.total
             cut = tokens >= chat.budget.max_tokens and not cutter.stopped
             yield Finished(FinishReason.LENGTH if cut else FinishReason.STOP, tokens)
 

@@ -46,7 +46,9 @@ class Engine(Protocol):
     """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
 
     def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
-        """Yield one piece of text for each generated token (it may be empty).
+        """Yield one piece of text for each generated token, and an empty one at the natural end.
+
+        A token's piece can be empty too, while text is held back.
 
         Closing the iterator cancels the request and frees its slot.
         """

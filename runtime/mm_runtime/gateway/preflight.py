@@ -12,7 +12,7 @@ import logging
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.dataplane import ChatService, Finished
+from mm_runtime.gateway.dataplane import ChatService, Piece
 from mm_runtime.gateway.errors import GatewayError
 from mm_runtime.gateway.openai import ChatRequest
 
@@ -68,7 +68,7 @@ class Preflight:
 
         Raises:
             GatewayError: a stage refused or failed.
-            PreflightFailedError: the answer has no token.
+            PreflightFailedError: Triton is away, or its answer was nothing.
             TimeoutError: no answer in time.
         """
         if not await self._service.engine.is_ready():
@@ -79,9 +79,10 @@ class Preflight:
                 events = self._service.answer(
                     chat, request_id="preflight", timeout_seconds=_TIMEOUT_SECONDS
                 )
-                async for event in events:
-                    if isinstance(event, Finished) and not event.completion_tokens:
-                        raise PreflightFailedError("the model answered with no token")
+                kinds = [type(event) async for event in events]
+                # An ensemble that misses an input ends its stream with nothing in it, as if well.
+                if Piece not in kinds:
+                    raise PreflightFailedError("the model's answer was nothing, not even an end")
 
     def _question(self) -> ChatRequest:
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]

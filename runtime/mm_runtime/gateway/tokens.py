@@ -1,4 +1,4 @@
-"""Whether a prompt and its answer fit the engine, in tokens."""
+"""Tokens: whether a prompt and its answer fit the engine, and how many were generated."""
 
 from dataclasses import dataclass
 
@@ -58,3 +58,28 @@ def budget_tokens(
 
 def _too_long(message: str) -> InvalidRequestError:
     return InvalidRequestError(message, param="messages", code="context_length_exceeded")
+
+
+class TokenCounter:
+    """Counts generated tokens by the engine's responses: one a token, then one for the end.
+
+    The response of the end-of-sequence token has no text. A token can have none either, while the
+    rest of a character is awaited; so an empty response counts once another one follows it.
+    """
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._empty = 0
+
+    def add(self, piece: str) -> None:
+        """Take the text of one response."""
+        if piece:
+            self._counted += 1 + self._empty
+            self._empty = 0
+        else:
+            self._empty += 1
+
+    @property
+    def total(self) -> int:
+        """Tokens of the answer, without its end-of-sequence token."""
+        return self._counted + max(0, self._empty - 1)
