@@ -1,3 +1,3 @@
 """Fixtures that every test folder shares."""
 
-pytest_plugins = ["support.clusters"]
+pytest_plugins = ["support.clusters", "support.golden"]

@@ -83,7 +83,7 @@ def _built(result: BuildResult, *, job: str, attempt: int) -> BuildDecision:
 
 
 def _running(job: JobState, reason: str, message: str) -> BuildDecision:
-    failure = build_failure(job) if job.failed_pods else None
+    failure = None if all(end.succeeded for end in job.ends) else build_failure(job)
     before = f"; it was tried before: {failure.message}" if failure else ""
     return BuildDecision(
         Step.RUNNING,
@@ -115,7 +115,7 @@ def _failed(
         if stale
         else "it is tried again by itself, at once when the spec changes"
         if retryable
-        else f"change the spec or the source, or delete Job {job.name} to try again"
+        else f"change the spec, or delete Job {job.name} to try again"
     )
     return BuildDecision(
         Step.WAITING if stale else Step.FAILED,

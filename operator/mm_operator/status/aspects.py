@@ -75,8 +75,9 @@ def _planned(plan: Plan) -> Aspect:
     if plan.build_plan is None or plan.inspect.step is not Step.DONE:
         return Aspect(kind, "False", plan.inspect.reason, plan.inspect.message)
     facts, limits = plan.build_plan.facts, plan.build_plan.engine.limits
+    most = limits.max_images_per_request
     images = (
-        f"; up to {limits.max_images_per_request} images of {facts.vision.features_per_image} "
+        f"; up to {most} image{'' if most == 1 else 's'} of {facts.vision.features_per_image} "
         "tokens in a request"
         if facts.vision and limits.max_images_per_request
         else ""

@@ -1,7 +1,7 @@
 """The Events of a transition: one for each condition whose status or reason changed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mm_api.conditions import ConditionType, Reason
@@ -71,9 +71,12 @@ def _is_failure(kind: str, reason: str) -> bool:
 def _distinct(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return the events less those whose reason was told with the same text already.
 
-    Degraded repeats the condition that it comes from.
+    Degraded repeats the condition that it comes from and makes its Event a warning.
     """
     told: dict[tuple[str, str], Event] = {}
     for event in events:
-        told.setdefault((event.reason, event.message.split(": ", 1)[1]), event)
+        key = (event.reason, event.message.split(": ", 1)[1])
+        first = told.setdefault(key, event)
+        if event.type == "Warning":
+            told[key] = replace(first, type="Warning")
     return tuple(told.values())

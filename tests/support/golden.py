@@ -1,0 +1,39 @@
+"""Golden files: what was decided once to be right, compared word for word.
+
+`pytest --update-golden` writes them anew; read the difference before it is committed.
+"""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the switch that writes golden files."""
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden files instead of comparing"
+    )
+
+
+class Golden:
+    """Compares a text with the file of one test folder."""
+
+    def __init__(self, folder: Path, *, update: bool) -> None:
+        self._folder = folder
+        self._update = update
+
+    def check(self, name: str, actual: str) -> None:
+        """Assert that `actual` is the content of the golden file `name`."""
+        path = self._folder / name
+        if self._update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(actual, encoding="utf-8")
+        expected = path.read_text(encoding="utf-8") if path.exists() else "(no golden file yet)"
+        assert expected == actual
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Return the golden files beside the test's own file, in the folder `golden`."""
+    update = bool(request.config.getoption("--update-golden"))
+    return Golden(Path(request.path).parent / "golden", update=update)

@@ -1,0 +1,360 @@
+"""Objects in memory, for driving the pure half through whole lives of a model.
+
+No API server is imitated: objects are kept as the builders return them, and the test itself says
+what Jobs and pods do. Whether a real API server takes the objects is asked in `tests/cluster`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from mm_api import labels
+from mm_api.documents.build_result import BuildFailure, BuildResult
+from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
+from mm_operator.children.all import build, unwanted
+from mm_operator.model import (
+    ClaimState,
+    ConfigState,
+    DeploymentState,
+    EngineState,
+    JobPhase,
+    JobState,
+    Observed,
+    Outcome,
+    Owner,
+    Plan,
+    PodEnd,
+    PodState,
+    Ref,
+    Snapshot,
+)
+from mm_operator.plan import decide
+from mm_operator.status.derive import derive
+from mm_operator.status.events import transitions
+from support.models import EPOCH, snapshot_of
+
+STEPS = 12
+"""More reconciles than any transition needs: reaching it means that two decisions alternate."""
+
+
+class ImaginedCluster:
+    """One namespace with models, their objects and a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now: datetime = EPOCH
+        self.models: dict[str, Snapshot] = {}
+        self.objects: dict[Ref, dict[str, Any]] = {}
+        self.jobs: dict[str, JobState] = {}
+        self.rolled: dict[str, DeploymentState] = {}
+        self.pods: dict[str, tuple[PodState, ...]] = {}
+        self.plans: dict[str, Plan] = {}
+        self.log: list[str] = []
+        self._uids = 0
+
+    # --- what people do -------------------------------------------------------------------------
+
+    def apply(self, name: str, changes: Mapping[str, Any] | None = None) -> None:
+        """Apply a model, or change the spec of the one that exists."""
+        fresh = snapshot_of(changes, name=name)
+        known = self.models.get(name)
+        if known:
+            fresh = replace(known, spec=fresh.spec, generation=known.generation + 1)
+        self.models[name] = fresh
+        self.say(f"apply {name} {json.dumps(changes) if changes else '(defaults)'}")
+        self.settle()
+
+    def delete(self, name: str) -> None:
+        """Delete a model; objects whose last owner is gone go too."""
+        uid = self.models.pop(name).uid
+        self.say(f"delete {name}")
+        self._collect(uid)
+        self.settle()
+
+    def remove(self, ref: Ref) -> None:
+        """Delete one object behind the operator's back."""
+        self.say(f"somebody deletes {ref.kind} {ref.name}")
+        self._collect(self.objects[ref]["metadata"]["uid"])
+        del self.objects[ref]
+        self._forget(ref)
+        self.settle()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+        self.say(f"{seconds:g} s pass")
+        self.settle()
+
+    # --- what Jobs and pods do ------------------------------------------------------------------
+
+    def job(self, part: str) -> str:
+        """Return the name of the one Job whose name contains `part`."""
+        (name,) = [name for name in self.jobs if part in name]
+        return name
+
+    def start(self, part: str) -> None:
+        """Start the pod of a Job."""
+        self._job(self.job(part), "its pod runs", phase=JobPhase.RUNNING)
+
+    def block(self, part: str, waiting: str) -> None:
+        """Keep the pod of a Job from running."""
+        self._job(self.job(part), waiting, phase=JobPhase.PENDING, waiting=waiting)
+
+    def inspected(self, facts: ModelFacts) -> None:
+        """End the inspect Job well."""
+        text = InspectResult(facts=facts).to_json()
+        self.end("inspect", PodEnd("pod", succeeded=True, exit_code=0, message=text))
+
+    def refused(self, error: InspectError) -> None:
+        """End the inspect Job with a refusal."""
+        text = InspectResult(error=error).to_json()
+        self.end("inspect", PodEnd("pod", succeeded=False, exit_code=3, message=text))
+
+    def built(self, part: str = "engine-") -> None:
+        """End a build Job well."""
+        result = BuildResult(
+            fingerprint=self.fingerprint(part), manifest_sha256="ab" * 32, step_seconds={"fetch": 1}
+        )
+        end = PodEnd("pod", succeeded=True, exit_code=0, message=result.to_json())
+        self.end(part, end)
+
+    def broke(self, failure: BuildFailure, part: str = "engine-") -> None:
+        """End a build Job with a failure it reports."""
+        result = BuildResult(fingerprint=self.fingerprint(part), failure=failure)
+        text = result.to_json()
+        self.end(part, PodEnd("pod", succeeded=False, exit_code=3, message=text))
+
+    def end(self, part: str, end: PodEnd) -> None:
+        """End a Job with the end of its last pod."""
+        name = self.job(part)
+        job = self.jobs[name]
+        phase = JobPhase.SUCCEEDED if end.succeeded else JobPhase.FAILED
+        how = "succeeds" if end.succeeded else f"fails with exit code {end.exit_code} {end.reason}"
+        self._job(
+            name,
+            how.strip(),
+            phase=phase,
+            finished_at=self.now,
+            failed_pods=job.failed_pods + (not end.succeeded),
+            ends=(*job.ends, replace(end, finished_at=self.now)),
+        )
+
+    def fingerprint(self, part: str) -> str:
+        """Return the fingerprint that a build Job builds."""
+        job = self.objects[Ref("Job", self.job(part))]
+        fingerprint: str = job["metadata"]["annotations"][labels.INPUTS_HASH]
+        return fingerprint
+
+    def pods_ready(self, name: str) -> None:
+        """Replace every pod by ready ones of the Deployment's template."""
+        wanted = self.objects[Ref("Deployment", name)]["spec"]
+        digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
+        count = wanted["replicas"]
+        pod = PodState(digest, "Running", ready=True, container="gateway")
+        self.pods[name] = (pod,) * count
+        state = self.rolled[name]
+        self.rolled[name] = replace(
+            state,
+            observed_generation=state.generation,
+            replicas=count,
+            updated=count,
+            ready=count,
+            available=count,
+        )
+        self.say(f"{count} pods of {name} are ready")
+        self.settle()
+
+    def trouble(self, name: str, pod: PodState) -> None:
+        """Add a pod of the current template that is not well."""
+        wanted = self.objects[Ref("Deployment", name)]["spec"]
+        digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
+        self.pods[name] = (*self.pods.get(name, ()), replace(pod, serving_hash=digest))
+        self.say(f"a pod of {name} is in trouble")
+        self.settle()
+
+    # --- what the operator does -----------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Reconcile every model until nothing changes any more."""
+        for _ in range(STEPS):
+            changes = [self.reconcile(name) for name in sorted(self.models)]
+            if not any(changes):
+                return
+        raise AssertionError("the decisions never come to rest:\n" + "\n".join(self.log[-40:]))
+
+    def reconcile(self, name: str) -> bool:
+        """Reconcile one model once; return whether anything was written."""
+        snapshot = self.snapshot(name)
+        plan = decide(snapshot)
+        self.plans[name] = plan
+        objects = build(snapshot, plan)
+        changed = tuple(ref for ref in map(self._apply, objects) if ref)
+        deleted = unwanted(snapshot, plan, objects)
+        for ref in deleted:
+            if ref in self.objects:  # else the garbage collector was faster
+                self._collect(self.objects.pop(ref)["metadata"]["uid"])
+                self._forget(ref)
+        if changed:
+            self.say(f"  {name}: writes {', '.join(f'{r.kind} {r.name}' for r in changed)}")
+        if deleted:
+            self.say(f"  {name}: deletes {', '.join(f'{r.kind} {r.name}' for r in deleted)}")
+        status = derive(snapshot, plan, Outcome(changed=changed, deleted=deleted))
+        for event in transitions(snapshot.status, status):
+            self.say(f"  {name}: {event.type} {event.reason}: {event.message}")
+        self.models[name] = replace(self.models[name], status=status)
+        return bool(changed or deleted or status != snapshot.status)
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Return what a reconcile of the model sees now."""
+        model = self.models[name]
+        sharers = sorted(
+            Owner(other.name, other.uid)
+            for other in self.models.values()
+            if other.spec and other.spec.build.store.persistent_volume_claim is None
+        )
+        return replace(
+            model, now=self.now, observed=self._observed(model), store_sharers=tuple(sharers)
+        )
+
+    def conditions(self, name: str) -> dict[str, str]:
+        """Return condition type -> "status reason"."""
+        return {
+            condition["type"]: f"{condition['status']} {condition['reason']}"
+            for condition in self.models[name].status["conditions"]
+        }
+
+    def message(self, name: str, kind: str) -> str:
+        """Return the message of one condition."""
+        found = [one for one in self.models[name].status["conditions"] if one["type"] == kind]
+        text: str = found[0]["message"]
+        return text
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all objects of a kind."""
+        return sorted(ref.name for ref in self.objects if ref.kind == kind)
+
+    def say(self, line: str) -> None:
+        """Write a line of the log."""
+        self.log.append(line)
+
+    # --- how objects are kept -------------------------------------------------------------------
+
+    def _job(self, name: str, how: str, **changes: Any) -> None:
+        self.jobs[name] = replace(self.jobs[name], **changes)
+        self.say(f"Job {name}: {how}")
+        self.settle()
+
+    def _apply(self, manifest: dict[str, Any]) -> Ref | None:
+        ref = Ref(manifest["kind"], manifest["metadata"]["name"])
+        known = self.objects.get(ref)
+        uid = known["metadata"]["uid"] if known else self._uid()
+        fresh = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+        if fresh == known:
+            return None
+        assert not (known and ref.kind == "Job"), f"{ref} exists: a Job cannot be changed"
+        self.objects[ref] = fresh
+        if ref.kind == "Job":
+            self.jobs[ref.name] = JobState(
+                name=ref.name,
+                uid=uid,
+                phase=JobPhase.PENDING,
+                created=self.now,
+                annotations=manifest["metadata"]["annotations"],
+            )
+        if ref.kind == "Deployment":
+            self._deploy(ref.name, fresh)
+        return ref
+
+    def _deploy(self, name: str, manifest: dict[str, Any]) -> None:
+        template = manifest["spec"]["template"]["metadata"]["annotations"]
+        state = self.rolled.get(name) or DeploymentState(name, "", 0, 0, 0, 0, 0, 0, 0)
+        digest = template[labels.SERVING_HASH]
+        self.rolled[name] = replace(
+            state,
+            generation=state.generation + 1,
+            wanted=manifest["spec"]["replicas"],
+            updated=state.updated if state.serving_hash == digest else 0,
+            serving_hash=digest,
+        )
+
+    def _uid(self) -> str:
+        self._uids += 1
+        return f"uid-{self._uids}"
+
+    def _collect(self, owner: str) -> None:
+        """Delete what an owner that is gone owned alone, as the garbage collector does."""
+        for ref, manifest in list(self.objects.items()):
+            owners = manifest["metadata"].get("ownerReferences", [])
+            if owner not in {one["uid"] for one in owners} or ref not in self.objects:
+                continue
+            left = [one for one in owners if one["uid"] != owner]
+            if left:
+                manifest["metadata"]["ownerReferences"] = left
+                continue
+            self.say(f"  garbage collector: deletes {ref.kind} {ref.name}")
+            del self.objects[ref]
+            self._forget(ref)
+            self._collect(manifest["metadata"]["uid"])
+
+    def _forget(self, ref: Ref) -> None:
+        if ref.kind == "Job":
+            self.jobs.pop(ref.name, None)
+        if ref.kind == "Deployment":
+            self.rolled.pop(ref.name, None)
+            self.pods.pop(ref.name, None)
+
+    def _observed(self, model: Snapshot) -> Observed:
+        own = {
+            ref: manifest
+            for ref, manifest in self.objects.items()
+            if manifest["metadata"]["labels"].get(labels.MODEL) == model.name
+        }
+        engines = {
+            ref.name: self._engine(ref.name)
+            for ref, manifest in self.objects.items()
+            if ref.kind == "ConfigMap" and labels.FINGERPRINT in manifest["metadata"]["labels"]
+        }
+        return Observed(
+            configs={ref.name: _config(one) for ref, one in own.items() if ref.kind == "ConfigMap"},
+            jobs={ref.name: self.jobs[ref.name] for ref in own if ref.kind == "Job"},
+            engines=engines,
+            owned_engines=frozenset(
+                name
+                for name, engine in engines.items()
+                if engine.config and model.uid in {one.uid for one in engine.config.owners}
+            ),
+            store=self._store(),
+            deployment=self.rolled.get(model.name),
+            pods=self.pods.get(model.name, ()),
+            refs=frozenset(own),
+        )
+
+    def _engine(self, name: str) -> EngineState:
+        config = self.objects[Ref("ConfigMap", name)]
+        jobs = tuple(job for job in self.jobs.values() if job.name.startswith(f"{name}-"))
+        return EngineState(_config(config), jobs)
+
+    def _store(self) -> ClaimState | None:
+        found = [one for ref, one in self.objects.items() if ref.kind == "PersistentVolumeClaim"]
+        if not found:
+            return None
+        spec = found[0]["spec"]
+        return ClaimState(
+            name=found[0]["metadata"]["name"],
+            phase="Bound",
+            size=spec["resources"]["requests"]["storage"],
+            storage_class=spec.get("storageClassName"),
+            access_modes=tuple(spec["accessModes"]),
+        )
+
+
+def _config(manifest: Mapping[str, Any]) -> ConfigState:
+    metadata = manifest["metadata"]
+    return ConfigState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        data=manifest["data"],
+        labels=metadata["labels"],
+        owners=tuple(Owner(one["name"], one["uid"]) for one in metadata.get("ownerReferences", ())),
+    )
