@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from mm_operator.model import PlanSettings
 
+BUILDER_VERSION = "1"
+"""Version of the build code, part of every fingerprint: a new one builds every engine anew."""
+
 PREFIX = "MM_OPERATOR_"
 """`--runtime-image` may also come as `MM_OPERATOR_RUNTIME_IMAGE`; the flag wins."""
 
@@ -52,13 +55,10 @@ class Settings:
     identity: str = ""
     """Name in the Lease, unique over replicas and restarts."""
 
-    builder_version: str = "1"
-    """Version of the build code, part of every fingerprint."""
-
     @property
     def planning(self) -> PlanSettings:
         """Return the part that planning reads."""
-        return PlanSettings(runtime_image=self.runtime_image, builder_version=self.builder_version)
+        return PlanSettings(runtime_image=self.runtime_image, builder_version=BUILDER_VERSION)
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:

@@ -1,0 +1,49 @@
+"""`mmctl`, also `kubectl mm`: one file per command, each thin over `plan` and `cluster`.
+
+A command module has `HELP`, `configure(parser)` and `run(options) -> exit code`. Exit codes: 0
+well, 1 the cluster or the work failed, 2 the request or the document is wrong, 3 the plan does not
+fit, 4 the model is not ready. Must not: import kopf, or hold logic that the operator needs too.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mm_operator.cli import plan, status, upload, validate
+from mm_operator.cli.documents import UsageError
+from mm_operator.errors import ClusterError
+
+COMMANDS = {"validate": validate, "plan": plan, "status": status, "upload": upload}
+FAILED = 1
+WRONG = 2
+INTERRUPTED = 130
+"""As a shell reports SIGINT."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    called = Path(sys.argv[0]).name
+    parser = argparse.ArgumentParser(
+        prog="kubectl mm" if called == "kubectl-mm" else "mmctl",
+        description="Looks at, checks and feeds MultimodalModel resources.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.configure(command)
+    options = parser.parse_args(arguments)
+    try:
+        outcome = COMMANDS[options.command].run(options)
+        return asyncio.run(outcome) if asyncio.iscoroutine(outcome) else int(outcome)
+    except UsageError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return WRONG
+    except ClusterError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe went away; nothing is left to say
+        return FAILED

@@ -1,0 +1,49 @@
+"""Reading MultimodalModel documents from files, for the commands that take `-f`."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_api import labels
+
+
+class UsageError(Exception):
+    """What the user asked for cannot be done; the message says what to do instead."""
+
+
+def read_text(name: str) -> str:
+    """Return a file's text; `-` is standard input.
+
+    Raises:
+        UsageError: the file cannot be read or is no UTF-8.
+    """
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}: {error}") from error
+
+
+def read_models(name: str) -> list[dict[str, Any]]:
+    """Return the MultimodalModel documents of a YAML file; other kinds beside them are skipped.
+
+    Raises:
+        UsageError: the file is no YAML or holds no MultimodalModel.
+    """
+    try:
+        found = list(yaml.safe_load_all(read_text(name)))
+    except yaml.YAMLError as error:
+        raise UsageError(f"{name} is no YAML: {error}") from error
+    models = [item for item in found if isinstance(item, dict) and item.get("kind") == labels.KIND]
+    if not models:
+        raise UsageError(f"{name} holds no document of kind {labels.KIND}")
+    return models
+
+
+def name_of(document: dict[str, Any]) -> str:
+    """Return a document's name, for messages."""
+    metadata = document.get("metadata")
+    return str(metadata.get("name", "(no name)")) if isinstance(metadata, dict) else "(no name)"

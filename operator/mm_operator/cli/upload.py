@@ -1,0 +1,111 @@
+"""`mmctl upload DIR --claim NAME`: copy a checkpoint from this machine into a claim.
+
+Only files that differ are sent. What arrived is compared by digest with what is here.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import sys
+from pathlib import Path, PurePosixPath
+
+from mm_operator.cli import receiver
+from mm_operator.cli.connection import Connection, add_connection_options, connection
+from mm_operator.cli.documents import UsageError
+from mm_operator.cli.exec_stream import execute
+from mm_operator.cli.tar_stream import TarStream
+from mm_operator.cli.upload_pod import CONTAINER, MOUNT, start, upload_pod
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.resources import POD
+
+HELP = "copy a local checkpoint into a PersistentVolumeClaim"
+COPIED, FAILED = 0, 1
+_RECEIVER = Path(receiver.__file__).read_text(encoding="utf-8")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("directory", type=Path, help="the checkpoint's directory on this machine")
+    parser.add_argument("--claim", required=True, help="the claim; it must exist")
+    parser.add_argument("--path", default="", help="directory inside the claim (default: its root)")
+    parser.add_argument("--image", required=True, help="image with Python; the operator's will do")
+    parser.add_argument("--timeout", type=float, default=180.0, help="seconds until the pod runs")
+    add_connection_options(parser)
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Copy, verify, and say what was sent."""
+    local = local_digests(options.directory)
+    target = target_directory(options.path)
+    async with connection(options) as there:
+        pod = upload_pod(options.claim, options.image, there.namespace)
+        name = await start(there.client, pod, options.timeout)
+        try:
+            return await _copy(there, name, options.directory, target, local)
+        finally:
+            await asyncio.shield(_end(there.client, there.namespace, name))
+
+
+async def _copy(
+    there: Connection, pod: str, directory: Path, target: str, local: dict[str, str]
+) -> int:
+    held = await _ask(there, pod, "digests", target)
+    changed = [name for name, digest in sorted(local.items()) if held.get(name) != digest]
+    if changed:
+        stream = TarStream(directory, changed)
+        received = await _ask(there, pod, "receive", target, str(stream.size), stream=stream)
+        wrong = [name for name in changed if received.get(name) != local[name]]
+        if wrong:
+            print(f"arrived damaged: {', '.join(wrong)}; run it again", file=sys.stderr)
+            return FAILED
+    size = sum((directory / name).stat().st_size for name in changed)
+    print(f"{len(changed)} of {len(local)} files sent ({size:,} bytes), all verified")
+    return COPIED
+
+
+async def _ask(
+    there: Connection, pod: str, *arguments: str, stream: TarStream | None = None
+) -> dict[str, str]:
+    return await execute(
+        there.api,
+        namespace=there.namespace,
+        pod=pod,
+        container=CONTAINER,
+        command=["python3", "-c", _RECEIVER, *arguments],
+        stdin=stream,
+    )
+
+
+async def _end(client: Client, namespace: str, pod: str) -> None:
+    await client.delete(POD, namespace, pod)
+
+
+def local_digests(directory: Path) -> dict[str, str]:
+    """Return relative path -> SHA-256 of every file below a directory.
+
+    Raises:
+        UsageError: it is no directory, or holds no file.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is no directory: give the one with config.json in it")
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    if not files:
+        raise UsageError(f"{directory} holds no files")
+    found = {}
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        found[path.relative_to(directory).as_posix()] = digest
+    return found
+
+
+def target_directory(path: str) -> str:
+    """Return the directory inside the pod.
+
+    Raises:
+        UsageError: the path leaves the claim.
+    """
+    wanted = PurePosixPath(path)
+    if wanted.is_absolute() or ".." in wanted.parts:
+        raise UsageError(f"--path {path} leaves the claim: write it relative, without ..")
+    return str(PurePosixPath(MOUNT) / wanted)

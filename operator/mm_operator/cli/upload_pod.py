@@ -1,0 +1,87 @@
+"""The short-lived pod that gives `mmctl upload` a way into a claim."""
+
+import asyncio
+import time
+from typing import Any
+from uuid import uuid4
+
+from mm_operator.children.pod import container_security, pod_security
+from mm_operator.cli.documents import UsageError
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.pods import why_not_running
+from mm_operator.cluster.resources import CLAIM, POD
+
+MOUNT = "/mnt/upload"
+CONTAINER = "upload"
+_LIFETIME_SECONDS = 6 * 3600
+"""Ends the pod by itself when mmctl was killed: 100 GB at 5 MB/s fit into it."""
+_POLL_SECONDS = 0.25
+
+
+def upload_pod(claim: str, image: str, namespace: str) -> dict[str, Any]:
+    """Return the pod: it passes Pod Security `restricted` and only sleeps."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"mmctl-upload-{uuid4().hex[:10]}",
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "mmctl"},
+        },
+        "spec": {
+            "activeDeadlineSeconds": _LIFETIME_SECONDS,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": pod_security(),
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["python3", "-c", f"import time; time.sleep({_LIFETIME_SECONDS})"],
+                    "resources": {
+                        "requests": {"cpu": "50m", "memory": "64Mi"},
+                        "limits": {"memory": "256Mi"},
+                    },
+                    "securityContext": container_security(),
+                    "volumeMounts": [{"name": "target", "mountPath": MOUNT}],
+                }
+            ],
+            "volumes": [{"name": "target", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }
+
+
+async def start(client: Client, pod: dict[str, Any], timeout_seconds: float) -> str:
+    """Create the pod, wait until it runs, and return its name.
+
+    Raises:
+        UsageError: the claim does not exist, or the pod did not run in time; it is deleted then.
+    """
+    metadata = pod["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+    if await client.get(CLAIM, namespace, claim) is None:
+        raise UsageError(f"there is no claim {claim} in namespace {namespace}: create it first")
+    await client.create(POD, namespace, pod)
+    try:
+        await _until_running(client, namespace, name, timeout_seconds)
+    except BaseException:
+        await client.delete(POD, namespace, name)
+        raise
+    return str(name)
+
+
+async def _until_running(client: Client, namespace: str, name: str, timeout: float) -> None:  # noqa: ASYNC109  # says what it waited for when the time is up
+    deadline = time.monotonic() + timeout
+    while True:
+        live = await client.get(POD, namespace, name) or {}
+        phase = (live.get("status") or {}).get("phase")
+        if phase == "Running":
+            return
+        if phase in {"Failed", "Succeeded"} or time.monotonic() > deadline:
+            why = why_not_running(live) if live else "it was deleted"
+            raise UsageError(f"the upload pod does not run ({phase}): {why or 'no reason given'}")
+        await asyncio.sleep(_POLL_SECONDS)
