@@ -1,0 +1,164 @@
+"""The demo's stages fit together, answers are judged by their words, failures show evidence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_devcluster.demo.__main__ import next_commands
+from mm_devcluster.demo.display import PlainLines
+from mm_devcluster.demo.evidence import troubles_of
+from mm_devcluster.demo.graph import Stage, State, Update, check_graph
+from mm_devcluster.demo.questions import Answer, Question, choose_questions, words_of
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.settings import Options
+from mm_devcluster.demo.stages import stages_of
+from mm_devcluster.demo.walk import conditions_of
+
+
+@pytest.mark.parametrize("cluster", ["dev", "current"])
+def test_the_table_of_stages_can_run(cluster: str) -> None:
+    """Both ways to a cluster lead through the same walk to the questions."""
+    stages = stages_of(Session(Options(cluster)), [])
+    check_graph(stages)
+    walk = ["helm", "upload", "apply", "inspect", "plan", "build", "rollout", "ready", "ask"]
+    assert [stage.key for stage in stages][-len(walk) :] == walk
+
+
+def test_somebody_elses_cluster_gets_no_images() -> None:
+    """With CLUSTER=current nothing is compiled, built or loaded."""
+    keys = [stage.key for stage in stages_of(Session(Options("current")), [])]
+    assert keys[:2] == ["cluster", "helm"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "last"),
+    [
+        pytest.param("dev", "make demo-down", id="ours"),
+        pytest.param("mine", "make demo-down CLUSTER=mine", id="named"),
+        pytest.param("current", "make demo-down CLUSTER=current", id="current"),
+    ],
+)
+def test_three_commands_come_next(cluster: str, last: str) -> None:
+    """A newcomer gets three commands that work on the very cluster of the demo."""
+    commands = next_commands(Session(Options(cluster)))
+    assert (len(commands), commands[-1]) == (3, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        pytest.param("a red square", True, id="same"),
+        pytest.param("A red square.", True, id="case-and-stop"),
+        pytest.param(" a  red square\n", True, id="spaces"),
+        pytest.param("a red circle", False, id="other-word"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_answers_are_judged_by_their_words(text: str, right: bool) -> None:  # noqa: FBT001 - a parameter
+    """Case, spaces and a full stop do not make an answer wrong; words do."""
+    question = Question(Path("x.png"), "what ?", "a red square")
+    answer = Answer(question, text, streamed=False, first_token_seconds=0.0, pieces=1)
+    assert (answer.is_right, words_of("A b.")) == (right, ["a", "b"])
+
+
+def test_pictures_and_questions_vary() -> None:
+    """Each picture is asked about once, with a question that was not asked before."""
+    questions = [Question(Path(p), t, "") for p, t in ("ax", "ay", "bx", "by", "cx", "cz")]
+    chosen = choose_questions(questions, 3)
+    assert [(question.picture.name, question.text) for question in chosen] == [
+        ("a", "x"),
+        ("b", "y"),
+        ("c", "z"),
+    ]
+
+
+def test_conditions_of_an_older_generation_do_not_count() -> None:
+    """After a change of the spec, yesterday's Ready is not today's."""
+    entry = {"status": "True", "reason": "X", "message": ""}
+    model = {
+        "metadata": {"generation": 2},
+        "status": {
+            "conditions": [
+                {"type": "Ready", "observedGeneration": 1, **entry},
+                {"type": "Planned", "observedGeneration": 2, **entry},
+            ]
+        },
+    }
+    assert list(conditions_of(model)) == ["Planned"]
+
+
+POD_STATUS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "pulling": (
+        {
+            "phase": "Pending",
+            "containerStatuses": [
+                {
+                    "name": "server",
+                    "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+                }
+            ],
+        },
+        ["server waits: ErrImagePull not found"],
+    ),
+    "killed": (
+        {
+            "phase": "Failed",
+            "containerStatuses": [
+                {
+                    "name": "build",
+                    "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                }
+            ],
+        },
+        ["build ended with exit code 137 (OOMKilled)"],
+    ),
+    "unschedulable": (
+        {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}
+            ],
+        },
+        ["not scheduled: Insufficient memory"],
+    ),
+    "unready": (
+        {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": "gateway", "ready": False, "restartCount": 2, "state": {"running": {}}}
+            ],
+        },
+        ["gateway is not ready, 2 restarts"],
+    ),
+    "well": (
+        {
+            "phase": "Running",
+            "containerStatuses": [{"name": "server", "ready": True, "state": {"running": {}}}],
+        },
+        [],
+    ),
+    "finished": ({"phase": "Succeeded"}, []),
+}
+
+
+@pytest.mark.parametrize("case", POD_STATUS, ids=list(POD_STATUS))
+def test_a_pods_trouble_is_one_line(case: str) -> None:
+    """What keeps a pod from being well is said in words; a well one says nothing."""
+    status, expected = POD_STATUS[case]
+    assert troubles_of(json.loads(json.dumps({"status": status}))) == expected
+
+
+def test_plain_lines_do_not_repeat_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log gets one line when a stage begins and one when it ends, not one a poll."""
+    display = PlainLines((Stage("a", "Build", lambda _: ""),))
+    for state, detail in (
+        (State.RUNNING, ""),
+        (State.RUNNING, "one"),
+        (State.RUNNING, "two"),
+        (State.DONE, "done"),
+    ):
+        display.show(Update("a", state, detail, 1.0))
+    lines = [line.partition("] ")[2].split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["Build"], ["done", "Build", "(1.0", "s):", "done"]]
