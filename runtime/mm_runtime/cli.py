@@ -103,6 +103,12 @@ def _add_serve(commands: "Commands") -> None:
     command.add_argument(
         "--startup-timeout", type=float, default=settings.STARTUP_SECONDS, help="seconds to ready"
     )
+    command.add_argument(
+        "--gateway-port",
+        type=int,
+        default=settings.GATEWAY_PORT,
+        help="the gateway beside, which drains first; 0 when there is none",
+    )
     command.set_defaults(command=_serve)
 
 
@@ -177,6 +183,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         repository=arguments.repository,
         ports=ports,
         startup_seconds=arguments.startup_timeout,
+        gateway_port=arguments.gateway_port,
     )
     return serve(options)
 

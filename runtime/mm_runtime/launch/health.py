@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -75,6 +76,19 @@ def in_flight(ports: Ports) -> InFlight | None:
     if answer is None or answer[0] != http.client.OK:
         return None
     return parse_in_flight(answer[1].splitlines())
+
+
+def listens(host: str, port: int) -> bool:
+    """Return whether somebody accepts connections on a port; never on port 0."""
+    if port == 0:
+        return False
+    try:
+        socket.create_connection((host, port), timeout=PROBE_SECONDS).close()
+    except TimeoutError:
+        return True  # a full backlog: somebody is there
+    except OSError:
+        return False
+    return True
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, str] | None:

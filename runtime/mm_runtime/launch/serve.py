@@ -14,7 +14,7 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
 from mm_runtime.launch.backends import copy_backends, find_installation
-from mm_runtime.launch.health import State, in_flight, probe
+from mm_runtime.launch.health import State, in_flight, listens, probe
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.launch.stopping import StopSignal
@@ -23,6 +23,7 @@ from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import (
     DRAIN_MARGIN_SECONDS,
     EXIT_SECONDS,
+    GATEWAY_PORT,
     QUIET_SECONDS,
     STARTUP_SECONDS,
     Ports,
@@ -45,6 +46,8 @@ class ServeOptions:
     repository: Path
     ports: Ports
     startup_seconds: float = STARTUP_SECONDS
+    gateway_port: int = GATEWAY_PORT
+    """Port of the gateway in the same pod, which is the last to close; 0 when there is none."""
 
 
 def serve(options: ServeOptions) -> int:
@@ -148,10 +151,11 @@ def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSign
 
 
 def _drain(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None:
-    """Keep serving until nothing has been in flight for a while: the gateway finishes its streams.
+    """Keep serving until the gateway has gone and nothing has been in flight for a while.
 
-    tritonserver refuses new requests from its SIGTERM on. But the gateway in the same pod gets its
-    own SIGTERM at the same time and still sends what it has admitted.
+    tritonserver refuses new requests from its SIGTERM on. But the gateway in the same pod may get
+    its own SIGTERM at the same time and still sends what it has admitted: it may be fetching a
+    picture, so a quiet second here does not mean that it has finished. It closes its port last.
     """
     limit = options.serving.gateway.request_timeout_seconds + DRAIN_MARGIN_SECONDS
     name = stop.received.name if stop.received else "a signal"
@@ -161,7 +165,7 @@ def _drain(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None
         if child.wait(DRAIN_POLL_SECONDS) is not None:
             return
         load = in_flight(options.ports)
-        if load is None or load.total:
+        if load is None or load.total or listens(options.ports.probe_host, options.gateway_port):
             last_busy = now
         elif now - last_busy >= QUIET_SECONDS:
             log.info("drained in %.1f s", now - began)
