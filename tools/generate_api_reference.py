@@ -54,7 +54,7 @@ def page() -> str:
     """Return the whole page."""
     schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     columns = ", ".join(
-        column["name"] + (" (wide)" if column["priority"] else "") for column in COLUMNS
+        column["name"] + (" (wide)" if "priority" in column else "") for column in COLUMNS
     )
     parts = [
         _HEAD,

@@ -7,13 +7,29 @@ import pytest
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
+from support.clusters import kubectl
 from support.model_documents import RULE_EXAMPLES, UNSUPPORTED_VALUES, RuleExample, at, document
 from support.model_namespace import Api
+from support.scripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 DRY = "--dry-run=server"
 EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example: example.name)
+
+
+def test_second_manager_applies_the_same_definition(api: Api) -> None:
+    """Helm after kubectl (or the other way round) meets no conflict while the file is the same."""
+    answer = kubectl(
+        api.cluster,
+        *("apply", "--server-side", "--field-manager=another", "-f", str(ROOT / "crds")),
+        check=False,
+    )
+
+    assert answer == (
+        "customresourcedefinition.apiextensions.k8s.io/"
+        "multimodalmodels.serving.multimodal.dev serverside-applied\n"
+    )
 
 
 @EXAMPLES

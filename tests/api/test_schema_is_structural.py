@@ -72,7 +72,7 @@ def test_nothing_that_the_api_server_refuses_is_left() -> None:
 
 def test_columns_are_the_promised_ones() -> None:
     """`kubectl get` shows six columns, and three more with -o wide."""
-    assert [(column["name"], column["priority"]) for column in COLUMNS] == [
+    assert [(column["name"], column.get("priority", 0)) for column in COLUMNS] == [
         ("Ready", 0),
         ("Reason", 0),
         ("Backend", 0),

@@ -16,7 +16,9 @@ SHORT_NAME: Final = "mmm"
 
 
 def _column(name: str, path: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
-    return {"name": name, "type": kind, "jsonPath": path, "priority": int(wide)}
+    # No explicit priority 0: the API server drops it, and then a second field manager that applies
+    # the same file (kubectl after Helm) would meet a conflict.
+    return {"name": name, "type": kind, "jsonPath": path} | ({"priority": 1} if wide else {})
 
 
 _READY: Final = '.status.conditions[?(@.type=="Ready")]'

@@ -1,0 +1,113 @@
+"""A real Helm installs, upgrades, rolls back and removes the chart on a real API server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python as helm
+import pytest
+
+from mm_devcluster.cluster import ClusterInfo
+from support.chart import CHART, RELEASE
+from support.clusters import eventually, kubectl, kubectl_json, namespace
+from support.model_documents import document
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+NAMESPACE = "chart-tests"
+
+
+@pytest.fixture
+def config(control_plane: ClusterInfo) -> Iterator[helm.Config]:
+    """Return Helm at work in a namespace that enforces `restricted`; it goes at the end."""
+    with (
+        namespace(control_plane, NAMESPACE),
+        helm.Config(namespace=NAMESPACE, kubeconfig_path=str(control_plane.kubeconfig)) as config,
+    ):
+        yield config
+        config.uninstall(RELEASE, ignore_not_found=True, timeout=30)
+
+
+def _deployment(cluster: ClusterInfo) -> dict[str, Any]:
+    return kubectl_json(cluster, "-n", NAMESPACE, "get", "deployment", RELEASE)
+
+
+def test_release_is_installed_upgraded_rolled_back_and_removed(
+    control_plane: ClusterInfo, config: helm.Config
+) -> None:
+    """Each step leaves what its values say; removal leaves only the definition and the models."""
+    config.install(CHART, RELEASE, {}, timeout=60)
+    assert _deployment(control_plane)["spec"]["replicas"] == 2
+
+    config.upgrade(CHART, RELEASE, {"operator": {"replicas": 3}}, timeout=60)
+    assert _deployment(control_plane)["spec"]["replicas"] == 3
+
+    config.rollback(RELEASE, version=1, timeout=60)
+    assert _deployment(control_plane)["spec"]["replicas"] == 2
+
+    model = json.dumps(document(name="survivor"))
+    kubectl(control_plane, "-n", NAMESPACE, "apply", "-f", "-", stdin=model)
+    config.uninstall(RELEASE, timeout=60)
+    kinds = "deployment,service,serviceaccount,role,rolebinding,poddisruptionbudget"
+    selector = f"app.kubernetes.io/instance={RELEASE}"
+    left = kubectl_json(control_plane, "-n", NAMESPACE, "get", kinds, "-l", selector)
+    cluster_wide = kubectl_json(
+        control_plane, "get", "clusterrole,clusterrolebinding", "-l", selector
+    )
+
+    assert left["items"] + cluster_wide["items"] == []
+    assert kubectl(control_plane, "-n", NAMESPACE, "get", "mmm", "-o", "name") == (
+        "multimodalmodel.serving.multimodal.dev/survivor\n"
+    )
+
+
+def test_pods_are_admitted_where_restricted_is_enforced(
+    control_plane: ClusterInfo, config: helm.Config
+) -> None:
+    """The ReplicaSet makes both pods: Pod Security admission refuses neither."""
+    config.install(CHART, RELEASE, {}, timeout=60)
+    pods = eventually(
+        lambda: (
+            found
+            if len(found := kubectl_json(control_plane, "-n", NAMESPACE, "get", "pods")["items"])
+            == 2
+            else None
+        ),
+        timeout=30,
+    )
+
+    assert pods is not None, kubectl(control_plane, "-n", NAMESPACE, "get", "events")
+    assert {pod["spec"]["serviceAccountName"] for pod in pods} == {RELEASE}
+
+
+ALLOWED = {
+    ("patch", "multimodalmodels/status", "default"): "yes",
+    ("update", "multimodalmodels", "default"): "no",
+    ("create", "jobs.batch", "default"): "yes",
+    ("get", "secrets", "default"): "no",
+    ("create", "pods", "default"): "no",
+    ("create", "leases", "default"): "no",
+    ("create", "leases", NAMESPACE): "yes",
+    ("delete", "namespaces", "default"): "no",
+}
+
+
+def test_account_may_do_what_it_needs(control_plane: ClusterInfo, config: helm.Config) -> None:
+    """The API server itself says what the operator's account may do, and where."""
+    config.install(CHART, RELEASE, {}, timeout=60)
+
+    assert {
+        (verb, resource, where): _can_i(control_plane, verb, resource, where)
+        for verb, resource, where in ALLOWED
+    } == ALLOWED
+
+
+def _can_i(cluster: ClusterInfo, verb: str, resource: str, where: str) -> str:
+    name, _, subresource = resource.partition("/")
+    account = f"--as=system:serviceaccount:{NAMESPACE}:{RELEASE}"
+    options = [f"--subresource={subresource}"] if subresource else []
+    # "no" is exit code 1 with nothing on standard error, or a warning there.
+    answer = kubectl(
+        cluster, "-n", where, "auth", "can-i", verb, name, account, *options, check=False
+    )
+    return "yes" if answer.startswith("yes") else "no"
