@@ -101,16 +101,16 @@ class EnsembleScheduling:
     steps: tuple[EnsembleStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """One model's `config.pbtxt`. Either `backend` or `platform` is set."""
+    """One model's `config.pbtxt`, in the order of its text. Either `backend` or `platform` is set."""
 
     name: str
+    backend: str | None = None
+    platform: str | None = None
     max_batch_size: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    backend: str | None = None
-    platform: str | None = None
     transaction_policy: TransactionPolicy | None = None
     dynamic_batching: DynamicBatching | None = None
     instance_groups: tuple[InstanceGroup, ...] = ()

@@ -1,0 +1,158 @@
+"""The repository's files: their text is golden, Triton's own parser reads it, the parts agree."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from mm_runtime.errors import PermanentError
+from mm_runtime.repository.layout import MODEL_NAMES, layout
+from mm_runtime.repository.pbtxt import render
+from mm_runtime.repository.records import DataType, ModelConfig, strings, tensor
+from mm_runtime.repository.write import model_sources, write_repository
+from support.build_plans import serving_plan
+from support.documents import manifest
+from support.golden import Golden
+
+ENGINE = PurePath("/mnt/store/engines/0123")
+SERVING = PurePath("/etc/multimodal/serving.json")
+SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
+
+
+def files(*, max_queue_size: int = 16, dtype: str = "float16") -> dict[str, str]:
+    """Return the repository of a small engine."""
+    engine = manifest(dtype=dtype)
+    serving = serving_plan(engine.fingerprint, max_queue_size=max_queue_size)
+    return layout(engine, serving, engine_dir=ENGINE, serving_plan=SERVING, sources=SOURCES)
+
+
+def parse(text: str) -> Any:
+    """Return a config.pbtxt as Triton's client library parses it."""
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+@pytest.fixture(params=MODEL_NAMES)
+def model(request: pytest.FixtureRequest) -> str:
+    """Each model of the repository."""
+    return str(request.param)
+
+
+def test_files_are_golden(golden: Golden) -> None:
+    """Paths and configurations change only on purpose."""
+    found = files()
+    golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
+    for name in MODEL_NAMES:
+        golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
+
+
+def test_tritons_parser_reads_it(model: str) -> None:
+    """Each configuration is a valid protobuf text with what Triton needs to load it."""
+    config = parse(files()[f"{model}/config.pbtxt"])
+    backend = ("ensemble", "") if model == "ensemble" else ("", "python")
+    assert (model, 8, backend) == (
+        config.name,
+        config.max_batch_size,
+        (config.platform, config.backend),
+    )
+
+
+def test_only_the_language_model_is_decoupled(model: str) -> None:
+    """One request, many responses: only where tokens are made."""
+    config = parse(files()[f"{model}/config.pbtxt"])
+    expected = model == "tensorrt_llm"
+    assert expected == config.model_transaction_policy.decoupled
+
+
+@pytest.mark.parametrize(
+    ("waiting", "bound"), [pytest.param(16, 24, id="bounded"), pytest.param(0, 0, id="unbounded")]
+)
+def test_queues_hold_what_the_engine_takes(waiting: int, bound: int) -> None:
+    """A queue before the engine is as long as what may run and wait; 0 stays "no bound"."""
+    config = parse(files(max_queue_size=waiting)["preprocessing/config.pbtxt"])
+    assert bound == config.dynamic_batching.default_queue_policy.max_queue_size
+
+
+def test_paths_reach_the_models() -> None:
+    """The models find engine and serving plan through their parameters."""
+    config = parse(files()["tensorrt_llm/config.pbtxt"])
+    found = {name: config.parameters[name].string_value for name in ("engine_dir", "serving_plan")}
+    expected = {"engine_dir": str(ENGINE), "serving_plan": str(SERVING)}
+    assert expected == found
+
+
+def _tensors(side: Any) -> dict[str, int]:
+    return {tensor.name: tensor.data_type for tensor in side}
+
+
+def test_ensemble_tensors_agree_from_end_to_end() -> None:
+    """Every tensor a step reads is made before, with the type the reader declares."""
+    configs = {name: parse(files()[f"{name}/config.pbtxt"]) for name in MODEL_NAMES}
+    made = _tensors(configs["ensemble"].input)
+    for step in configs["ensemble"].ensemble_scheduling.step:
+        inputs = _tensors(configs[step.model_name].input)
+        outputs = _tensors(configs[step.model_name].output)
+        read = {name: made[source] for name, source in step.input_map.items()}
+        assert read == {name: inputs[name] for name in step.input_map}
+        made |= {target: outputs[name] for name, target in step.output_map.items()}
+    ensemble_outputs = _tensors(configs["ensemble"].output)
+    assert ensemble_outputs == {name: made[name] for name in ensemble_outputs}
+
+
+def test_required_inputs_are_connected() -> None:
+    """A model's input that is not optional is fed by the ensemble, or no request would ever run."""
+    configs = {name: parse(files()[f"{name}/config.pbtxt"]) for name in MODEL_NAMES}
+    for step in configs["ensemble"].ensemble_scheduling.step:
+        required = {t.name for t in configs[step.model_name].input if not t.optional}
+        assert required <= set(step.input_map)
+
+
+def test_text_is_escaped() -> None:
+    """A path with quotes, backslashes and newlines comes back from the parser as it was."""
+    path = 'a "b" \\c\n'
+    config = ModelConfig(
+        name="m",
+        max_batch_size=1,
+        inputs=(tensor("x", DataType.INT32, -1),),
+        outputs=(),
+        parameters=strings(path=path),
+    )
+    assert path == parse(render(config)).parameters["path"].string_value
+
+
+def test_odd_dtypes_are_refused() -> None:
+    """An engine dtype that no prompt table can have is an error with the allowed ones."""
+    with pytest.raises(PermanentError, match="'int8' is not one of float16, bfloat16, float32"):
+        files(dtype="int8")
+
+
+def test_models_are_shipped() -> None:
+    """Every Python model of the repository has its model.py in this package."""
+    sources = model_sources()
+    assert set(sources) == set(MODEL_NAMES) - {"ensemble"}
+    assert all("class TritonPythonModel" in source for source in sources.values())
+
+
+def _tree(directory: Path) -> Iterator[str]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(directory).as_posix()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"repository/old/config.pbtxt": "x"}, id="an-older-repository"),
+        pytest.param({".repository.new/half": "x"}, id="a-killed-attempt"),
+    ],
+)
+def test_repository_is_replaced_whole(tmp_path: Path, before: Mapping[str, str]) -> None:
+    """Whatever was there, afterwards there are exactly the new files."""
+    for name, content in before.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(content)
+    write_repository(tmp_path / "repository", {"m/config.pbtxt": "a", "m/1/model.py": "b"})
+    assert list(_tree(tmp_path)) == ["repository/m/1/model.py", "repository/m/config.pbtxt"]

@@ -1,0 +1,118 @@
+"""Clients of tensorrtllm_backend find every tensor they know, spelt and shaped as they know it.
+
+`upstream_v0.19.0.json` holds the tensors of that tag's templates, taken from its config.pbtxt
+files.
+"""
+
+import json
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from mm_runtime.repository.layout import MODELS
+from mm_runtime.repository.records import ModelConfig, Tensor
+from mm_runtime.repository.values import values_of
+from support.build_plans import serving_plan
+from support.documents import manifest
+
+UPSTREAM: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "upstream_v0.19.0.json").read_text()
+)
+
+TEMPLATE_TYPES = {
+    "${logits_datatype}": "TYPE_FP32",
+    "${encoder_input_features_data_type}": "TYPE_FP16",
+}
+"""Upstream's placeholders, filled as its guide fills them."""
+
+NEWER_NAMES = {"min_tokens", "seed"}
+"""Inputs that newer templates have instead of min_length and random_seed."""
+
+SEVERAL = {"image_url_input", "IMAGE_URL"}
+"""One value upstream, any number here (as in newer templates): [1] still fits."""
+
+
+def configs(dtype: str = "float16") -> dict[str, ModelConfig]:
+    """Return every model's configuration."""
+    engine = manifest(dtype=dtype)
+    serving = serving_plan(engine.fingerprint)
+    values = values_of(engine, serving, PurePath("/engine"), PurePath("/serving.json"))
+    return {module.NAME: module.config(values) for module in MODELS}
+
+
+def as_upstream(tensor: Tensor) -> dict[str, Any]:
+    """Return a tensor in the form of the JSON file."""
+    found: dict[str, Any] = {
+        "name": tensor.name,
+        "data_type": tensor.data_type.value,
+        "dims": [1] if tensor.name in SEVERAL else list(tensor.dims),
+    }
+    found |= {"optional": True} if tensor.optional else {}
+    found |= {"allow_ragged_batch": True} if tensor.ragged else {}
+    found |= {"reshape": list(tensor.reshape.shape)} if tensor.reshape is not None else {}
+    return found
+
+
+def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
+    """Return an upstream tensor with its placeholders filled."""
+    kind = tensor["data_type"]
+    return {**tensor, "data_type": TEMPLATE_TYPES.get(kind, kind)}
+
+
+@pytest.mark.parametrize("model", sorted(UPSTREAM))
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+def test_tensors(model: str, side: str) -> None:
+    """Every tensor is there with its type, shape and optionality; nothing else is but newer names."""
+    expected = [wanted(tensor) for tensor in UPSTREAM[model][side]]
+    tensors: tuple[Tensor, ...] = getattr(configs()[model], side)
+    actual = [as_upstream(tensor) for tensor in tensors if tensor.name not in NEWER_NAMES]
+    assert expected == actual
+
+
+def test_newer_names_are_optional_twins() -> None:
+    """`seed` and `min_tokens` take what their older twins take, in ensemble and engine."""
+    for model in ("ensemble", "tensorrt_llm"):
+        inputs = {tensor.name: as_upstream(tensor) for tensor in configs()[model].inputs}
+        for old, new in (("random_seed", "seed"), ("min_length", "min_tokens")):
+            assert {**inputs[old], "name": new} == inputs[new]
+
+
+def test_steps() -> None:
+    """The ensemble connects the models as upstream's does."""
+    ensemble = configs()["ensemble"].ensemble
+    assert ensemble is not None
+    actual = [
+        {
+            "model_name": step.model_name,
+            "input_map": {k: v for k, v in step.input_map.items() if k not in NEWER_NAMES},
+            "output_map": dict(step.output_map),
+        }
+        for step in ensemble.steps
+    ]
+    expected = UPSTREAM["ensemble"]["steps"]
+    assert expected == actual
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        pytest.param("float16", "TYPE_FP16", id="float16"),
+        pytest.param("bfloat16", "TYPE_BF16", id="bfloat16"),
+        pytest.param("float32", "TYPE_FP32", id="float32"),
+    ],
+)
+def test_prompt_table_has_the_engines_dtype(dtype: str, expected: str) -> None:
+    """TensorRT-LLM refuses a prompt table of another dtype than the engine's."""
+    both = configs(dtype)
+    produced = next(
+        tensor.data_type.value
+        for tensor in both["multimodal_encoders"].outputs
+        if tensor.name == "OUT_PROMPT_EMBEDDING_TABLE"
+    )
+    consumed = next(
+        tensor.data_type.value
+        for tensor in both["tensorrt_llm"].inputs
+        if tensor.name == "prompt_embedding_table"
+    )
+    assert (expected, expected) == (produced, consumed)
