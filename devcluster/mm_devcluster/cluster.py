@@ -1,6 +1,5 @@
 """Start, stop and feed clusters: the Python interface that the demo and the tests use."""
 
-import fcntl
 import os
 import shutil
 import signal
@@ -23,12 +22,14 @@ from mm_devcluster.images.load import Containerd, Loaded
 from mm_devcluster.images.oci import Image
 from mm_devcluster.launch import remove, spawn, stop
 from mm_devcluster.layout import Layout
+from mm_devcluster.locks import acquire, delete, remove_empty
 from mm_devcluster.node.mountpoints import remove_mountpoints
 from mm_devcluster.node.store import purge_store
 from mm_devcluster.options import ClusterOptions
 from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.preflight import missing_for_node
 from mm_devcluster.record import Record, known_clusters
+from mm_devcluster.slots import tidy_slot
 from mm_devcluster.start import start_control_plane, start_whole_cluster
 from mm_devcluster.status import ClusterStatus, observe_status
 
@@ -117,6 +118,8 @@ def down(name: str, *, purge_images: bool = False) -> bool:
     """
     layout = Layout(cluster_dir(name))
     with _locked(name):
+        shutil.rmtree(_failed(name), ignore_errors=True)
+        remove_empty(_failed(name).parent, state_dir())
         record = Record.read(layout)
         if record is None:
             return False
@@ -246,6 +249,8 @@ def _take_down(record: Record, layout: Layout) -> None:
     # A mount point is shared by all nodes: the last one out removes it.
     if not any(other is not None and not other.control_plane_only for other in others):
         remove_mountpoints(notes)
+    tidy_slot(record.slot, with_node=not record.control_plane_only)
+    remove_empty(state_dir() / "clusters", state_dir())
 
 
 def _guard(record: Record, owner_pid: int) -> None:
@@ -257,21 +262,28 @@ def _guard(record: Record, owner_pid: int) -> None:
 
 def _keep_logs(layout: Layout) -> None:
     """Keep the logs of a start that failed, so that they can be read after it was removed."""
-    kept = state_dir() / "failed" / layout.root.name
+    kept = _failed(layout.root.name)
     if layout.logs.is_dir():
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(layout.logs, kept)
 
 
+def _failed(name: str) -> Path:
+    """Return where the logs of a start that failed are kept until ``down``."""
+    return state_dir() / "failed" / name
+
+
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
     """Let one command at a time change a cluster; others wait."""
-    directory = state_dir() / "locks"
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / f"{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    path = state_dir() / "locks" / f"{name}.lock"
+    descriptor = acquire(path, wait=True)
+    assert descriptor is not None  # noqa: S101 - it waited
+    try:
         yield
+    finally:
+        delete(path, descriptor, state_dir())
 
 
 def _ignore(_stage: str, _detail: str) -> None:

@@ -104,7 +104,7 @@ def remove(record: Record, layout: Layout) -> None:
         remove_link(record.interface)
     if record.cgroup:
         remove_cgroup(record.cgroup)
-    shutil.rmtree(layout.root, ignore_errors=True)
+    _delete_tree(layout.root)
 
 
 def _await_init(launched: Process, layout: Layout) -> Process:
@@ -119,6 +119,13 @@ def _await_init(launched: Process, layout: Layout) -> Process:
         time.sleep(0.01)
     evidence = log_tail(layout.logs / "supervisor.log")
     raise PartFailedError("the node's namespaces could not be made", LAUNCH_TIMEOUT, evidence)
+
+
+def _delete_tree(directory: Path) -> None:
+    """Delete a directory; try again when a dying process added to it meanwhile."""
+    for last in (False, False, True):
+        if directory.exists():
+            shutil.rmtree(directory, ignore_errors=not last)
 
 
 def log_tail(log: Path, lines: int = 15) -> str:

@@ -21,10 +21,14 @@ def cache_dir() -> Path:
 def state_dir() -> Path:
     """Return the directory of running clusters: ``MM_STATE_DIR``, else below /var/tmp.
 
-    Not /tmp and not /run: overlayfs and etcd want a real disk.
+    Not /tmp and not /run: overlayfs and etcd want a real disk. Users other than root, who may
+    run control planes, each have one of their own.
     """
     chosen = os.environ.get("MM_STATE_DIR")
-    return Path(chosen).absolute() if chosen else Path("/var/tmp") / PROJECT  # noqa: S108
+    if chosen:
+        return Path(chosen).absolute()
+    user = os.geteuid()
+    return Path("/var/tmp") / (f"{PROJECT}-{user}" if user else PROJECT)  # noqa: S108
 
 
 def cluster_dir(name: str) -> Path:

@@ -4,7 +4,6 @@ The lease is a lock on a file: it is held by whoever keeps the open file, passes
 cluster's first process, and is gone the moment that process is, however it ends.
 """
 
-import fcntl
 import json
 import os
 import socket
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from mm_devcluster.addresses import SLOTS, network_of, ports_of
 from mm_devcluster.errors import DevClusterError
+from mm_devcluster.locks import acquire, delete
+from mm_devcluster.paths import state_dir
 
 
 class Lease:
@@ -30,17 +31,15 @@ class Lease:
         """Close our copy. The lock lives on while another process holds one."""
         os.close(self.descriptor)
 
+    def discard(self, top: Path) -> None:
+        """Release it and delete its file, and directories up to ``top`` that are then empty."""
+        delete(self.path, self.descriptor, top)
+
 
 def try_lock(path: Path, number: int = 0) -> Lease | None:
     """Lock a file without waiting, making it if needed; None when somebody else holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return Lease(path, number, descriptor)
+    descriptor = acquire(path, wait=False)
+    return None if descriptor is None else Lease(path, number, descriptor)
 
 
 def lease_slot(directory: Path, free: Callable[[int], bool]) -> Lease:
@@ -66,6 +65,18 @@ def lease_slot(directory: Path, free: Callable[[int], bool]) -> Lease:
         "lists them) or free the ranges 10.96.0.0/16, 10.99.0.0/16 and 10.244.0.0/16"
     )
     raise DevClusterError(message)
+
+
+def slots_dir(*, with_node: bool) -> Path:
+    """Return where the slots of one kind are leased: networks, or ports on loopback."""
+    return state_dir() / "slots" / ("networks" if with_node else "ports")
+
+
+def tidy_slot(number: int, *, with_node: bool) -> None:
+    """Delete the lock file of a slot whose cluster has ended, unless it was leased again."""
+    lease = try_lock(slots_dir(with_node=with_node) / f"{number}.lock", number)
+    if lease is not None:
+        lease.discard(state_dir())
 
 
 def ports_are_free(slot: int) -> bool:

@@ -21,7 +21,7 @@ from mm_devcluster.openssl import issue
 from mm_devcluster.options import ClusterOptions
 from mm_devcluster.paths import go_modules_dir, state_dir
 from mm_devcluster.record import Record
-from mm_devcluster.slots import lease_slot, network_is_free, ports_are_free
+from mm_devcluster.slots import lease_slot, network_is_free, ports_are_free, slots_dir
 
 CLIENTS = ("admin", "controller-manager", "scheduler", "kubelet", "kube-proxy")
 
@@ -34,7 +34,7 @@ def start_control_plane(
     report: Progress,
 ) -> Record:
     """Start API server and controllers on loopback, and wait until they work."""
-    slot = lease_slot(state_dir() / "slots" / "ports", ports_are_free)
+    slot = lease_slot(slots_dir(with_node=False), ports_are_free)
     try:
         ports = ports_of(slot.number)
         server = f"https://127.0.0.1:{ports.apiserver}"
@@ -75,7 +75,7 @@ def start_whole_cluster(
     report: Progress,
 ) -> Record:
     """Start a cluster with a node in namespaces of its own, and wait until it works."""
-    slot = lease_slot(state_dir() / "slots" / "networks", network_is_free)
+    slot = lease_slot(slots_dir(with_node=True), network_is_free)
     store = lease_store()
     try:
         network = network_of(slot.number)

@@ -1,10 +1,12 @@
 """Slots and stores are leased to one cluster at a time, and come back when it ends."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from mm_devcluster.errors import DevClusterError
+from mm_devcluster.locks import acquire, delete
 from mm_devcluster.node.store import lease_store, purge_store, store_path
 from mm_devcluster.slots import lease_slot, try_lock
 
@@ -72,3 +74,18 @@ def test_a_store_in_use_is_not_purged() -> None:
     lease.release()
     purge_store(lease.number)
     assert not store_path(lease.number).exists()
+
+
+def test_a_waiter_gets_the_lock_of_a_file_that_was_deleted(tmp_path: Path) -> None:
+    """Deleting a lock file lets nobody in beside the next holder."""
+    path = tmp_path / "locks" / "a.lock"
+    first = acquire(path, wait=True)
+    assert first is not None
+    with ThreadPoolExecutor() as pool:
+        waiter = pool.submit(acquire, path, wait=True)
+        delete(path, first, tmp_path / "locks")
+        second = waiter.result(timeout=10)
+    assert second is not None
+    assert acquire(path, wait=False) is None
+    delete(path, second, tmp_path / "locks")
+    assert list(tmp_path.iterdir()) == []

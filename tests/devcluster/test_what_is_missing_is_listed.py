@@ -1,12 +1,13 @@
 """A machine that cannot run the cluster is told everything that is missing, once."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from mm_devcluster.errors import MissingRequirementsError
 from mm_devcluster.packages import NODE_PACKAGES, Package, describe, missing_packages
-from mm_devcluster.preflight import file_system_of
+from mm_devcluster.preflight import file_system_of, missing_for_node
 
 MOUNTS = """\
 /dev/vda / ext4 rw 0 0
@@ -37,3 +38,19 @@ def test_one_message_holds_everything_and_the_other_way() -> None:
 def test_the_disk_below_a_path_is_recognised(path: str, kind: str) -> None:
     """The deepest mount decides, names with spaces too."""
     assert file_system_of(Path(path), MOUNTS) == kind
+
+
+def test_without_root_the_message_says_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else can be judged without it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert [item.split(":")[0] for item in missing_for_node("x")] == ["root"]
+
+
+def test_a_directory_too_deep_for_a_socket_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The limit is the kernel's; the message names the directory."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("MM_STATE_DIR", str(tmp_path / ("d" * 100)))
+    found = [item for item in missing_for_node("x") if "shorter state directory" in item]
+    assert len(found) == 1

@@ -96,7 +96,7 @@ def upload_checkpoint(session: Session, report: Report) -> str:
     )
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
-    command = [mmctl, "upload", str(settings.CHECKPOINT), "--claim", settings.CLAIM]
+    command = [mmctl, "upload", str(session.options.checkpoint), "--claim", settings.CLAIM]
     command += ["--path", settings.CHECKPOINT_PATH, "--namespace", settings.DEMO_NAMESPACE]
     command += ["--image", session.image_reference("operator")]
     words = run_program(command, target.environment, None, UPLOAD_TIMEOUT)

@@ -65,11 +65,13 @@ def read_questions(folder: Path) -> list[Question]:
     """
     path = folder / "answers.json"
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DevClusterError(f"{path} is missing: it holds the known answers") from error
     return [
-        Question(folder / entry["picture"], entry["question"], entry["answer"]) for entry in entries
+        Question(folder / picture, text, expected)
+        for picture, known in entries.items()
+        for text, expected in known.items()
     ]
 
 

@@ -39,3 +39,5 @@ class Options:
     """Reference of a runtime image that the cluster can pull; empty: built and loaded."""
     manifest: Path = MODEL_MANIFEST
     """The model that is applied."""
+    checkpoint: Path = CHECKPOINT
+    """The directory that is uploaded into the claim."""
