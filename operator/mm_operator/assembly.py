@@ -65,7 +65,7 @@ class Operator:
             client,
             self._models,
             self._cache,
-            namespaces=settings.watch_namespaces,
+            namespaces=settings.namespaces,
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
@@ -110,7 +110,7 @@ class Operator:
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
         await self._warmth.listed()
-        namespaces = self._settings.watch_namespaces
+        namespaces = self._settings.namespaces
         tasks = await kopf.spawn_tasks(
             registry=make_registry(self._models, api),
             settings=make_kopf_settings(),
@@ -151,7 +151,7 @@ class Operator:
 
     def _lease(self, api: ApiClient) -> LeaseObject:
         client = Client(api, timeout_seconds=REQUEST_SECONDS, listener=self._metrics.requested)
-        return LeaseObject(client, self._settings.namespace, self._settings.lease)
+        return LeaseObject(client, self._settings.lease_namespace, self._settings.lease_name)
 
     def _resynced(self, evidence: Evidence, applier: Applier) -> None:
         evidence.forget_gone()

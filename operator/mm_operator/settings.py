@@ -23,13 +23,13 @@ class Settings:
     """Image of inspect, build and serving pods where a model names none. No default: a tag that
     does not exist would only show in pods that cannot start."""
 
-    namespace: str = "multimodal-system"
+    lease_namespace: str = "multimodal-system"
     """The operator's own namespace: where the Lease lives."""
 
-    lease: str = "multimodal-operator"
+    lease_name: str = "multimodal-operator"
     """Name of the Lease. Two installations that serve different namespaces need different ones."""
 
-    watch_namespaces: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
     port: int = 8080
@@ -71,16 +71,16 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     given = parser.parse_args(arguments)
     return Settings(
         runtime_image=given.runtime_image,
-        namespace=given.namespace,
-        lease=given.lease,
-        watch_namespaces=tuple(filter(None, given.watch_namespaces.split(","))),
+        lease_namespace=given.lease_namespace,
+        lease_name=given.lease_name,
+        namespaces=tuple(given.namespace),
         port=given.port,
         log_level=given.log_level,
         workers=given.workers,
         resync_seconds=given.resync_seconds,
         kubeconfig=given.kubeconfig,
         context=given.context,
-        identity=given.identity or f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        identity=f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
     )
 
 
@@ -99,9 +99,14 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument(
         "--runtime-image", default=image, required=not image, help="image of a model's pods"
     )
-    run.add_argument("--namespace", default=told("NAMESPACE", "multimodal-system"))
-    run.add_argument("--lease", default=told("LEASE", "multimodal-operator"))
-    run.add_argument("--watch-namespaces", default=told("WATCH_NAMESPACES", ""), metavar="A,B")
+    run.add_argument("--lease-namespace", default=told("LEASE_NAMESPACE", "multimodal-system"))
+    run.add_argument("--lease-name", default=told("LEASE_NAME", "multimodal-operator"))
+    run.add_argument(
+        "--namespace",
+        action="append",
+        default=list(filter(None, told("NAMESPACES", "").split(","))),
+        help="serve only this namespace; may be given several times",
+    )
     run.add_argument("--port", type=int, default=int(told("PORT", "8080")))
     run.add_argument(
         "--log-level",
@@ -112,5 +117,4 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument("--resync-seconds", type=float, default=float(told("RESYNC_SECONDS", "600")))
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
-    run.add_argument("--identity", default=told("IDENTITY", ""))
     return parser

@@ -1,0 +1,198 @@
+"""What every bench of the operator needs: a control plane, an operator process, many models.
+
+The numbers come from three witnesses: /proc for memory and CPU, the operator's own request counter,
+and the API server's objects (resource versions do not lie about writes).
+"""
+
+import asyncio
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import yaml
+
+from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, up
+from mm_operator.cluster.client import Client, connect
+from mm_operator.cluster.resources import CHILDREN, MODEL, Resource
+
+ROOT = Path(__file__).resolve().parents[2]
+CRD = ROOT / "crds" / "multimodalmodels.serving.multimodal.dev.yaml"
+NAMESPACE = "bench"
+WRITES = frozenset({"create", "update", "patch", "delete"})
+_TICKS = os.sysconf("SC_CLK_TCK")
+_REQUEST = re.compile(
+    r'^mm_operator_api_requests_total\{code="(\w+)",resource="([\w/]+)",verb="(\w+)"\} (\S+)$',
+    re.MULTILINE,
+)
+
+
+@contextmanager
+def control_plane(name: str) -> Iterator[ClusterInfo]:
+    """A control plane of its own with the CRD and the namespaces, taken down at the end."""
+    try:
+        cluster = up(ClusterOptions(name=name, control_plane_only=True, owner_pid=os.getpid()))
+        kubectl(cluster, "apply", "-f", str(CRD))
+        for namespace in (NAMESPACE, "multimodal-system"):
+            kubectl(cluster, "create", "namespace", namespace)
+        kubectl(cluster, "wait", "--for=condition=Established", f"crd/{CRD.stem}", "--timeout=30s")
+        yield cluster
+    finally:
+        down(name)
+
+
+def kubectl(cluster: ClusterInfo, *arguments: str) -> str:
+    """Run kubectl as the cluster's admin."""
+    command = [str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+@asynccontextmanager
+async def client_of(cluster: ClusterInfo) -> AsyncIterator[Client]:
+    """A client for the bench itself."""
+    client = Client(await connect(str(cluster.kubeconfig), None), timeout_seconds=60)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+class OperatorProcess:
+    """One operator, as its image runs it, with a port for its metrics."""
+
+    def __init__(self, cluster: ClusterInfo, log: Path) -> None:
+        self._log = log.open("w")
+        self._process = subprocess.Popen(
+            [
+                str(Path(sys.executable).parent / "mm-operator"),
+                *("run", "--runtime-image", "localhost/multimodal/runtime:bench", "--port", "0"),
+                *("--kubeconfig", str(cluster.kubeconfig)),
+            ],
+            stderr=self._log,
+        )
+        self.started = time.monotonic()
+        self.port = self._find_port(log)
+        self.peak_bytes = 0
+
+    def _find_port(self, log: Path) -> int:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if found := re.search(r"metrics on port (\d+)", log.read_text()):
+                return int(found[1])
+            time.sleep(0.05)
+        raise TimeoutError(f"the operator did not start: {log.read_text()[-2000:]}")
+
+    def metrics(self) -> str:
+        """Return the text of /metrics."""
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def requests(self) -> dict[str, int]:
+        """Return `verb resource` -> number of requests, watches and the Lease left out."""
+        counts: dict[str, int] = {}
+        for _, resource, verb, value in _REQUEST.findall(self.metrics()):
+            if verb != "watch" and resource != "leases":
+                name = f"{verb} {resource}"
+                counts[name] = counts.get(name, 0) + int(float(value))
+        return counts
+
+    def errors(self) -> int:
+        """Return how many reconciles failed."""
+        found = re.search(r'reconcile_total\{result="error"\} (\S+)', self.metrics())
+        return int(float(found[1])) if found else 0
+
+    def writes(self) -> int:
+        """Return the number of writes, the Lease's renewals left out."""
+        return sum(n for name, n in self.requests().items() if name.split()[0] in WRITES)
+
+    def reads(self) -> int:
+        """Return the number of reads, watches and the Lease left out."""
+        return sum(n for name, n in self.requests().items() if name.split()[0] not in WRITES)
+
+    def resident_bytes(self) -> int:
+        """Return the resident set now, and remember the largest seen."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        self.peak_bytes = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+
+    def cpu_seconds(self) -> float:
+        """Return user and system time so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the process and wait for it."""
+        self._process.send_signal(number)
+        try:
+            self._process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout=5)
+        self._log.close()
+
+
+def model(index: int, *, claim: str = "checkpoints") -> dict[str, Any]:
+    """Return a small model; each differs in its source's path."""
+    text = (ROOT / "examples" / "tiny-llava.yaml").read_text()
+    document: dict[str, Any] = yaml.safe_load(text)
+    document["metadata"] = {"name": f"model-{index:04}", "namespace": NAMESPACE}
+    source = {"claimName": claim, "path": f"checkpoint-{index:04}"}
+    document["spec"]["model"]["source"]["persistentVolumeClaim"] = source
+    return document
+
+
+async def create_models(client: Client, count: int, *, at_once: int = 16) -> float:
+    """Create models as fast as the API server takes them; return the seconds it took."""
+    started = time.monotonic()
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(index: int) -> None:
+        async with slots:
+            await client.create(MODEL, NAMESPACE, model(index))
+
+    await asyncio.gather(*(one(index) for index in range(count)))
+    return time.monotonic() - started
+
+
+async def listed(client: Client, resource: Resource) -> list[dict[str, Any]]:
+    """Return every object of a kind in the bench's namespace."""
+    found: list[dict[str, Any]] = []
+    async for page, _ in client.list(resource, NAMESPACE):
+        found += page
+    return found
+
+
+async def versions(client: Client) -> dict[str, str]:
+    """Return `kind/name` -> resource version of every model and child."""
+    return {
+        f"{resource.kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+        for resource in (MODEL, *CHILDREN)
+        for item in await listed(client, resource)
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what the numbers were measured on."""
+    return {
+        "cpus": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_average_at_start": [round(value, 2) for value in os.getloadavg()],
+    }
+
+
+def write_result(name: str, result: dict[str, Any]) -> None:
+    """Print a result and keep it beside the scripts."""
+    text = json.dumps(result, indent=2)
+    (Path(__file__).parent / "results" / f"{name}.json").write_text(text + "\n")
+    print(text)
