@@ -74,7 +74,7 @@ def test_every_value_reaches_the_objects() -> None:
         "registry.example/operator@sha256:",
         "imagePullPolicy: Always",
         "replicas: 3",
-        "--workers=4",
+        "--workers=9",
         "--log-level=debug",
         "memory: 1Gi",
         "kubernetes.io/arch: amd64",
@@ -132,10 +132,10 @@ def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFi
     ("name", "old", "new", "message"),
     [
         pytest.param(
-            "values.yaml", "workers: 8", "worker: 8", "values.yaml has operator.worker", id="typo"
+            "values.yaml", "workers: 4", "worker: 4", "values.yaml has operator.worker", id="typo"
         ),
         pytest.param(
-            "values.yaml", "  workers: 8\n", "", "has operator.workers, values.yaml", id="default"
+            "values.yaml", "  workers: 4\n", "", "has operator.workers, values.yaml", id="default"
         ),
         pytest.param(
             "values.schema.yaml",

@@ -20,7 +20,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "image": "registry.example/operator@sha256:" + 64 * "0",
         "imagePullPolicy": "Always",
         "replicas": 3,
-        "workers": 4,
+        "workers": 9,
         "logLevel": "debug",
         "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "nodeSelector": {"kubernetes.io/arch": "amd64"},

@@ -1,0 +1,59 @@
+"""What the chart writes into the pod is what the operator's command line reads."""
+
+from typing import Any
+
+import pytest
+from mm_operator.settings import Settings, parse_settings
+from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(
+            {},
+            Settings(
+                runtime_image="localhost/multimodal/runtime:0.1.0",
+                namespace=NAMESPACE,
+                lease="multimodal-operator",
+                identity="me",
+            ),
+            id="defaults",
+        ),
+        pytest.param(
+            EXHAUSTIVE,
+            Settings(
+                runtime_image="registry.example/runtime:1",
+                namespace=NAMESPACE,
+                lease="mm-operator",
+                watch_namespaces=("team-a", "team-b"),
+                log_level="debug",
+                workers=9,
+                identity="me",
+            ),
+            id="every-value",
+        ),
+    ],
+)
+def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -> None:
+    """The rendered arguments parse, and every value arrives."""
+    (deployment,) = of_kind("Deployment", values)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert parse_settings([*container["args"], "--identity=me"], {}) == expected
+
+
+def test_probes_reach_the_port_of_the_operator() -> None:
+    """Probes and Service go to the port that the arguments name."""
+    (deployment,) = of_kind("Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (service,) = of_kind("Service")
+    probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+
+    assert container["ports"] == [{"name": "http", "containerPort": Settings("").port}]
+    assert probes == [
+        {"path": "/healthz", "port": "http"},
+        {"path": "/healthz", "port": "http"},
+        {"path": "/readyz", "port": "http"},
+    ]
+    assert service["spec"]["ports"][0]["targetPort"] == "http"
