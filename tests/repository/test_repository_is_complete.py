@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
+from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
 from mm_runtime.errors import PermanentError
@@ -51,12 +51,9 @@ def test_files_are_golden(golden: Golden) -> None:
 def test_tritons_parser_reads_it(model: str) -> None:
     """Each configuration is a valid protobuf text with what Triton needs to load it."""
     config = parse(files()[f"{model}/config.pbtxt"])
-    backend = ("ensemble", "") if model == "ensemble" else ("", "python")
-    assert (model, 8, backend) == (
-        config.name,
-        config.max_batch_size,
-        (config.platform, config.backend),
-    )
+    runs_on = (config.platform, config.backend)
+    assert runs_on == (("ensemble", "") if model == "ensemble" else ("", "python"))
+    assert (model, 8) == (config.name, config.max_batch_size)
 
 
 def test_only_the_language_model_is_decoupled(model: str) -> None:

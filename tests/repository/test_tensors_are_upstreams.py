@@ -63,7 +63,7 @@ def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("model", sorted(UPSTREAM))
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
 def test_tensors(model: str, side: str) -> None:
-    """Every tensor is there with its type, shape and optionality; nothing else is but newer names."""
+    """Every tensor is there with type, shape and optionality; only newer names are added."""
     expected = [wanted(tensor) for tensor in UPSTREAM[model][side]]
     tensors: tuple[Tensor, ...] = getattr(configs()[model], side)
     actual = [as_upstream(tensor) for tensor in tensors if tensor.name not in NEWER_NAMES]

@@ -103,7 +103,7 @@ class EnsembleScheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """One model's `config.pbtxt`, in the order of its text. Either `backend` or `platform` is set."""
+    """One model's `config.pbtxt`, in the order of its text; has a backend or a platform."""
 
     name: str
     backend: str | None = None
