@@ -1,8 +1,10 @@
 """What the chart writes into the pod is what the operator's command line reads."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from mm_operator.settings import Settings, parse_settings
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
 
@@ -14,9 +16,8 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
             {},
             Settings(
                 runtime_image="localhost/multimodal/runtime:0.1.0",
-                namespace=NAMESPACE,
-                lease="multimodal-operator",
-                identity="me",
+                lease_namespace=NAMESPACE,
+                lease_name="multimodal-operator",
             ),
             id="defaults",
         ),
@@ -24,12 +25,11 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
             EXHAUSTIVE,
             Settings(
                 runtime_image="registry.example/runtime:1",
-                namespace=NAMESPACE,
-                lease="mm-operator",
-                watch_namespaces=("team-a", "team-b"),
+                lease_namespace=NAMESPACE,
+                lease_name="mm-operator",
+                namespaces=("team-a", "team-b"),
                 log_level="debug",
                 workers=9,
-                identity="me",
             ),
             id="every-value",
         ),
@@ -40,7 +40,10 @@ def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -
     (deployment,) = of_kind("Deployment", values)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
-    assert parse_settings([*container["args"], "--identity=me"], {}) == expected
+    given = parse_settings(container["args"], {"POD_NAME": "mm-0"})
+
+    assert replace(given, identity="") == expected
+    assert given.identity.startswith("mm-0_")
 
 
 def test_probes_reach_the_port_of_the_operator() -> None:
