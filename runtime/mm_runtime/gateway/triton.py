@@ -24,6 +24,8 @@ from mm_runtime.gateway.errors import (
 )
 
 MODEL = "ensemble"
+_PLACE = f"in ensemble '{MODEL}', "
+"""What Triton writes before the message of a model; clients know of no ensemble."""
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
@@ -130,7 +132,8 @@ async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
 def _engine_error(code: grpc.StatusCode | None, details: str) -> GatewayError:
     """Translate a failed call. Only messages about the request itself are passed on."""
     if code is grpc.StatusCode.INVALID_ARGUMENT:
-        return InvalidRequestError(f"The model refused the request: {details}")
+        reason = details.removeprefix(_PLACE)
+        return InvalidRequestError(f"The model refused the request: {reason}.")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return EngineTimeoutError("The answer was not finished in time.", code="timeout")
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:

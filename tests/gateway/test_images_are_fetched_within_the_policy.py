@@ -1,0 +1,179 @@
+"""Fetching over real sockets: what is allowed arrives, everything else is refused with a reason."""
+
+import asyncio
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.gateway.fetch import (
+    FetchPolicy,
+    FetchRefusedError,
+    ImageFetcher,
+    refuse_private,
+)
+from support.http_servers import Exchange, serve_local
+from support.pictures import encode, picture
+
+PICTURE = encode(picture())
+
+
+def _fetcher(
+    *, private: bool = True, hosts: tuple[str, ...] = (), seconds: float = 5, limit: int = 10_000
+) -> ImageFetcher:
+    return ImageFetcher(FetchPolicy(hosts, private, seconds, limit))
+
+
+async def _picture(exchange: Exchange) -> None:
+    await exchange.answer(200, PICTURE)
+
+
+async def test_a_picture_arrives_byte_for_byte() -> None:
+    """With private networks allowed, loopback is fetched from, with the URL's path and host."""
+    async with serve_local(_picture) as server:
+        content = await _fetcher().fetch(f"http://localhost:{server.port}/a/b.png?c=d#e")
+    assert content == PICTURE
+    asked = server.exchanges[0]
+    assert asked.path == "/a/b.png?c=d"
+    assert asked.headers["host"] == f"localhost:{server.port}"
+    assert asked.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"],  # noqa: S104 - a target, not bound
+)
+async def test_loopback_is_refused_in_every_spelling(host: str) -> None:
+    """The resolved address decides, not how it is written."""
+    with pytest.raises(FetchRefusedError, match="not public"):
+        await _fetcher(private=False).fetch(f"http://{host}/x.png")
+
+
+def test_one_private_address_among_public_ones_refuses_the_host() -> None:
+    """A name that resolves to both could answer with either."""
+    with pytest.raises(FetchRefusedError, match="private"):
+        refuse_private("rebinding.example", ["93.184.216.34", "10.0.0.1"])
+
+
+async def test_a_redirect_is_followed() -> None:
+    """The picture behind a relative redirect arrives."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.path == "/old":
+            await exchange.answer(302, location="/new")
+        else:
+            await exchange.answer(200, PICTURE)
+
+    async with serve_local(handler) as server:
+        assert await _fetcher().fetch(f"http://localhost:{server.port}/old") == PICTURE
+    assert [exchange.path for exchange in server.exchanges] == ["/old", "/new"]
+
+
+async def test_a_redirect_is_checked_like_the_first_url() -> None:
+    """An allowed host cannot send the gateway to another one."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer(302, location="http://127.0.0.1/latest/meta-data")
+
+    async with serve_local(handler) as server:
+        with pytest.raises(FetchRefusedError, match=r"'127.0.0.1' is not among"):
+            await _fetcher(hosts=("localhost",)).fetch(f"http://localhost:{server.port}/")
+
+
+async def test_redirects_end() -> None:
+    """A loop is left after three redirects."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer(307, location="/again")
+
+    async with serve_local(handler) as server:
+        with pytest.raises(FetchRefusedError, match="more than 3 times"):
+            await _fetcher().fetch(f"http://localhost:{server.port}/")
+    assert len(server.exchanges) == 4
+
+
+@pytest.mark.parametrize("length", [True, False], ids=["declared", "undeclared"])
+async def test_too_much_is_refused(*, length: bool) -> None:
+    """The limit holds whether or not the host says how much comes."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer(200, b"x" * 10_001, length=length)
+
+    async with serve_local(handler) as server:
+        with pytest.raises(FetchRefusedError, match=r"more .*bytes|bytes, more than"):
+            await _fetcher().fetch(f"http://localhost:{server.port}/")
+
+
+async def test_a_slow_host_is_left_at_the_deadline() -> None:
+    """The deadline holds for the whole picture: a byte now and then does not extend it."""
+
+    async def handler(exchange: Exchange) -> None:
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        for _ in range(100):
+            exchange.writer.write(b"x")
+            await exchange.writer.drain()
+            await asyncio.sleep(0.05)
+
+    async with serve_local(handler) as server:
+        with pytest.raises(FetchRefusedError, match=r"not fetched within 0\.3 seconds"):
+            await _fetcher(seconds=0.3).fetch(f"http://localhost:{server.port}/")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n", "status 404", id="404"),
+        pytest.param(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n", "where to", id="nowhere"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx", "RemoteProtocol", id="cut"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", "RemoteProtocol", id="not-http"),
+    ],
+)
+async def test_a_host_that_fails_is_named_as_the_cause(answer: bytes, reason: str) -> None:
+    """The client learns what its host did."""
+
+    async def handler(exchange: Exchange) -> None:
+        exchange.writer.write(answer)
+        await exchange.writer.drain()
+
+    async with serve_local(handler) as server:
+        with pytest.raises(FetchRefusedError, match=reason):
+            await _fetcher().fetch(f"http://localhost:{server.port}/")
+
+
+async def test_a_closed_port_and_an_unknown_name_are_told() -> None:
+    """Neither is an internal error."""
+    with pytest.raises(FetchRefusedError, match="could not connect"):
+        await _fetcher().fetch("http://127.0.0.1:1/")
+    with pytest.raises(FetchRefusedError, match="has no address"):
+        await _fetcher().fetch("http://no-such-host.invalid/")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of `localhost` and its key."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    subject = "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    subprocess.run(
+        [*request.split(), *subject.split(), "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+        timeout=30,
+    )
+    return certificate, key
+
+
+async def test_tls_verifies_the_name_at_the_pinned_address(certificate: tuple[Path, Path]) -> None:
+    """The connection goes to the checked address; server name and certificate are the host's."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(*certificate)
+    fetcher = ImageFetcher(
+        FetchPolicy((), allow_private_networks=True, timeout_seconds=5, max_bytes=10_000),
+        ssl.create_default_context(cafile=certificate[0]),
+    )
+    async with serve_local(_picture, server_side) as server:
+        assert await fetcher.fetch(f"https://localhost:{server.port}/") == PICTURE
+        with pytest.raises(FetchRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+            await fetcher.fetch(f"https://127.0.0.1:{server.port}/")
+    assert server.server_names[0] == "localhost"

@@ -1,0 +1,88 @@
+"""Chat templates of both kinds write the prompt, with one placeholder for each image."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.gateway.templates import (
+    ChatTemplate,
+    TemplateRefusedError,
+    Turn,
+    load_template,
+)
+
+PARTS = (
+    "{% for m in messages %}{{ m.role }}|"
+    "{% for c in m.content %}{{ '<image>' if c.type == 'image' else c.text }}{% endfor %};"
+    "{% endfor %}{% if add_generation_prompt %}assistant|{% endif %}"
+)
+TEXT = (
+    "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}] {{ m['content'] | trim }} {% endfor %}"
+)
+TURN = Turn("user", ("what", None, "is it"))
+
+
+def test_a_template_of_parts_gets_parts() -> None:
+    """The order of text and image is the user's."""
+    assert ChatTemplate(PARTS).render([TURN]) == "user|what<image>is it;assistant|"
+
+
+def test_a_template_of_text_gets_text() -> None:
+    """A template that knows no parts gets placeholders on lines of their own."""
+    rendered = ChatTemplate(TEXT, {"bos_token": "<s>"}).render([TURN])
+    assert rendered == "<s>[user] what\n<image>\nis it "
+
+
+def test_a_template_that_refuses_is_told() -> None:
+    """`raise_exception` in a template becomes a refusal with its message."""
+    template = ChatTemplate(
+        PARTS + "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    )
+    with pytest.raises(TemplateRefusedError, match="no system"):
+        template.render([Turn("system", ("x",))])
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ cycler.__init__.__globals__ }}",
+    ],
+    ids=["subclasses", "mutation", "globals"],
+)
+def test_a_hostile_template_is_kept_in_its_box(attack: str) -> None:
+    """Templates come with checkpoints; the sandbox refuses what reaches out of it."""
+    with pytest.raises(TemplateRefusedError):
+        ChatTemplate(attack).render([TURN])
+
+
+def test_text_of_users_is_never_a_template() -> None:
+    """Braces in a question are printed, not run."""
+    rendered = ChatTemplate(PARTS).render([Turn("user", ("{{ 7 * 7 }}",))])
+    assert rendered == "user|{{ 7 * 7 }};assistant|"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"chat_template.jinja": "A"},
+        {"chat_template.json": '{"chat_template": "A"}'},
+        {"tokenizer_config.json": '{"chat_template": "A"}'},
+        {"chat_template.jinja": "A", "tokenizer_config.json": '{"chat_template": "B"}'},
+    ],
+    ids=["jinja", "json", "tokenizer", "jinja-wins"],
+)
+def test_the_template_is_found_where_checkpoints_keep_it(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    """As transformers looks for it."""
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert load_template(tmp_path).render([TURN]) == "A"
+
+
+def test_a_checkpoint_without_template_is_refused(tmp_path: Path) -> None:
+    """The message says where one is looked for."""
+    with pytest.raises(ValueError, match="no chat template"):
+        load_template(tmp_path)

@@ -1,0 +1,59 @@
+"""Budgets of tokens, and how generated tokens are counted."""
+
+import pytest
+
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.tokens import ContextLimits, TokenCounter, budget_tokens
+
+LIMITS = ContextLimits(max_input_len=100, max_seq_len=120, features_per_image=16)
+
+
+@pytest.mark.parametrize(
+    ("text", "images", "wanted", "expected"),
+    [
+        pytest.param(10, 0, None, (10, 0, 110), id="rest-of-the-sequence"),
+        pytest.param(10, 2, 5, (40, 32, 5), id="images-count-as-features"),
+        pytest.param(100, 0, 20, (100, 0, 20), id="just-fits"),
+    ],
+)
+def test_what_fits_gets_its_budget(
+    text: int, images: int, wanted: int | None, expected: tuple[int, int, int]
+) -> None:
+    """Prompt, image and answer tokens."""
+    budget = budget_tokens(LIMITS, text_tokens=text, images=images, wanted=wanted)
+    assert expected == (budget.prompt_tokens, budget.image_tokens, budget.max_tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "images", "wanted", "numbers"),
+    [
+        pytest.param(101, 0, 1, "at most 100 .* 101 tokens", id="prompt"),
+        pytest.param(90, 1, 1, r"105 tokens \(16 of them for 1 image", id="images"),
+        pytest.param(100, 0, 21, "120 tokens. You requested 121 .*100 .* 21", id="answer"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_numbers(
+    text: int, images: int, wanted: int, numbers: str
+) -> None:
+    """The code is OpenAI's, the message has every number."""
+    with pytest.raises(InvalidRequestError, match=numbers) as caught:
+        budget_tokens(LIMITS, text_tokens=text, images=images, wanted=wanted)
+    assert caught.value.code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "tokens"),
+    [
+        pytest.param(["a", "b", ""], 2, id="ended"),
+        pytest.param(["a", "b"], 2, id="cut"),
+        pytest.param(["a", "", "", "b", ""], 4, id="a-character-over-three-tokens"),
+        pytest.param([""], 0, id="ended-at-once"),
+        pytest.param([], 0, id="nothing"),
+    ],
+)
+def test_the_end_without_text_is_no_token(pieces: list[str], tokens: int) -> None:
+    """An empty response in the middle is a token, the last one is the end."""
+    counter = TokenCounter()
+    for piece in pieces:
+        counter.add(piece)
+    assert counter.total == tokens

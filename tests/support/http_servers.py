@@ -1,0 +1,69 @@
+"""Small real HTTP servers on loopback that answer what a test wants."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+Handler = Callable[["Exchange"], Awaitable[None]]
+
+
+@dataclass
+class Exchange:
+    """One request as it came, and the writer for its answer."""
+
+    path: str
+    headers: dict[str, str]
+    writer: asyncio.StreamWriter
+
+    async def answer(
+        self, status: int, body: bytes = b"", *, length: bool = True, **headers: str
+    ) -> None:
+        """Send an answer; without `length` the body ends with the connection."""
+        sent = {"connection": "close", **headers}
+        if length:
+            sent["content-length"] = str(len(body))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        self.writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode() + body)
+        await self.writer.drain()
+
+
+@dataclass
+class LocalServer:
+    """A server that listens; what it was asked, and the names TLS clients gave."""
+
+    port: int = 0
+    exchanges: list[Exchange] = field(default_factory=list)
+    server_names: list[str | None] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def serve_local(
+    handler: Handler, ssl_context: ssl.SSLContext | None = None
+) -> AsyncIterator[LocalServer]:
+    """Serve on a free port of 127.0.0.1 while the block runs."""
+    local = LocalServer()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            pairs = (line.split(": ", 1) for line in head[1:] if line)
+            headers = {name.lower(): value for name, value in pairs}
+            exchange = Exchange(head[0].split(" ")[1], headers, writer)
+            local.exchanges.append(exchange)
+            await handler(exchange)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    if ssl_context is not None:
+        ssl_context.sni_callback = lambda _, name, __: local.server_names.append(name)
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=ssl_context)
+    local.port = server.sockets[0].getsockname()[1]
+    try:
+        yield local
+    finally:
+        server.close()
+        await server.wait_closed()
