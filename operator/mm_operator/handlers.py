@@ -64,5 +64,6 @@ async def connection_of(api: ApiClient) -> kopf.ConnectionInfo:
         insecure=not configuration.verify_ssl,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
-        token=bearer.removeprefix("Bearer ") or None,
+        # The library writes the scheme of a ServiceAccount in lower case, of a kubeconfig not.
+        token=bearer.partition(" ")[2] or None,
     )
