@@ -59,5 +59,6 @@ def test_a_failed_layer_leaves_nothing_behind() -> None:
 
 def test_every_input_changes_the_key() -> None:
     """Keys tell apart what was put in, and where one part ends and the next begins."""
-    keys = [layer_key(parts) for parts in (["ab"], ["a", "b"], ["b", "a"], [b"ab", "c"])]
+    inputs: tuple[tuple[str | bytes, ...], ...] = (("ab",), ("a", "b"), ("b", "a"), (b"ab", "c"))
+    keys = [layer_key(parts) for parts in inputs]
     assert len(set(keys)) == len(keys)

@@ -1,6 +1,8 @@
 """Install the chart with Helm, and put the demo's checkpoint into a claim."""
 
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from mm_devcluster.errors import DevClusterError
 
 HEALTHY = frozenset({"deployed", "superseded"})
 HELM_TIMEOUT = 120  # seconds
+POLL_SECONDS = 0.5
+MAX_RESTARTS = 3  # the third restart comes some 40 s after the start; a pod that is well needs none
 UPLOAD_TIMEOUT = 300.0  # seconds; 5 MB, measured about 3
 
 
@@ -43,13 +47,54 @@ def install_operator(session: Session, report: Report) -> str:
     }
     report("helm")
     revision = _release(target, values)
-    report("two operator pods to become ready")
-    target.call(
-        *("rollout", "status", f"deployment/{settings.RELEASE}"),
-        *("--namespace", settings.SYSTEM_NAMESPACE, f"--timeout={settings.ROLLOUT_TIMEOUT}s"),
-        timeout=settings.ROLLOUT_TIMEOUT + 30,
-    )
+    _wait_operator(target, values["operator"]["image"], report)
     return f"release {settings.RELEASE}, revision {revision}"
+
+
+def _wait_operator(target: Target, image: str, report: Report) -> None:
+    """Wait until the new pods are ready; a pod that crashes again and again ends the wait.
+
+    Raises:
+        DevClusterError: They are not ready in time, or crash.
+    """
+    where = ("--namespace", settings.SYSTEM_NAMESPACE)
+    deadline = time.monotonic() + settings.ROLLOUT_TIMEOUT
+    while True:
+        deployment = target.document("deployment", settings.RELEASE, *where)
+        if is_rolled_out(deployment):
+            return
+        pods = target.document("pods", *where).get("items", [])
+        # Pods of an older revision may have crashed before; they are being replaced.
+        new = [pod for pod in pods if pod["spec"]["containers"][0]["image"] == image]
+        crashed = [pod["metadata"]["name"] for pod in new if restarts_of(pod) >= MAX_RESTARTS]
+        if crashed:
+            raise DevClusterError(f"the operator crashed {MAX_RESTARTS} times: pod {crashed[0]}")
+        if time.monotonic() > deadline:
+            raise DevClusterError(f"not ready after {settings.ROLLOUT_TIMEOUT:.0f} s")
+        ready = deployment.get("status", {}).get("readyReplicas", 0)
+        report(f"operator pods: {ready} ready")
+        time.sleep(POLL_SECONDS)
+
+
+def is_rolled_out(deployment: Mapping[str, Any]) -> bool:
+    """Tell whether every wanted pod of a Deployment's newest revision is available, and no other.
+
+    The same question that ``kubectl rollout status`` asks.
+    """
+    status = deployment.get("status", {})
+    wanted = deployment["spec"]["replicas"]
+    return bool(
+        status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        and status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+    )
+
+
+def restarts_of(pod: Mapping[str, Any]) -> int:
+    """Return how often a container of a pod that is not ready was restarted."""
+    containers = pod.get("status", {}).get("containerStatuses", [])
+    return max((each["restartCount"] for each in containers if not each["ready"]), default=0)
 
 
 def _release(target: Target, values: dict[str, Any]) -> int:

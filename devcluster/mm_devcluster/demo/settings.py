@@ -21,7 +21,7 @@ PICTURES = ROOT / "examples" / "tiny-llava" / "pictures"
 MADE_BY_DEMO = "multimodal-demo"
 """Value of app.kubernetes.io/managed-by on namespaces that the demo made and may delete."""
 
-ROLLOUT_TIMEOUT = 180  # seconds; the operator's two pods are ready some 5 s after the install
+ROLLOUT_TIMEOUT = 180.0  # seconds; measured about 5
 INSPECT_TIMEOUT = 180.0  # seconds; measured about 5
 BUILD_TIMEOUT = 600.0  # seconds; measured about 20
 READY_TIMEOUT = 300.0  # seconds; measured about 15
