@@ -163,7 +163,7 @@ def test_a_start_out_of_time_says_what_was_awaited() -> None:
         with pytest.raises(DevClusterError, match="no API server after"):
             up(ClusterOptions(name=name, control_plane_only=True, timeout=0.5))
         kept = state_dir() / "failed" / name
-        assert (cluster_dir(name).exists(), (kept / "etcd.log").exists()) == (False, True)
+        assert (cluster_dir(name).exists(), (kept / "supervisor.log").exists()) == (False, True)
     finally:
         down(name)
     assert not kept.exists()
