@@ -64,6 +64,10 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
     except RuntimeCommandError as error:
         code = error.exit_code
         failure = _failure(BuildReason.STEP_FAILED, code, str(error))
+    except OSError as error:
+        code = ExitCode.RETRY
+        message = f"{error.strerror}: {error.filename}"
+        failure = _failure(BuildReason.STEP_FAILED, code, message)
     log.error("%s", failure.message)
     return BuildResult(fingerprint=fingerprint, failure=failure), code
 

@@ -1,0 +1,35 @@
+"""Plans and stores for builds; the torch-less ones take a tenth of a second each."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.build_plans import build_plan
+from support.build_sites import Site, text_only
+from support.hollow_checkpoint import write_checkpoint
+from support.random_llava import write_random_llava
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A hollow checkpoint whose build only fetches."""
+    source = write_checkpoint(tmp_path / "checkpoint")
+    plan = text_only(build_plan(inspect(source, InspectOptions())))
+    store = tmp_path / "store"
+    store.mkdir()
+    return Site(source, plan, store)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LLaVA with random weights."""
+    return write_random_llava(tmp_path_factory.mktemp("random") / "llava")
+
+
+@pytest.fixture
+def vision_site(tmp_path: Path, checkpoint: Path) -> Site:
+    """A whole build: fetch, export, verify."""
+    store = tmp_path / "store"
+    store.mkdir()
+    return Site(checkpoint, build_plan(inspect(checkpoint, InspectOptions())), store)

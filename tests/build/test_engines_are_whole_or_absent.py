@@ -1,0 +1,214 @@
+"""What lies in the store under an engine's name is verified, complete and built once."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_api.documents.engine_manifest import EngineFile
+from mm_runtime.build import manifest as manifests
+from mm_runtime.build.durable import sha256
+from mm_runtime.cli import main
+from mm_runtime.errors import EngineCorruptError, ExitCode
+from support.build_sites import Site
+
+DEADLINE_SECONDS = 60
+
+
+def run(site: Site, tmp_path: Path) -> tuple[int, BuildResult]:
+    """Build in this process; return exit code and termination message."""
+    message = tmp_path / "message"
+    code = main([*site.arguments, "--termination-log", str(message)])
+    return code, BuildResult.from_json(message.read_text())
+
+
+def failure_of(result: BuildResult) -> tuple[BuildReason, str, bool]:
+    """Return reason, step and whether another try makes sense."""
+    assert result.failure is not None
+    return result.failure.reason, result.failure.step, result.failure.retryable
+
+
+def test_manifest_covers_every_file(site: Site, tmp_path: Path) -> None:
+    """The manifest names all files of the engine with size and digest, and verifies."""
+    code, result = run(site, tmp_path)
+    manifest = manifests.read(site.places.manifest)
+    on_disk = [
+        EngineFile(
+            path=path.relative_to(site.places.engine).as_posix(),
+            size=path.stat().st_size,
+            sha256=sha256(path),
+        )
+        for path in sorted(site.places.engine.rglob("*"))
+        if path.is_file() and path != site.places.manifest
+    ]
+    assert (ExitCode.OK, sha256(site.places.manifest)) == (code, result.manifest_sha256)
+    assert on_disk == manifest.files
+    assert site.plan == manifest.plan
+    manifests.verify(site.places.engine, manifest)
+
+
+def test_files_go_where_they_are_looked_for(site: Site, tmp_path: Path) -> None:
+    """Weights and config for the language model, tokenizer and pictures for the processor."""
+    run(site, tmp_path)
+    found = {
+        folder: {path.name for path in (site.places.engine / folder).iterdir()}
+        for folder in ("llm", "processor")
+    }
+    expected = {
+        "llm": {"config.json", "model.safetensors"},
+        "processor": {"tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"},
+    }
+    assert expected == found
+
+
+def test_nothing_else_stays_in_the_store(site: Site, tmp_path: Path) -> None:
+    """The working directory goes with success; the lock file stays, for the next one to lock."""
+    run(site, tmp_path)
+    left = {path.name for path in (site.store / "engines").iterdir()}
+    assert left == {site.plan.fingerprint, ".locks", ".work"}
+    assert list((site.store / "engines" / ".work").iterdir()) == []
+
+
+def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
+    """A second build of one fingerprint verifies and builds nothing."""
+    _, first = run(site, tmp_path)
+    before = site.places.manifest.stat().st_mtime_ns
+    code, second = run(site, tmp_path)
+    assert (code, second.reused, second.step_seconds) == (ExitCode.OK, True, {})
+    assert first.manifest_sha256 == second.manifest_sha256
+    assert before == site.places.manifest.stat().st_mtime_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        pytest.param("llm/config.json", b"{}", "has 2 bytes; expected", id="size"),
+        pytest.param("processor/tokenizer.json", b"[]", "is damaged: sha256", id="content"),
+        pytest.param("llm/model.safetensors", None, "is missing", id="file-missing"),
+        pytest.param("manifest.json", b'{"format', "damaged or of another", id="manifest-cut"),
+        pytest.param("manifest.json", None, "does not exist", id="manifest-missing"),
+    ],
+)
+def test_damaged_engine_is_named_and_built_anew(
+    site: Site, tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
+    """Verification names the damaged file; the next build replaces the engine."""
+    run(site, tmp_path)
+    damaged = site.places.engine / name
+    if content is None:
+        damaged.unlink()
+    else:
+        damaged.write_bytes(content)
+    with pytest.raises(EngineCorruptError, match=words) as caught:
+        manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+    assert str(damaged) in str(caught.value)
+    code, result = run(site, tmp_path)
+    assert (code, result.reused) == (ExitCode.OK, False)
+    manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+
+
+def test_changed_checkpoint_is_not_built(site: Site, tmp_path: Path) -> None:
+    """A checkpoint other than the inspected one ends with exit code 4 and no engine."""
+    (site.source / "tokenizer.json").write_text('{"new": true}')
+    code, result = run(site, tmp_path)
+    assert (code, failure_of(result)) == (
+        ExitCode.SOURCE_CHANGED,
+        (BuildReason.SOURCE_CHANGED, "fetch", False),
+    )
+    assert not site.places.engine.exists()
+
+
+def test_vanished_checkpoint_is_permanent(site: Site, tmp_path: Path) -> None:
+    """A checkpoint that has gone since it was inspected is not waited for."""
+    site.source.rename(tmp_path / "elsewhere")
+    code, result = run(site, tmp_path)
+    assert (code, failure_of(result)) == (
+        ExitCode.PERMANENT,
+        (BuildReason.SOURCE_NOT_FOUND, "fetch", False),
+    )
+
+
+def test_store_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
+    """A store that refuses writes is a retryable error that names it."""
+    site.store.rmdir()
+    site.store.symlink_to("/sys")  # takes no directories from anybody, root included
+    code, result = run(site, tmp_path)
+    assert result.failure is not None
+    assert (code, result.failure.reason, result.failure.retryable) == (
+        ExitCode.STORE_NOT_WRITABLE,
+        BuildReason.STORE_NOT_WRITABLE,
+        True,
+    )
+    assert str(site.store) in result.failure.message
+
+
+def test_leftovers_of_another_attempt_are_not_mixed_in(site: Site, tmp_path: Path) -> None:
+    """Files and half-written copies of a killed attempt never reach the engine."""
+    for folder in (site.places.llm, site.places.processor):
+        folder.mkdir(parents=True)
+    (site.places.llm / "stranger.safetensors").write_bytes(b"x")
+    (site.places.llm / "model.safetensors.partial").write_bytes(b"x")
+    size = (site.source / "tokenizer.json").stat().st_size
+    (site.places.processor / "tokenizer.json").write_bytes(b"y" * size)
+    code, _ = run(site, tmp_path)
+    manifest = manifests.read(site.places.manifest)
+    names = {file.path for file in manifest.files if not file.path.startswith("build/")}
+    assert code == ExitCode.OK
+    assert not {name for name in names if "stranger" in name or "partial" in name}
+    copied = (site.places.engine / "processor" / "tokenizer.json").read_bytes()
+    assert copied == (site.source / "tokenizer.json").read_bytes()
+
+
+def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
+    """While somebody holds the lock a second build waits, then finds the engine."""
+    site.places.lock.parent.mkdir(parents=True)
+    descriptor = os.open(site.places.lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    command = [sys.executable, "-m", "mm_runtime", *site.arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
+        try:
+            _wait_for_line(second, b"another build holds")
+            assert not site.places.engine.exists()
+            os.close(descriptor)
+            output, _ = second.communicate(timeout=DEADLINE_SECONDS)
+        finally:
+            second.kill()
+    assert (second.returncode, BuildResult.from_json(output).reused) == (0, False)
+    assert run(site, tmp_path)[1].reused
+
+
+def _wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
+    assert process.stderr is not None
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        line = process.stderr.readline()
+        assert line, "the build ended"
+        if words in line:
+            return
+    pytest.fail(f"no {words!r} in {DEADLINE_SECONDS} s")
+
+
+def test_termination_message_fits(site: Site) -> None:
+    """A failure with endless logs still gives a message that Kubernetes keeps whole."""
+    from mm_api.documents.build_result import BuildFailure  # noqa: PLC0415
+    from mm_runtime.build.report import build_report  # noqa: PLC0415
+
+    failure = BuildFailure(
+        reason=BuildReason.STEP_FAILED,
+        step="fetch",
+        exit_code=1,
+        message="m" * 9000,
+        log_tail=[f"{number} " + "ü" * 2000 for number in range(40)],
+        retryable=True,
+    )
+    result = BuildResult(fingerprint=site.plan.fingerprint, failure=failure)
+    short = failure.model_copy(update={"message": "m"})
+    kept = BuildResult.from_json(build_report(result.model_copy(update={"failure": short})))
+    assert len(build_report(result).encode()) <= 4096
+    assert kept.failure is not None
+    assert kept.failure.log_tail[-1].startswith("39 ")  # the newest lines stay

@@ -1,0 +1,107 @@
+"""A plan says which steps there are; nothing is run to find out."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildReason
+from mm_runtime.build.steps import Step, steps
+from mm_runtime.cli import main
+from mm_runtime.errors import PermanentError
+from support.build_plans import build_plan
+from support.documents import FACTS
+
+PLAN = build_plan(FACTS)
+assert PLAN.engine.vision is not None
+VISION = PLAN.engine.vision
+PICKLED = build_plan(FACTS.model_copy(update={"weight_format": "pickle"}), allow_pickle=True)
+
+
+def without_vision(plan: BuildPlan) -> BuildPlan:
+    """Return the plan of a model that has no vision tower."""
+    return plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        pytest.param(PLAN, ("fetch", "export-vision", "verify-vision"), id="llava"),
+        pytest.param(
+            PICKLED, ("fetch", "convert", "export-vision", "verify-vision"), id="pickled-llava"
+        ),
+        pytest.param(without_vision(PLAN), ("fetch",), id="text-only"),
+    ],
+)
+def test_names_and_order(plan: BuildPlan, expected: tuple[str, ...]) -> None:
+    """Steps come in the order in which they need each other."""
+    assert expected == tuple(step.name for step in steps(plan))
+
+
+def test_inputs_are_made_before() -> None:
+    """What a step reads, an earlier one writes."""
+    made: set[str] = set()
+    for step in steps(PICKLED):
+        assert set(step.inputs) <= made
+        made |= set(step.outputs)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(PLAN.model_copy(update={"fingerprint": "f" * 64}), id="fingerprint"),
+        pytest.param(
+            PLAN.model_copy(
+                update={"engine": PLAN.engine.model_copy(update={"builder_version": "2"})}
+            ),
+            id="builder-version",
+        ),
+    ],
+)
+def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
+    """A journal entry of another plan or builder never counts as done."""
+    here = {step.fingerprint for step in steps(PLAN)}
+    assert not here & {step.fingerprint for step in steps(other)}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param({"backend": "TensorRT"}, "Backend TensorRT cannot be built", id="backend"),
+        pytest.param(
+            {"vision": VISION.model_copy(update={"engine": "TensorRT"})},
+            "Vision engine TensorRT cannot be built",
+            id="vision-engine",
+        ),
+    ],
+)
+def test_unknown_engines_are_refused(change: dict[str, object], words: str) -> None:
+    """What this version cannot build is said before anything is copied."""
+    plan = PLAN.model_copy(update={"engine": PLAN.engine.model_copy(update=change)})
+    with pytest.raises(PermanentError, match=words):
+        steps(plan)
+
+
+def test_verification_has_its_own_reason() -> None:
+    """A difference to torch reads VerificationFailed, a lost checkpoint SourceNotFound."""
+    reasons = {step.name: step.permanent_reason for step in steps(PLAN)}
+    expected = {
+        "fetch": BuildReason.SOURCE_NOT_FOUND,
+        "export-vision": BuildReason.STEP_FAILED,
+        "verify-vision": BuildReason.VERIFICATION_FAILED,
+    }
+    assert expected == reasons
+
+
+def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--dry-run` names every step with its command and touches nothing."""
+    path = tmp_path / "plan.json"
+    path.write_text(PLAN.to_json())
+    where = ["--source", "/mnt/source", "--store", str(tmp_path / "store")]
+    code = main(["build", "--plan", str(path), *where, "--dry-run"])
+    printed = capsys.readouterr().out
+    expected: tuple[Step, ...] = steps(PLAN)
+    assert code == 0
+    assert all(f"{step.name}: {step.purpose}" in printed for step in expected)
+    assert all(step.module in printed for step in expected)
+    assert not (tmp_path / "store").exists()

@@ -1,0 +1,164 @@
+"""A step's process is bounded: time, log, memory, and it never outlives the build."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason
+from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.build.journal import Journal
+from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.build.runner import LOG_BYTES, StepFailedError, StepRunner
+from mm_runtime.build.steps import Step, steps
+from mm_runtime.errors import ExitCode
+from mm_runtime.launch.stopping import StopSignal
+from support.build_plans import build_plan
+from support.build_sites import Site
+from support.documents import FACTS
+
+STEP = steps(build_plan(FACTS))[0]
+
+
+@pytest.fixture
+def runner(site: Site) -> StepRunner:
+    """A runner that a test gives any program to."""
+    site.places.logs.mkdir(parents=True)
+    return StepRunner(site.source, site.places, 30, StopSignal())
+
+
+class Program(Step):
+    """A step that is a shell script."""
+
+    def argv(self, *_: object) -> tuple[str, ...]:
+        """Return the script's command line."""
+        return ("/bin/sh", "-c", self.purpose)
+
+
+def script(text: str) -> Step:
+    """Return a step that runs a shell script."""
+    return Program(
+        name="script",
+        module="",
+        purpose=text,
+        inputs=(),
+        outputs=("out",),
+        permanent_reason=BuildReason.STEP_FAILED,
+        fingerprint="0",
+    )
+
+
+def test_success_is_measured(runner: StepRunner) -> None:
+    """Time and peak memory of a step are known."""
+    record = runner.run(script("sleep 0.1"))
+    assert record.seconds >= 0.1
+    assert record.peak_memory_bytes > 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        pytest.param("echo first; echo last >&2; exit 7", 7, "last", id="exit-code"),
+        pytest.param("kill -9 $$", 137, "out of memory", id="killed"),
+        pytest.param("kill -11 $$", 139, "ended by signal 11", id="crashed"),
+        pytest.param("exit 1", 1, "and no output", id="silent"),
+    ],
+)
+def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) -> None:
+    """Exit code and last words of a step are in the error."""
+    with pytest.raises(StepFailedError) as caught:
+        runner.run(script(text))
+    assert code == caught.value.exit_code
+    assert words in caught.value.message
+
+
+def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
+    """A step that hangs is ended with everything it has started."""
+    site.places.logs.mkdir(parents=True)
+    runner = StepRunner(site.source, site.places, 0.5, StopSignal())
+    with pytest.raises(StepFailedError) as caught:
+        runner.run(script("sleep 1000 & echo $!; wait"))
+    assert caught.value.exit_code == 124
+    _assert_gone(int(caught.value.log_tail[0]))
+
+
+def test_log_is_bounded(runner: StepRunner) -> None:
+    """A step that never stops talking fills neither disk nor memory."""
+    runner.run(script("yes 0123456789012345678901234567890123456789 | head -c 3000000"))
+    size = (runner.places.logs / "script.log").stat().st_size
+    assert LOG_BYTES // 2 < size <= LOG_BYTES + 100
+
+
+def test_stop_signal_becomes_a_result(site: Site) -> None:
+    """SIGTERM in a step ends it and the build says so: it is worth another try."""
+    with StopSignal() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        result, code = build(BuildOptions(site.plan, site.source, site.store), stop)
+    assert code == ExitCode.TERMINATED
+    assert result.failure is not None
+    assert result.failure.retryable
+    assert "stopped by SIGTERM" in result.failure.message
+
+
+def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
+    """When the build itself is killed with SIGKILL no step goes on writing into the store."""
+    program = tmp_path / "parent.py"
+    program.write_text(
+        "import os, sys, time\n"
+        "from mm_runtime.launch.process import ChildProcess\n"
+        "child = ChildProcess(['sleep', '1000'], os.environ, print)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    _assert_gone(child)
+
+
+def _assert_gone(pid: int) -> None:
+    """Wait until a process has ended (a zombie has)."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.02)
+    pytest.fail(f"process {pid} still runs")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.unlink(), id="missing"),
+        pytest.param(lambda path: path.write_text("other"), id="changed"),
+    ],
+)
+def test_journal_only_trusts_intact_outputs(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """A finished step counts as long as its outputs are the ones it left."""
+    step = script("")
+    output = tmp_path / "out" / "file"
+    output.parent.mkdir()
+    output.write_text("content")
+    record = StepRecord(name="script", seconds=1, peak_memory_bytes=1)
+    Journal(tmp_path / "journal.json").add(step, record)
+    assert record == Journal(tmp_path / "journal.json").finished(step)
+    damage(output)
+    assert Journal(tmp_path / "journal.json").finished(step) is None
+
+
+def test_unreadable_journal_is_empty(tmp_path: Path) -> None:
+    """A journal cut by a full disk costs time, not the build."""
+    (tmp_path / "journal.json").write_text('{"entries": [{')
+    assert Journal(tmp_path / "journal.json").finished(script("")) is None
