@@ -41,6 +41,12 @@ Helm installs what lies in `crds/` once and never upgrades or deletes it: models
 kubectl apply --server-side --force-conflicts -f charts/multimodal-operator/crds/
 ```
 
+`helm install` applies the definition without force. Where kubectl has applied another version of
+it before, it stops with "conflict with kubectl: .spec.versions": run the command above first.
+
+With `watchNamespaces` the operator has rights in those namespaces only. Roles for users
+(`rbac.aggregateToUsers`) are cluster-wide objects: switch them off where you may not make any.
+
 ## Values
 
 A key that is not in this table is refused, so a typo never passes silently.

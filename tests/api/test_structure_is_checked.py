@@ -61,6 +61,11 @@ from support.model_documents import at, document
             id="fraction-for-quantity",
         ),
         pytest.param(
+            at("engine", "Reference"),
+            Problem("spec.engine", "'Reference' is not an object: write fields and values"),
+            id="text-for-object",
+        ),
+        pytest.param(
             at("build.timeout", "0s"),
             Problem(
                 "spec.build.timeout",

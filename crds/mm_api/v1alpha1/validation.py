@@ -68,9 +68,7 @@ def _structural(document: Mapping[str, Any], detail: ErrorDetails) -> Problem:
             path += f"[{part}]"
         elif not isinstance(node, Mapping):
             # What follows names a branch of a union: quantities are the only ones.
-            if detail["type"] in {"int_type", "string_type"}:
-                return Problem(path, _NOT_A_QUANTITY.format(detail["input"]))
-            break
+            return Problem(path, _NOT_A_QUANTITY.format(detail["input"]))
         else:
             path += f".{part}" if path else part
         node = _child(node, part)
@@ -95,6 +93,8 @@ def _message(detail: ErrorDetails) -> str:
             return f"{detail['input']!r} is not allowed: use one of {detail['ctx']['expected']}"
         case "value_error":
             return str(detail["ctx"]["error"])
+        case "model_type":
+            return f"{detail['input']!r} is not an object: write fields and values"
         case "int_type" | "string_type":
             return f"{detail['input']!r} has the wrong type: {_lower(detail['msg'])}"
         case _:
