@@ -206,13 +206,25 @@ def test_repair_brings_back_what_was_deleted(cluster: ImaginedCluster, golden: G
     golden.check("repair.txt", log_of(cluster))
 
 
-def test_held_rollout_without_its_record_is_left_alone(cluster: ImaginedCluster) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(None, id="deleted"),
+        pytest.param({}, id="emptied"),
+        pytest.param({"pod.json": "[1]"}, id="overwritten"),
+    ],
+)
+def test_held_rollout_without_its_record_is_left_alone(
+    cluster: ImaginedCluster, damage: dict[str, str] | None
+) -> None:
     """When the revision's record is lost during a rebuild, Deployment and old engine stay."""
     ready_model(cluster)
     before = cluster.objects[Ref("Deployment", "llava")]
     cluster.apply("llava", {"engine": {"maxBatchSize": 4}, "replicas": 2})
     (record,) = [name for name in cluster.names("ConfigMap") if "serving" in name]
-    cluster.objects.pop(Ref("ConfigMap", record))
+    config = cluster.objects.pop(Ref("ConfigMap", record))
+    if damage is not None:
+        cluster.objects[Ref("ConfigMap", record)] = {**config, "data": damage}
     cluster.apply("llava", {"engine": {"maxBatchSize": 4}, "replicas": 3})
     engines = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
     assert (

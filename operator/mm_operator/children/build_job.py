@@ -8,7 +8,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import pod, volumes
 from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
-from mm_operator.model import Plan, Snapshot, Step
+from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.records import PLAN_KEY
 from mm_operator.plan.store import store_of
 
@@ -21,10 +21,8 @@ _REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 
 def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the Job when a build must start and the ConfigMap of its plan exists."""
-    engine = snapshot.observed.engines.get(plan.engine_config)
-    if plan.build.step is not Step.START or plan.build_plan is None:
-        return None
-    if engine is None or engine.config is None:
+    engine = snapshot.observed.engines.get(plan.engine_config, EngineState())
+    if plan.build.step is not Step.START or plan.build_plan is None or engine.config is None:
         return None
     fingerprint = plan.build_plan.fingerprint
     return {

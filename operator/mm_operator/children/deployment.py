@@ -1,13 +1,13 @@
 """The serving pods: one Deployment per model, its pod template recorded with its revision."""
 
-import json
 from typing import Any
 
 from mm_api import labels
-from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec, duration
 from mm_operator.children import containers, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
-from mm_operator.model import Plan, Snapshot
+from mm_operator.model import Plan, RolloutDecision, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import canonical_json
 from mm_operator.plan.records import SERVING_KEY
@@ -61,13 +61,11 @@ def pod_template(
 ) -> dict[str, Any] | None:
     """Return the pod template of the revision that is served, or None when there is none."""
     rollout = plan.rollout
-    if not rollout.serving_hash:
-        return None
     if rollout.held:
-        text = recorded_template(snapshot, rollout)
-        recorded: dict[str, Any] | None = json.loads(text) if text else None
-        return recorded
-    return _fresh_template(snapshot, spec, plan)
+        return recorded_template(snapshot, rollout)
+    if not rollout.serving_hash or plan.serving_plan is None or plan.memory is None:
+        return None
+    return _fresh_template(snapshot, spec, rollout, plan.serving_plan, plan.memory)
 
 
 def template_text(template: dict[str, Any]) -> str:
@@ -76,13 +74,14 @@ def template_text(template: dict[str, Any]) -> str:
 
 
 def _fresh_template(
-    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
-) -> dict[str, Any] | None:
-    if plan.serving_plan is None or plan.memory is None:
-        return None
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    rollout: RolloutDecision,
+    serving: ServingPlan,
+    memory: MemoryStatus,
+) -> dict[str, Any]:
     image = spec.runtime.image or snapshot.settings.runtime_image
-    manifest = store_of(spec).manifest(plan.serving_plan.fingerprint)
-    memory = plan.memory
+    manifest = store_of(spec).manifest(serving.fingerprint)
     server = containers.build_server(
         spec,
         image=image,
@@ -92,14 +91,14 @@ def _fresh_template(
         + memory.prompt_table_bytes
         + memory.kv_cache_bytes,
     )
-    config = names.serving_config(snapshot.name, plan.rollout.serving_hash)
+    config = names.serving_config(snapshot.name, rollout.serving_hash)
     template: dict[str, Any] = {
         "metadata": {
             "labels": {
                 **spec.runtime.pod_labels,
                 **own_labels(snapshot.name, labels.Component.SERVER),
             },
-            "annotations": {labels.SERVING_HASH: plan.rollout.serving_hash},
+            "annotations": {labels.SERVING_HASH: rollout.serving_hash},
         },
         "spec": {
             "automountServiceAccountToken": False,
@@ -122,7 +121,7 @@ def _fresh_template(
                     "name": "shm",
                     "emptyDir": {
                         "medium": "Memory",
-                        "sizeLimit": str(plan.serving_plan.pools.shm_bytes),
+                        "sizeLimit": str(serving.pools.shm_bytes),
                     },
                 },
                 pod.scratch("tmp"),

@@ -41,16 +41,14 @@ def decide_build(
 
 
 def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
-    match job.phase:
-        case JobPhase.PENDING:
-            reason, message = pending(job, Reason.BUILD_PENDING)
-            return _running(job, reason, f"the build has not started: {message}")
-        case JobPhase.RUNNING:
-            return _running(job, Reason.BUILDING, "the engine is being built")
-        case JobPhase.SUCCEEDED:
-            return _finished(draft, job, inspect, now)
-        case JobPhase.FAILED:
-            return _failed(draft, job, build_failure(job), inspect, now)
+    if job.phase is JobPhase.PENDING:
+        reason, message = pending(job, Reason.BUILD_PENDING)
+        return _running(job, reason, f"the build has not started: {message}")
+    if job.phase is JobPhase.RUNNING:
+        return _running(job, Reason.BUILDING, "the engine is being built")
+    if job.phase is JobPhase.SUCCEEDED:
+        return _finished(draft, job, inspect, now)
+    return _failed(draft, job, build_failure(job), inspect, now)
 
 
 def _finished(

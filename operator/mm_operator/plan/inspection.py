@@ -77,16 +77,14 @@ def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
             step, reason, message, job.name, inputs_hash=wanted, attempt=attempt, round=round_
         )
 
-    match job.phase:
-        case JobPhase.PENDING:
-            reason, message = pending(job, Reason.INSPECT_PENDING)
-            return decided(Step.RUNNING, reason, f"the inspection has not started: {message}")
-        case JobPhase.RUNNING:
-            return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
-        case JobPhase.SUCCEEDED:
-            return _finished(snapshot, job, round_)
-        case JobPhase.FAILED:
-            return _failed(snapshot, job, round_)
+    if job.phase is JobPhase.PENDING:
+        reason, message = pending(job, Reason.INSPECT_PENDING)
+        return decided(Step.RUNNING, reason, f"the inspection has not started: {message}")
+    if job.phase is JobPhase.RUNNING:
+        return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
+    if job.phase is JobPhase.SUCCEEDED:
+        return _finished(snapshot, job, round_)
+    return _failed(snapshot, job, round_)
 
 
 def _finished(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:

@@ -12,7 +12,6 @@ from mm_api.base import Document
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.model import ConfigState
 
 FACTS_KEY = "facts.json"
@@ -67,11 +66,6 @@ def successful(text: str | None, fingerprint: str) -> BuildResult | None:
     result = parse(BuildResult, text)
     made = result and result.failure is None and result.fingerprint == fingerprint
     return result if made else None
-
-
-def read_serving_plan(config: ConfigState | None) -> ServingPlan | None:
-    """Return the serving plan of a recorded revision."""
-    return parse(ServingPlan, config.data.get(SERVING_KEY)) if config else None
 
 
 def read_inspect_result(text: str) -> InspectResult | None:

@@ -1,5 +1,8 @@
 """Which existing objects stay although no builder makes them now, and which engines are let go."""
 
+import json
+from typing import Any
+
 from mm_operator.model import (
     BuildDecision,
     ConfigState,
@@ -48,11 +51,15 @@ def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
     return tuple(config for config in found if config)
 
 
-def recorded_template(snapshot: Snapshot, rollout: RolloutDecision) -> str | None:
-    """Return the pod template of the revision that is held, as JSON; None when it is lost."""
+def recorded_template(snapshot: Snapshot, rollout: RolloutDecision) -> dict[str, Any] | None:
+    """Return the pod template of the revision that is held; None when it is lost or damaged."""
     name = names.serving_config(snapshot.name, rollout.serving_hash)
     config = snapshot.observed.configs.get(name)
-    return config.data.get(POD_KEY) if config else None
+    try:
+        template = json.loads(config.data.get(POD_KEY, "")) if config else None
+    except json.JSONDecodeError:
+        return None
+    return template if isinstance(template, dict) else None
 
 
 def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple[str, ...]:

@@ -1,0 +1,79 @@
+"""What models share is owned by all of them and rewritten by none."""
+
+from dataclasses import replace
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_operator.children.all import build, unwanted
+from mm_operator.model import ClaimState, Owner, Ref
+from mm_operator.plan import decide
+from support.staged import children, inspected
+
+
+def test_engine_is_owned_by_everybody_who_wants_it() -> None:
+    """A model joins the owners that are there; none of them is the controller."""
+    owners = children(inspected())["ConfigMap/build"]["metadata"]["ownerReferences"]
+    assert [(owner["name"], owner["controller"]) for owner in owners] == [
+        ("llava", False),
+        ("other", False),
+    ]
+
+
+def test_recorded_plan_is_kept() -> None:
+    """Two ways to one engine must not rewrite each other's plan."""
+    snapshot, plan = inspected()
+    assert plan.build_plan is not None
+    recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
+    engine = snapshot.observed.engines[plan.engine_config]
+    assert engine.config is not None
+    config = replace(engine.config, data={"plan.json": recorded.to_json()})
+    state = replace(engine, config=config)
+    observed = replace(snapshot.observed, engines={plan.engine_config: state})
+    text = children((replace(snapshot, observed=observed), plan))["ConfigMap/build"]["data"]
+    assert recorded == BuildPlan.from_json(text["plan.json"])
+
+
+def test_existing_store_keeps_its_size() -> None:
+    """A claim is made by the first model; others with other wishes do not fight about it."""
+    found = ClaimState("multimodal-store", "Bound", "7Gi", "fast", ("ReadWriteMany",))
+    snapshot, plan = inspected({"build": {"store": {"size": "1Gi"}}})
+    observed = replace(snapshot.observed, store=found)
+    claim = children((replace(snapshot, observed=observed), plan))["PersistentVolumeClaim/store"]
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "7Gi"}},
+        "storageClassName": "fast",
+    }
+
+
+def test_store_is_owned_by_all_its_models() -> None:
+    """The claim goes with the last model."""
+    snapshot, plan = inspected()
+    sharers = (Owner("a", "uid-a"), Owner("llava", "uid-of-llava"))
+    claim = children((replace(snapshot, store_sharers=sharers), plan))[
+        "PersistentVolumeClaim/store"
+    ]
+    assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["a", "llava"]
+
+
+def test_claims_of_users_are_never_made() -> None:
+    """A store of the user's is used and left alone."""
+    changes = {"build": {"store": {"persistentVolumeClaim": {"claimName": "mine"}}}}
+    assert "PersistentVolumeClaim/store" not in children(inspected(changes))
+
+
+def test_frozen_plans_touch_nothing() -> None:
+    """With a spec that is not understood nothing is applied and nothing is deleted."""
+    snapshot, _ = inspected(built=True)
+    observed = replace(snapshot.observed, refs=frozenset({Ref("Deployment", "llava")}))
+    broken = replace(snapshot, spec=None, observed=observed)
+    plan = decide(broken)
+    assert (build(broken, plan), unwanted(broken, plan, ())) == ((), ())
+
+
+def test_released_engine_that_is_gone_already_needs_nothing() -> None:
+    """Caches may name an engine that was deleted a moment ago."""
+    snapshot, _ = inspected()
+    observed = replace(snapshot.observed, owned_engines=frozenset({"engine-old"}))
+    stage = replace(snapshot, observed=observed)
+    plan = decide(stage)
+    assert (plan.release, unwanted(stage, plan, build(stage, plan))) == (("engine-old",), ())

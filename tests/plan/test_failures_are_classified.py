@@ -1,0 +1,148 @@
+"""How a Job failed becomes one reason, one sentence, and whether another attempt makes sense."""
+
+import pytest
+
+from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
+from mm_operator.model import JobPhase, JobState, PodEnd
+from mm_operator.plan.failures import build_failure, inspect_failure
+from support.models import EPOCH
+
+REPORT = BuildResult(
+    fingerprint="a" * 64,
+    failure=BuildFailure(
+        reason=BuildReason.STEP_FAILED,
+        step="export",
+        exit_code=1,
+        message="no space left",
+        log_tail=[f"line {number}" for number in range(12)],
+        retryable=True,
+    ),
+).to_json()
+REFUSAL = InspectResult(
+    error=InspectError(reason=InspectReason.PICKLE_REFUSED, message="weights are pickle files")
+).to_json()
+
+
+def failed(end: PodEnd | None, reason: str = "BackoffLimitExceeded", message: str = "") -> JobState:
+    """Return a Job that failed with this end of its last pod."""
+    ends = (PodEnd("first", succeeded=False, exit_code=9), end) if end else ()
+    return JobState("job", "uid", JobPhase.FAILED, EPOCH, reason=reason, message=message, ends=ends)
+
+
+def bad(**fields: object) -> PodEnd:
+    """Return a pod that failed."""
+    values = {"pod": "last", "succeeded": False, "exit_code": 1} | fields
+    return PodEnd(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "words"),
+    [
+        pytest.param(
+            failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
+            "BuildOutOfMemory",
+            "step export was killed: it needed more memory",
+            id="out-of-memory-in-a-step",
+        ),
+        pytest.param(
+            failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),
+            "BuildTimedOut",
+            "the build ran longer than spec.build.timeout (exit code unknown)",
+            id="pod-timed-out",
+        ),
+        pytest.param(
+            failed(bad(), reason="DeadlineExceeded"),
+            "BuildTimedOut",
+            "(exit code 1)",
+            id="job-timed-out",
+        ),
+        pytest.param(
+            failed(bad(pod_reason="Evicted", exit_code=137)),
+            "BuildEvicted",
+            "lost its pod (Evicted, exit code 137)",
+            id="evicted",
+        ),
+        pytest.param(
+            failed(bad(disrupted=True)),
+            "BuildEvicted",
+            "lost its pod (disruption of its node, exit code 1)",
+            id="node-lost",
+        ),
+        pytest.param(
+            failed(bad(message=REPORT)),
+            "StepFailed",
+            "step export ended with exit code 1: no space left\nline 2\n",
+            id="reported-with-ten-lines",
+        ),
+        pytest.param(
+            failed(bad(message="Traceback\nValueError: x")),
+            "BuildFailed",
+            "ended with exit code 1 and no report\nTraceback\nValueError: x",
+            id="log-in-the-message",
+        ),
+        pytest.param(
+            failed(bad(log_tail=("one", "two"))),
+            "BuildFailed",
+            "and no report\none\ntwo",
+            id="log-beside-the-message",
+        ),
+        pytest.param(
+            failed(None, message="it has reached the limit"),
+            "BuildFailed",
+            "the Job failed: it has reached the limit",
+            id="no-pod-is-left",
+        ),
+        pytest.param(
+            failed(None, reason=""),
+            "BuildFailed",
+            "it left no pod behind",
+            id="nothing-is-known",
+        ),
+    ],
+)
+def test_build_failures(job: JobState, reason: str, words: str) -> None:
+    """The last failed pod decides; the message carries step, exit code and last log lines."""
+    failure = build_failure(job)
+    assert (reason, True, True) == (failure.reason, words in failure.message, failure.retryable)
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "words"),
+    [
+        pytest.param(
+            failed(bad(exit_code=3, message=REFUSAL)),
+            "PickleRefused",
+            "weights are pickle files",
+            id="refused",
+        ),
+        pytest.param(
+            failed(bad(reason="OOMKilled")), "InspectFailed", "more memory", id="out-of-memory"
+        ),
+        pytest.param(
+            failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "too long", id="timed-out"
+        ),
+        pytest.param(
+            failed(bad(message="Traceback")),
+            "InspectFailed",
+            "exit code 1 and no report\nTraceback",
+            id="unexplained",
+        ),
+    ],
+)
+def test_inspect_failures(job: JobState, reason: str, words: str) -> None:
+    """A refusal's own reason is kept; everything else says what happened."""
+    failure = inspect_failure(job)
+    assert (reason, True) == (failure.reason, words in failure.message)
+
+
+def test_changed_source_is_recognised() -> None:
+    """Only the reason SourceChanged asks for a new inspection."""
+    report = BuildFailure(
+        reason=BuildReason.SOURCE_CHANGED, step="fetch", exit_code=4, message="", retryable=False
+    )
+    text = BuildResult(fingerprint="a" * 64, failure=report).to_json()
+    assert (
+        build_failure(failed(bad(message=text))).source_changed,
+        build_failure(failed(bad(message=REPORT))).source_changed,
+    ) == (True, False)

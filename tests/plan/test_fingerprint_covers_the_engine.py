@@ -1,0 +1,66 @@
+"""A fingerprint changes with every field of the engine, and with nothing else."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.plan.draft import draft
+from mm_operator.plan.fingerprint import canonical_json, digest
+from support.models import spec_of, tiny_facts
+
+BASE = "279716112327450d"
+
+
+def fingerprint(changes: dict[str, Any], builder: str = "1", **facts: Any) -> str:
+    """Return the fingerprint of a tiny model with changes."""
+    made = draft(
+        model="llava", spec=spec_of(changes), facts=tiny_facts(**facts), builder_version=builder
+    )
+    return made.build_plan.fingerprint
+
+
+def test_fingerprint_is_stable() -> None:
+    """The same engine has the same fingerprint in every version of the operator."""
+    assert fingerprint({})[:16] == BASE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"engine": {"maxBatchSize": 4}}, id="batch"),
+        pytest.param({"engine": {"maxSeqLen": 100}}, id="sequence"),
+        pytest.param({"engine": {"dtype": "float16"}}, id="dtype"),
+        pytest.param({"vision": {"maxBatchSize": 3}}, id="vision-batch"),
+    ],
+)
+def test_engine_fields_change_it(changes: dict[str, Any]) -> None:
+    """What changes the engine's bytes leads to another engine."""
+    assert fingerprint(changes)[:16] != BASE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"replicas": 3}, id="replicas"),
+        pytest.param({"runtime": {"maxConcurrency": 5}}, id="concurrency"),
+        pytest.param({"gateway": {"maxImagePixels": 5}}, id="gateway"),
+        pytest.param({"build": {"timeout": "1h"}}, id="timeout"),
+    ],
+)
+def test_other_fields_do_not(changes: dict[str, Any]) -> None:
+    """What only changes how an engine is served or built leads to no new build."""
+    assert fingerprint(changes)[:16] == BASE
+
+
+def test_builder_and_source_change_it() -> None:
+    """Another source and another version of the build code lead to another engine."""
+    other = "sha256:" + "f" * 64
+    assert len({fingerprint({}), fingerprint({}, "2"), fingerprint({}, source_digest=other)}) == 3
+
+
+def test_key_order_does_not_matter() -> None:
+    """Equal content has an equal digest, however it was put together."""
+    assert (
+        canonical_json({"b": 1, "a": "ü"}),
+        digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1}),
+    ) == ('{"a":"\\u00fc","b":1}', True)

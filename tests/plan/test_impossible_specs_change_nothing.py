@@ -1,0 +1,78 @@
+"""A spec that cannot be carried out freezes the model: whatever serves goes on."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.errors import ClusterError, SpecError
+from mm_operator.model import Plan
+from mm_operator.plan import decide
+from support.models import snapshot_of, spec_of
+
+
+def frozen_by(**fields: Any) -> Plan:
+    """Return the plan of a snapshot with these fields."""
+    return decide(snapshot_of(**fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "words"),
+    [
+        pytest.param(
+            {"spec": None, "spec_error": SpecError("InvalidSpec", "unknown field", "spec.x")},
+            "InvalidSpec",
+            "spec.x: unknown field",
+            id="not-understood",
+        ),
+        pytest.param({"spec": None}, "InvalidSpec", "cannot be read", id="no-reason-given"),
+        pytest.param({"deleting": True}, "Deleting", "being deleted", id="deleting"),
+        pytest.param(
+            {"spec": spec_of({"engine": {"backend": "TensorRT"}})},
+            "NotSupported",
+            "Reference only: got TensorRT",
+            id="backend",
+        ),
+        pytest.param(
+            {"spec": spec_of({"model": {"family": "t5"}})},
+            "NotSupported",
+            "llava only: got t5",
+            id="family",
+        ),
+        pytest.param(
+            {
+                "spec": spec_of(
+                    {"model": {"source": {"persistentVolumeClaim": None, "s3": {"bucket": "abc"}}}}
+                )
+            },
+            "NotSupported",
+            "claims only",
+            id="source",
+        ),
+    ],
+)
+def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
+    """The plan is frozen and carries the problem."""
+    plan = frozen_by(**fields)
+    assert plan.problem is not None
+    assert (True, reason, True) == (
+        plan.frozen,
+        plan.problem.reason,
+        words in plan.inspect.message,
+    )
+
+
+def test_known_family_passes() -> None:
+    """A spec that names the family it has is planned."""
+    assert not decide(snapshot_of({"model": {"family": "llava"}})).frozen
+
+
+@pytest.mark.parametrize(
+    ("expected", "status"),
+    [
+        pytest.param("Job a: HTTP 409: exists", 409, id="answer"),
+        pytest.param("Job a: no answer: exists", 0, id="no-answer"),
+    ],
+)
+def test_errors_of_the_cluster_are_sentences(expected: str, status: int) -> None:
+    """Equal errors have equal text."""
+    assert expected == str(ClusterError(status, "Job", "a", "exists"))

@@ -1,0 +1,264 @@
+"""What the stages decide for every state of their Jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_api.documents.build_result import BuildResult
+from mm_operator.model import (
+    ConfigState,
+    EngineState,
+    JobPhase,
+    JobState,
+    Observed,
+    PodEnd,
+    Snapshot,
+    Step,
+)
+from mm_operator.plan import decide, names
+from mm_operator.plan.inspection import inputs_hash
+from mm_operator.plan.jobs import attempt_of, latest
+from mm_operator.plan.records import (
+    FACTS_KEY,
+    INSPECTION_KEY,
+    Inspection,
+    read_inspect_result,
+    read_inspection,
+)
+from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
+
+HASH = inputs_hash(spec_of(), 0)
+
+
+def inspect_job(phase: JobPhase, attempt: int = 1, **fields: Any) -> JobState:
+    """Return an inspect Job of the default model."""
+    marks = {labels.INPUTS_HASH: HASH, labels.ATTEMPT: str(attempt)}
+    name = names.inspect_job("llava", HASH, attempt)
+    return JobState(name, "uid", phase, EPOCH, annotations=marks, **fields)
+
+
+def seen(*jobs: JobState) -> Snapshot:
+    """Return the default model with inspect Jobs."""
+    return snapshot_of(observed=Observed(jobs={job.name: job for job in jobs}))
+
+
+def inspected(**observed: Any) -> Snapshot:
+    """Return the default model with recorded facts."""
+    record = Inspection(inputs_hash=HASH, round=0, inspected_at=EPOCH)
+    data = {FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: record.to_json()}
+    config = ConfigState("llava-facts", "uid", data=data)
+    return snapshot_of(observed=Observed(configs={"llava-facts": config}, **observed))
+
+
+ENGINE = decide(inspected()).engine_config
+
+
+def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
+    """Return the default model with recorded facts and a build Job."""
+    marks = {labels.ATTEMPT: str(attempt)}
+    job = JobState(f"{ENGINE}-{attempt}", "uid", phase, EPOCH, annotations=marks, **fields)
+    state = EngineState(ConfigState(ENGINE, "uid"), (job,))
+    return inspected(engines={ENGINE: state})
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "reason", "words"),
+    [
+        pytest.param(
+            inspect_job(JobPhase.PENDING), Step.RUNNING, "InspectPending", "waits", id="pending"
+        ),
+        pytest.param(
+            inspect_job(JobPhase.PENDING, waiting='claim "a" not found'),
+            Step.RUNNING,
+            "InspectPending",
+            'claim "a" not found',
+            id="claim-is-missing",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.PENDING, waiting="exceeded quota: pods"),
+            Step.RUNNING,
+            "QuotaExceeded",
+            "exceeded quota",
+            id="quota",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.PENDING, deleting=True),
+            Step.RUNNING,
+            "InspectPending",
+            "is being deleted",
+            id="name-is-not-free",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.RUNNING), Step.RUNNING, "Inspecting", "inspected", id="running"
+        ),
+        pytest.param(
+            inspect_job(JobPhase.SUCCEEDED),
+            Step.FAILED,
+            "InspectFailed",
+            "left no pod",
+            id="succeeded-without-a-word",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.FAILED, finished_at=EPOCH),
+            Step.FAILED,
+            "InspectFailed",
+            "tried again",
+            id="failed",
+        ),
+    ],
+)
+def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> None:
+    """Each state of the inspect Job leads to one decision."""
+    actual = decide(seen(job)).inspect
+    assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "seconds"),
+    [
+        pytest.param(1, 30, id="first"),
+        pytest.param(2, 60, id="second"),
+        pytest.param(6, 600, id="never-above-ten-minutes"),
+        pytest.param(1000, 600, id="no-overflow"),
+    ],
+)
+def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int) -> None:
+    """The next attempt is due after a delay counted from the end of the last one."""
+    job = inspect_job(JobPhase.FAILED, attempt, finished_at=EPOCH)
+    before, due = (
+        decide(replace(seen(job), now=EPOCH + timedelta(seconds=seconds + offset)))
+        for offset in (-1, 0)
+    )
+    assert (1, Step.FAILED, Step.START, attempt + 1) == (
+        before.recheck_after,
+        before.inspect.step,
+        due.inspect.step,
+        due.inspect.attempt,
+    )
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "step", "reason", "words"),
+    [
+        pytest.param(inspected(), Step.WAITING, "BuildPending", "being written", id="no-plan-yet"),
+        pytest.param(
+            inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))}),
+            Step.START,
+            "Building",
+            "being created",
+            id="no-job-yet",
+        ),
+        pytest.param(
+            building(JobPhase.PENDING, waiting="0/1 nodes are available"),
+            Step.RUNNING,
+            "BuildPending",
+            "0/1 nodes",
+            id="unschedulable",
+        ),
+        pytest.param(
+            building(
+                JobPhase.RUNNING,
+                failed_pods=1,
+                ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
+            ),
+            Step.RUNNING,
+            "Building",
+            "it was tried before: the build was killed",
+            id="second-pod-runs",
+        ),
+        pytest.param(
+            building(
+                JobPhase.SUCCEEDED,
+                ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),),
+            ),
+            Step.FAILED,
+            "BuildFailed",
+            "left no result",
+            id="succeeded-without-a-word",
+        ),
+        pytest.param(
+            building(
+                JobPhase.FAILED,
+                failed_pods=4,
+                ends=(PodEnd("a", succeeded=False, exit_code=1),),
+            ),
+            Step.FAILED,
+            "BuildFailed",
+            "(pods that failed: 4)",
+            id="failed",
+        ),
+    ],
+)
+def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> None:
+    """Each state of the build Job leads to one decision."""
+    actual = decide(snapshot).build
+    assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
+
+
+def test_result_of_another_engine_is_not_taken() -> None:
+    """A result counts only when it names the fingerprint that was asked for."""
+    text = BuildResult(fingerprint="f" * 64, manifest_sha256="a" * 64).to_json()
+    end = PodEnd("a", succeeded=True, exit_code=0, message=text)
+    assert Step.FAILED is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        pytest.param(3, "3", id="number"),
+        pytest.param(1, "", id="missing"),
+        pytest.param(1, "0", id="zero"),
+        pytest.param(1, "x", id="no-number"),
+    ],
+)
+def test_attempts_are_read(expected: int, text: str) -> None:
+    """A Job that does not say its attempt is the first."""
+    job = JobState("a", "b", JobPhase.PENDING, EPOCH, annotations={labels.ATTEMPT: text})
+    assert expected == attempt_of(job)
+
+
+def test_the_highest_attempt_is_the_current_one() -> None:
+    """Older attempts that still exist do not count."""
+    jobs = [inspect_job(JobPhase.FAILED, attempt) for attempt in (2, 10, 1)]
+    assert (jobs[1], None) == (latest(jobs), latest([]))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({FACTS_KEY: "{"}, id="truncated"),
+        pytest.param({FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: "{}"}, id="half"),
+    ],
+)
+def test_damaged_records_count_as_missing(data: dict[str, str]) -> None:
+    """A document that somebody damaged is made anew."""
+    assert None is read_inspection(ConfigState("a", "b", data=data))
+
+
+def test_another_source_is_inspected_from_the_start() -> None:
+    """Facts of another source do not count, and neither does the round they were found in."""
+    changed = {"model": {"source": {"persistentVolumeClaim": {"claimName": "other"}}}}
+    plan = decide(replace(inspected(), spec=spec_of(changed)))
+    assert (
+        plan.inspect.step,
+        plan.inspect.round,
+        plan.inspect.inputs_hash != HASH,
+    ) == (Step.START, 0, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("Traceback", id="log"),
+        pytest.param("{}", id="neither-facts-nor-error"),
+        pytest.param('{"facts": 1}', id="wrong-type"),
+    ],
+)
+def test_reports_that_say_nothing(text: str) -> None:
+    """A termination message without facts or error is no report."""
+    assert None is read_inspect_result(text)

@@ -1,0 +1,217 @@
+"""Every limit that the spec leaves open becomes a number, and wrong ones are refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_operator.errors import SpecError
+from mm_operator.plan.draft import Draft, draft
+from support.models import llava_7b_facts, spec_of, tiny_facts
+
+
+def drafted(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> Draft:
+    """Return the draft of a model."""
+    return draft(model="llava", spec=spec_of(changes), facts=facts, builder_version="1")
+
+
+def limits_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """Return the engine's limits."""
+    return drafted(facts, changes).build_plan.engine.limits.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "expected"),
+    [
+        pytest.param(
+            llava_7b_facts(),
+            {},
+            {"max_input_len": 2048, "max_seq_len": 2560, "max_multimodal_len": 4608},
+            id="llava-1.5-7b-as-documented-upstream",
+        ),
+        pytest.param(
+            tiny_facts(),
+            {},
+            {"max_input_len": 96, "max_seq_len": 128, "max_num_tokens": 1024},
+            id="few-positions",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"engine": {"maxImagesPerRequest": 4}},
+            {"max_input_len": 2576, "max_seq_len": 3088, "max_multimodal_len": 18_432},
+            id="images-need-a-longer-prompt",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"engine": {"maxInputLen": 1000}},
+            {"max_input_len": 1000, "max_seq_len": 1512},
+            id="prompt-is-given",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"engine": {"maxSeqLen": 1000}},
+            {"max_input_len": 750, "max_seq_len": 1000},
+            id="sequence-is-given",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"engine": {"maxNumTokens": 3000}},
+            {"max_num_tokens": 3000},
+            id="step-is-given",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"engine": {"maxBatchSize": 1}},
+            {"max_num_tokens": 2560, "max_multimodal_len": 576},
+            id="one-request-at-a-time",
+        ),
+        pytest.param(
+            tiny_facts(vision=None),
+            {},
+            {"max_images_per_request": 0, "max_multimodal_len": 0},
+            id="no-vision-tower",
+        ),
+    ],
+)
+def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, int]) -> None:
+    """Limits follow from the family's defaults, the checkpoint's positions and the spec."""
+    actual = limits_of(facts, changes)
+    assert expected == {name: actual[name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "path", "words"),
+    [
+        pytest.param(
+            tiny_facts(),
+            {"engine": {"maxSeqLen": 129}},
+            "spec.engine.maxSeqLen",
+            "129 is above the checkpoint's 128 positions",
+            id="more-than-positions",
+        ),
+        pytest.param(
+            tiny_facts(),
+            {"engine": {"maxInputLen": 128}},
+            "spec.engine.maxInputLen",
+            "no room for an answer in sequences of 128",
+            id="no-room-for-an-answer",
+        ),
+        pytest.param(
+            tiny_facts(),
+            {"engine": {"maxInputLen": 32}},
+            "spec.engine.maxInputLen",
+            "1 images and the template take 32",
+            id="no-room-for-a-question",
+        ),
+        pytest.param(
+            tiny_facts(),
+            {"engine": {"maxImagesPerRequest": 8}},
+            "spec.engine.maxInputLen",
+            "8 images and the template take 144",
+            id="images-do-not-fit",
+        ),
+        pytest.param(
+            tiny_facts(dtype="float8_e4m3fn"),
+            {},
+            "spec.engine.dtype",
+            "float8_e4m3fn, which no engine computes in",
+            id="dtype-nobody-computes-in",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"runtime": {"memoryPools": {"cuda": "64Mi"}}},
+            "spec.runtime.memoryPools.cuda",
+            "67,108,864 bytes would fail requests: 24 live requests",
+            id="pool-too-small",
+        ),
+        pytest.param(
+            llava_7b_facts(),
+            {"runtime": {"resources": {"limits": {"memory": "1Gi"}}}},
+            "spec.runtime.resources.limits.memory",
+            "1Gi is too little: weights 14,126,854,144",
+            id="does-not-fit",
+        ),
+        pytest.param(
+            tiny_facts(family="qwen2-vl"),
+            {},
+            "",
+            "known families: llava",
+            id="unknown-family-lists-the-known",
+        ),
+        pytest.param(
+            tiny_facts(vision=tiny_facts().vision.model_copy(update={"features_per_image": 15})),  # type: ignore[union-attr]
+            {},
+            "",
+            "15 features of an image, but family llava makes 16",
+            id="features-contradict-the-family",
+        ),
+    ],
+)
+def test_refusals(facts: ModelFacts, changes: dict[str, Any], path: str, words: str) -> None:
+    """What contradicts the checkpoint is refused with field, numbers and a way out."""
+    with pytest.raises(SpecError) as caught:
+        drafted(facts, changes)
+    assert (path, True) == (caught.value.path, words in str(caught.value))
+
+
+def test_every_choice_has_a_reason() -> None:
+    """Nothing is chosen in silence."""
+    choices = drafted(tiny_facts()).choices
+    assert [choice.field for choice in choices if choice.reason] == [
+        "dtype",
+        "maxSeqLen",
+        "maxInputLen",
+        "maxNumTokens",
+        "maxMultimodalLen",
+        "maxConcurrency",
+        "memoryPools.cuda",
+        "memoryPools.pinned",
+        "shm",
+    ]
+
+
+def test_what_the_spec_names_is_taken() -> None:
+    """Numbers of the spec are the plan's, and the reason says so."""
+    changes = {
+        "engine": {"dtype": "float16"},
+        "vision": {"maxBatchSize": 3},
+        "runtime": {"maxConcurrency": 5, "memoryPools": {"cuda": "1Gi", "pinned": "1Mi"}},
+        "gateway": {"allowedHosts": ["example.org"], "maxImageBytes": "1Ki"},
+    }
+    made = drafted(tiny_facts(), changes)
+    engine, serving = made.build_plan.engine, made.serving_plan
+    assert engine.vision is not None
+    assert (
+        engine.dtype,
+        engine.vision.max_batch_size,
+        serving.gateway.max_concurrency,
+        serving.pools.cuda_bytes,
+        serving.pools.pinned_bytes,
+        serving.gateway.allowed_hosts,
+        serving.gateway.max_image_bytes,
+    ) == ("float16", 3, 5, 1 << 30, 1 << 20, ["example.org"], 1024)
+
+
+def test_class_token_is_a_feature_when_it_is_kept() -> None:
+    """A tower that selects "full" makes one more feature."""
+    vision = tiny_facts().vision
+    assert vision is not None
+    full = vision.model_copy(update={"feature_select": "full", "features_per_image": 17})
+    assert limits_of(tiny_facts(vision=full))["max_multimodal_len"] == 8 * 17
+
+
+def test_memory_terms_of_a_known_model() -> None:
+    """Weights, table and cache of LLaVA 1.5 7B in float16 are the well-known numbers."""
+    memory = drafted(llava_7b_facts()).footprint.status()
+    assert (
+        memory.weights_bytes,
+        memory.prompt_table_bytes,
+        memory.kv_cache_bytes,
+    ) == (14_126_854_144, 8 * 576 * 4096 * 2, 2 * 32 * 32 * 128 * 2 * 2560 * 8)
+
+
+def test_text_only_model_has_no_vision_plan() -> None:
+    """Without images there is no vision engine, and without a tower no bytes for one."""
+    made = drafted(tiny_facts(vision=None))
+    assert (made.build_plan.engine.vision, made.footprint.vision_bytes) == (None, 0)

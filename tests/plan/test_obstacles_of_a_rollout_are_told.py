@@ -1,0 +1,91 @@
+"""What keeps pods from becoming ready is told in one sentence, the worst first."""
+
+import pytest
+
+from mm_operator.model import DeploymentState, PodState
+from mm_operator.plan.rollout_progress import first_obstacle
+
+
+def deployment(**fields: str) -> DeploymentState:
+    """Return a Deployment whose revision is `new`."""
+    values: dict[str, str] = {"serving_hash": "new"} | fields
+    return DeploymentState("llava", "uid", 1, 1, 1, 1, 1, 0, 0, **values)
+
+
+def pod(**fields: object) -> PodState:
+    """Return a pod of the revision that is not ready."""
+    values = {"serving_hash": "new", "phase": "Pending", "ready": False, "container": "server"}
+    return PodState(**(values | fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "pods", "expected"),
+    [
+        pytest.param(
+            deployment(replica_failure="exceeded quota: pods=1"),
+            (),
+            ("QuotaExceeded", "pods are refused: exceeded quota: pods=1"),
+            id="quota",
+        ),
+        pytest.param(
+            deployment(replica_failure="violates PodSecurity"),
+            (),
+            ("PodsCrashing", "pods are refused: violates PodSecurity"),
+            id="admission",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(unschedulable="0/1 nodes are available"),),
+            ("PodsUnschedulable", "no node takes a pod: 0/1 nodes are available"),
+            id="unschedulable",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(waiting="ErrImagePull", waiting_message="not found"),),
+            ("PodsCrashing", "container server: ErrImagePull: not found"),
+            id="image",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(waiting="CrashLoopBackOff"),),
+            ("PodsCrashing", "container server: CrashLoopBackOff"),
+            id="crash-without-details",
+        ),
+        pytest.param(
+            deployment(),
+            (pod(last_end="Error with exit code 3: no manifest"),),
+            (
+                "PodsCrashing",
+                "container server was started again: Error with exit code 3: no manifest",
+            ),
+            id="between-two-crashes",
+        ),
+        pytest.param(
+            deployment(stalled="has timed out progressing"),
+            (pod(waiting="ContainerCreating"),),
+            ("PodsStarting", "the rollout makes no progress: has timed out progressing"),
+            id="stalled",
+        ),
+        pytest.param(deployment(), (pod(waiting="PodInitializing"),), None, id="starting"),
+        pytest.param(
+            deployment(),
+            (pod(ready=True, last_end="Error with exit code 1"),),
+            None,
+            id="ready-again",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(serving_hash="old", waiting="CrashLoopBackOff"),
+                pod(terminating=True, waiting="CrashLoopBackOff"),
+            ),
+            None,
+            id="old-and-ending-pods-do-not-count",
+        ),
+    ],
+)
+def test_first_obstacle(
+    state: DeploymentState, pods: tuple[PodState, ...], expected: tuple[str, str] | None
+) -> None:
+    """The first checker that recognises something wins."""
+    assert expected == first_obstacle(state, pods)

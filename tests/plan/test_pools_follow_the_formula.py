@@ -1,0 +1,92 @@
+"""Triton's pools are computed for the requests that the gateway lets in."""
+
+import pytest
+
+from mm_operator.plan.pools import (
+    FIXED_SIZE_FACTOR,
+    MIB,
+    VARIABLE_SIZE_FACTOR,
+    Traffic,
+    ceil_to,
+    cuda_pool_bytes,
+    encoder_output_bytes,
+    shm_bytes,
+)
+
+
+def traffic(**changes: int) -> Traffic:
+    """Return 8 decoded, 16 waiting, a gateway that lets 100 in, and batches of 8."""
+    values = {
+        "gateway_cap": 100,
+        "max_batch_size": 8,
+        "max_queue_size": 16,
+        "triton_max_batch_size": 8,
+    }
+    return Traffic(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        pytest.param(32, {}, id="engine-and-queue-bound"),
+        pytest.param(18, {"gateway_cap": 10}, id="gateway-bounds"),
+        pytest.param(108, {"max_queue_size": 0}, id="endless-queue-leaves-the-gateway"),
+    ],
+)
+def test_live_requests(expected: int, changes: dict[str, int]) -> None:
+    """N is the smaller of gateway and engine bound, and one batch in the making."""
+    assert expected == traffic(**changes).live_requests
+
+
+@pytest.mark.parametrize(
+    ("expected", "images", "features", "hidden"),
+    [
+        pytest.param(163_840, 1, 32, 2560, id="blip2-opt-2.7b"),
+        pytest.param(4_718_592, 1, 576, 4096, id="llava-1.5-7b"),
+        pytest.param(4_014_080, 4, 196, 2560, id="vila1.5-3b-four-images"),
+        pytest.param(512, 1, 1, 1, id="rounded-to-512"),
+        pytest.param(0, 0, 576, 4096, id="no-images"),
+    ],
+)
+def test_encoder_output(expected: int, images: int, features: int, hidden: int) -> None:
+    """S is what one request's features take in float16, as the allocator rounds it."""
+    actual = encoder_output_bytes(images=images, features=features, hidden=hidden, dtype_bytes=2)
+    assert expected == actual
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "live", "factor"),
+    [
+        pytest.param(64 * MIB, 163_840, 9, FIXED_SIZE_FACTOR, id="never-below-64-mib"),
+        pytest.param(
+            int(32 * 4_718_592 * 1.25) + MIB, 4_718_592, 32, FIXED_SIZE_FACTOR, id="llava-1.5-7b"
+        ),
+        pytest.param(
+            int(32 * 4_718_592 * 1.5) + MIB, 4_718_592, 32, VARIABLE_SIZE_FACTOR, id="sizes-vary"
+        ),
+        pytest.param(
+            ceil_to(int(33 * 4_718_593 * 1.25), 512) + MIB,
+            4_718_593,
+            33,
+            FIXED_SIZE_FACTOR,
+            id="rounded",
+        ),
+    ],
+)
+def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None:
+    """The pool is ceil512(N x S x f) + 1 MiB, at least Triton's default."""
+    load = traffic(gateway_cap=live - 8, max_queue_size=0)
+    assert expected == cuda_pool_bytes(output_bytes=output, traffic=load, factor=factor)
+
+
+@pytest.mark.parametrize(
+    ("expected", "image_size", "output"),
+    [
+        pytest.param(256 * MIB, 56, 8192, id="never-below-256-mib"),
+        pytest.param(312 * MIB, 336, 4_718_592, id="llava-1.5-7b"),
+    ],
+)
+def test_shared_memory(expected: int, image_size: int, output: int) -> None:
+    """Shared memory holds pixels twice and features of every live request."""
+    actual = shm_bytes(images=1, image_size=image_size, output_bytes=output, traffic=traffic())
+    assert expected == actual

@@ -1,0 +1,206 @@
+"""The status of a model at the stages of its life, after errors included."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import MultimodalModelStatus
+from mm_operator.errors import SpecError
+from mm_operator.model import (
+    DeploymentState,
+    Outcome,
+    Plan,
+    PodState,
+    Snapshot,
+    StageError,
+)
+from mm_operator.plan import decide
+from mm_operator.status.derive import derive
+from support.models import llava_7b_facts, tiny_facts
+from support.staged import fresh, inspected, planned
+
+NOTHING = Outcome()
+
+
+def serving(
+    changes: dict[str, Any] | None = None, *, ready: int = 1, wanted: int = 1
+) -> tuple[Snapshot, Plan]:
+    """Return a model whose Deployment exists with pods of the wanted revision."""
+    snapshot, plan = inspected(changes, built=True)
+    digest = plan.rollout.serving_hash
+    deployment = DeploymentState(
+        "llava", "uid", 1, 1, wanted, ready, ready, ready, ready, serving_hash=digest
+    )
+    pods = (PodState(digest, "Running", ready=True),) * ready
+    observed = replace(snapshot.observed, deployment=deployment, pods=pods)
+    return planned(replace(snapshot, observed=observed))
+
+
+def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict[str, str]:
+    """Return type -> "status reason"."""
+    return {
+        one["type"]: f"{one['status']} {one['reason']}"
+        for one in derive(*stage, outcome)["conditions"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        pytest.param(
+            fresh(),
+            {
+                "Ready": "False Inspecting",
+                "Available": "False NoReplicas",
+                "Planned": "False Inspecting",
+                "EngineBuilt": "False WaitingForPlan",
+                "RollingOut": "False WaitingForEngine",
+                "ScalingActive": "False AutoscalingOff",
+                "Degraded": "False AsExpected",
+            },
+            id="fresh",
+        ),
+        pytest.param(
+            inspected(),
+            {
+                "Ready": "False Building",
+                "Planned": "True PlanComplete",
+                "EngineBuilt": "False Building",
+            },
+            id="building",
+        ),
+        pytest.param(
+            inspected(built=True),
+            {
+                "Ready": "False RolloutInProgress",
+                "EngineBuilt": "True BuildSucceeded",
+                "RollingOut": "True RolloutInProgress",
+            },
+            id="rolling-out",
+        ),
+        pytest.param(
+            serving(),
+            {
+                "Ready": "True ReplicasAvailable",
+                "Available": "True ReplicasAvailable",
+                "RollingOut": "False RolloutComplete",
+            },
+            id="serving",
+        ),
+        pytest.param(
+            serving({"replicas": 2}, ready=2, wanted=2),
+            {"Ready": "True ReplicasAvailable", "RollingOut": "False RolloutComplete"},
+            id="two-replicas",
+        ),
+        pytest.param(
+            serving({"replicas": 0}, ready=0, wanted=0),
+            {
+                "Ready": "False NoReplicas",
+                "Available": "False NoReplicas",
+                "RollingOut": "False RolloutComplete",
+            },
+            id="scaled-to-zero",
+        ),
+        pytest.param(
+            inspected({"engine": {"maxSeqLen": 1000}}),
+            {
+                "Ready": "False InvalidSpec",
+                "Planned": "False InvalidSpec",
+                "Degraded": "True InvalidSpec",
+            },
+            id="spec-contradicts-the-checkpoint",
+        ),
+    ],
+)
+def test_conditions(stage: tuple[Snapshot, Plan], expected: dict[str, str]) -> None:
+    """Each stage has its conditions."""
+    actual = conditions(stage)
+    assert expected == {kind: actual[kind] for kind in expected}
+
+
+def test_pods_of_another_revision_are_available_but_not_ready() -> None:
+    """While only old pods answer, a model is Available and says what it waits for."""
+    snapshot, plan = serving()
+    pods = (PodState("old", "Running", ready=True),)
+    observed = replace(snapshot.observed, pods=pods)
+    actual = conditions((replace(snapshot, observed=observed), plan))
+    assert (
+        actual["Ready"],
+        actual["Available"],
+    ) == ("False PodsStarting", "True ReplicasAvailable")
+
+
+def test_errors_of_the_cluster_make_a_model_degraded() -> None:
+    """What the API server refused is told, with the stage it met."""
+    errors = (StageError("apply", "QuotaExceeded", "Job x: exceeded quota"),)
+    status = derive(*fresh(), Outcome(errors=errors))
+    (degraded,) = [one for one in status["conditions"] if one["type"] == "Degraded"]
+    assert (
+        degraded["status"],
+        degraded["reason"],
+        degraded["message"],
+    ) == ("True", "QuotaExceeded", "apply: Job x: exceeded quota")
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(fresh(), id="fresh"),
+        pytest.param(inspected(), id="building"),
+        pytest.param(serving(), id="serving"),
+    ],
+)
+def test_status_is_what_the_api_takes(stage: tuple[Snapshot, Plan]) -> None:
+    """Every status is one of the API's type, and deriving it again changes nothing."""
+    snapshot, plan = stage
+    status = derive(snapshot, plan, NOTHING)
+    MultimodalModelStatus.model_validate(status)
+    assert status == derive(replace(snapshot, status=status), plan, NOTHING)
+
+
+def test_summaries_of_a_serving_model() -> None:
+    """People find numbers, selector and URL of the model."""
+    status = derive(*serving(), NOTHING)
+    assert (
+        status["plan"]["family"],
+        status["plan"]["limits"]["maxInputLen"],
+        status["url"],
+        status["readyReplicas"],
+        status["build"]["manifestSha256"],
+    ) == ("llava", 96, "http://llava.demo.svc/v1", 1, "ab" * 32)
+
+
+def test_frozen_models_keep_what_is_known() -> None:
+    """A typo in the spec hides neither URL nor plan of what still serves."""
+    snapshot, plan = serving()
+    status = derive(snapshot, plan, NOTHING)
+    error = SpecError("InvalidSpec", "unknown field", "spec.x")
+    broken = replace(snapshot, spec=None, spec_error=error, status=status)
+    after = derive(broken, decide(broken), NOTHING)
+    assert [(status[key], True) for key in ("url", "plan", "build")] == [
+        (after[key], True) for key in ("url", "plan", "build")
+    ]
+
+
+def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
+    """The number of attempts is told although the Job was deleted with its result recorded."""
+    snapshot, plan = inspected()
+    before = derive(snapshot, plan, NOTHING)
+    done, done_plan = inspected(built=True)
+    after = derive(replace(done, status=before), done_plan, NOTHING)
+    assert (before["build"]["job"], 1) == (after["build"]["job"], after["build"]["attempts"])
+
+
+def test_models_without_vision_say_so() -> None:
+    """A plan without a vision tower mentions no images."""
+    facts = (tiny_facts(), llava_7b_facts(), tiny_facts(vision=None))
+    told = []
+    for found in facts:
+        snapshot, plan = inspected()
+        assert plan.build_plan is not None
+        build_plan = plan.build_plan.model_copy(update={"facts": found})
+        status = derive(snapshot, replace(plan, build_plan=build_plan), NOTHING)
+        (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
+        told.append(("image" in message, status["plan"].get("featuresPerImage")))
+    assert told == [(True, 16), (True, 576), (False, None)]

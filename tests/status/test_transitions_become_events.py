@@ -1,0 +1,71 @@
+"""Events between two statuses: one for each change that tells people something."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.status.events import MESSAGE_LIMIT, Event, transitions
+
+
+def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
+    """Return a status with conditions of (type, status, reason, message)."""
+    keys = ("type", "status", "reason", "message")
+    return {"conditions": [dict(zip(keys, one, strict=True)) for one in conditions]}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        pytest.param(
+            ("Ready", "True", "ReplicasAvailable", "1 replica answers"),
+            (Event("Normal", "ReplicasAvailable", "Ready: 1 replica answers"),),
+            id="ready",
+        ),
+        pytest.param(("Ready", "False", "Building", "building"), (), id="told-elsewhere"),
+        pytest.param(("Degraded", "False", "AsExpected", "fine"), (), id="nothing-to-tell"),
+        pytest.param(
+            ("EngineBuilt", "False", "Building", "being built"),
+            (Event("Normal", "Building", "EngineBuilt: being built"),),
+            id="under-way",
+        ),
+        pytest.param(
+            ("EngineBuilt", "False", "BuildFailed", "broken"),
+            (Event("Warning", "BuildFailed", "EngineBuilt: broken"),),
+            id="failed",
+        ),
+        pytest.param(
+            ("Degraded", "True", "ClusterError", "HTTP 500"),
+            (Event("Warning", "ClusterError", "Degraded: HTTP 500"),),
+            id="degraded",
+        ),
+    ],
+)
+def test_one_condition(condition: tuple[str, str, str, str], expected: tuple[Event, ...]) -> None:
+    """A condition that is new is told when it says something."""
+    assert expected == transitions({}, status(condition))
+
+
+def test_same_reason_is_told_once() -> None:
+    """A message that changes is no transition."""
+    before = status(("RollingOut", "True", "PodsStarting", "0 of 2"))
+    after = status(("RollingOut", "True", "PodsStarting", "1 of 2"))
+    assert transitions(before, after) == ()
+
+
+def test_degraded_makes_its_cause_a_warning() -> None:
+    """A text that two conditions share is told once, as a warning."""
+    text = "container server: CrashLoopBackOff"
+    after = status(
+        ("RollingOut", "True", "PodsCrashing", text), ("Degraded", "True", "PodsCrashing", text)
+    )
+    assert (Event("Warning", "PodsCrashing", f"RollingOut: {text}"),) == transitions({}, after)
+
+
+def test_long_texts_fit_into_an_event() -> None:
+    """The API server refuses notes above 1,024 bytes; cutting never splits a character."""
+    after = status(("EngineBuilt", "False", "BuildFailed", "ü" * 2000))
+    (event,) = transitions({}, after)
+    assert (
+        len(event.message.encode()),
+        event.message.endswith("ü"),
+    ) == (MESSAGE_LIMIT - 1, True)

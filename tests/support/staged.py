@@ -1,0 +1,67 @@
+"""Snapshots at the stages of a model's life, with the plan made of them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mm_api.documents.build_result import BuildResult
+from mm_operator.children.all import build
+from mm_operator.model import (
+    ConfigState,
+    EngineState,
+    Observed,
+    Owner,
+    Plan,
+    Snapshot,
+)
+from mm_operator.plan import decide, names
+from mm_operator.plan.inspection import inputs_hash
+from mm_operator.plan.records import FACTS_KEY, INSPECTION_KEY, RESULT_KEY, Inspection
+from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
+
+
+def fresh(changes: Mapping[str, Any] | None = None) -> tuple[Snapshot, Plan]:
+    """Return a model nothing exists of: its inspection starts."""
+    return planned(snapshot_of(changes))
+
+
+def inspected(
+    changes: Mapping[str, Any] | None = None, *, written: bool = True, built: bool = False
+) -> tuple[Snapshot, Plan]:
+    """Return a model with recorded facts.
+
+    Args:
+        changes: the spec, laid over the smallest.
+        written: the ConfigMap of its engine exists, so the build starts.
+        built: the engine is built, so pods are rolled out.
+    """
+    record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)
+    data = {FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: record.to_json()}
+    facts = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
+    snapshot = snapshot_of(changes, observed=Observed(configs={facts.name: facts}))
+    plan = decide(snapshot)
+    if not written or plan.build_plan is None:
+        return snapshot, plan
+    result = BuildResult(fingerprint=plan.build_plan.fingerprint, manifest_sha256="ab" * 32)
+    engine = ConfigState(
+        plan.engine_config,
+        "uid-of-engine",
+        data={RESULT_KEY: result.to_json()} if built else {},
+        owners=(Owner("other", "uid-of-other"),),
+    )
+    observed = replace(snapshot.observed, engines={engine.name: EngineState(engine)})
+    return planned(replace(snapshot, observed=observed))
+
+
+def planned(snapshot: Snapshot) -> tuple[Snapshot, Plan]:
+    """Return a snapshot and its plan."""
+    return snapshot, decide(snapshot)
+
+
+def children(stage: tuple[Snapshot, Plan]) -> dict[str, dict[str, Any]]:
+    """Return kind/component -> object for everything that is applied at a stage."""
+    objects = build(*stage)
+    return {
+        f"{one['kind']}/{one['metadata']['labels']['app.kubernetes.io/component']}": one
+        for one in objects
+    }
