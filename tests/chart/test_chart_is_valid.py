@@ -132,10 +132,10 @@ def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFi
     ("name", "old", "new", "message"),
     [
         pytest.param(
-            "values.yaml", "workers: 4", "worker: 4", "values.yaml has operator.worker", id="typo"
+            "values.yaml", "workers: 8", "worker: 8", "values.yaml has operator.worker", id="typo"
         ),
         pytest.param(
-            "values.yaml", "  workers: 4\n", "", "has operator.workers, values.yaml", id="default"
+            "values.yaml", "  workers: 8\n", "", "has operator.workers, values.yaml", id="default"
         ),
         pytest.param(
             "values.schema.yaml",

@@ -18,6 +18,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 runtime_image="localhost/multimodal/runtime:0.1.0",
                 lease_namespace=NAMESPACE,
                 lease_name="multimodal-operator",
+                workers=8,
             ),
             id="defaults",
         ),

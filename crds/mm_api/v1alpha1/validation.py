@@ -82,23 +82,24 @@ def _child(node: Any, part: str | int) -> Any:
 
 
 def _message(detail: ErrorDetails) -> str:
-    name = str(detail["loc"][-1]) if detail["loc"] else ""
+    given = repr(detail["input"])
     match detail["type"]:
         case "missing":
-            return "required: set it"
+            text = "required: set it"
         case "extra_forbidden":
-            close = get_close_matches(name, sorted(_wire_names()), n=1)
-            return "unknown field: " + (f"did you mean {close[0]}?" if close else "remove it")
+            close = get_close_matches(str(detail["loc"][-1]), sorted(_wire_names()), n=1)
+            text = "unknown field: " + (f"did you mean {close[0]}?" if close else "remove it")
         case "literal_error":
-            return f"{detail['input']!r} is not allowed: use one of {detail['ctx']['expected']}"
+            text = f"{given} is not allowed: use one of {detail['ctx']['expected']}"
         case "value_error":
-            return str(detail["ctx"]["error"])
+            text = str(detail["ctx"]["error"])
         case "model_type":
-            return f"{detail['input']!r} is not an object: write fields and values"
+            text = f"{given} is not an object: write fields and values"
         case "int_type" | "string_type":
-            return f"{detail['input']!r} has the wrong type: {_lower(detail['msg'])}"
+            text = f"{given} has the wrong type: {_lower(detail['msg'])}"
         case _:
-            return f"{detail['input']!r} is not allowed: {_lower(detail['msg'])}"
+            text = f"{given} is not allowed: {_lower(detail['msg'])}"
+    return text
 
 
 def _lower(text: str) -> str:
