@@ -4,6 +4,11 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # dev: the development cluster on this machine. current: the kubectl context you already use.
 CLUSTER ?= dev
+# For CLUSTER=current: images that its nodes can pull (operator/Dockerfile, runtime/Dockerfile).
+OPERATOR_IMAGE ?=
+RUNTIME_IMAGE ?=
+# `make demo-down PURGE=1` deletes the caches too: programs, image layers, image stores, uv.
+PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
@@ -12,16 +17,17 @@ PYTEST ?= $(BIN)/pytest
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
-	@echo 'CLUSTER=current   make demo uses the current kubectl context instead of its own cluster'
+	@echo 'make demo CLUSTER=current OPERATOR_IMAGE=... RUNTIME_IMAGE=...   the current kubectl context instead'
+	@echo 'make demo-down PURGE=1                                           and delete the caches'
 
 env: ## Make .venv with the pinned environment; does nothing when it is up to date
 	@tools/bootstrap.sh
 
 demo: env ## From nothing to right answers about pictures, on a real Kubernetes on this machine
-	@$(DEMO) up --cluster $(CLUSTER)
+	@$(DEMO) up --cluster '$(CLUSTER)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
 
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
-	@$(DEMO) down --cluster $(CLUSTER)
+	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)
 
 test: env ## All tests that take seconds: with the real API server, Triton, Helm and the whole cluster
 	$(PYTEST) -m 'not slow'

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from mm_devcluster.demo import evidence, settings
 from mm_devcluster.demo.display import choose_display, make_console
@@ -62,23 +62,21 @@ def run_demo(options: settings.Options) -> int:
 
 
 def print_answers(console: Console, answers: list[Answer]) -> None:
-    """Print pictures, questions, answers and times."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("picture", "question", "", "answer", "expected", "first token"):
-        table.add_column(title, overflow="fold")
-    for answer in answers:
-        mark = "[green]✓[/]" if answer.is_right else "[red]✗[/]"
-        way = f"{answer.pieces} pieces" if answer.streamed else "plain, whole answer"
-        table.add_row(
-            str(_relative(answer.question.picture)),
-            answer.question.text,
-            mark,
-            answer.text,
-            answer.question.expected,
-            f"{answer.first_token_seconds * 1000:.0f} ms ({way})",
-        )
-    console.print()
-    console.print(table)
+    """Print pictures, questions, answers and times, two lines an answer so that none is folded."""
+    for question in dict.fromkeys(answer.question for answer in answers):
+        console.print(f"\n{_relative(question.picture)}  {question.text}", soft_wrap=True)
+        for answer in answers:
+            if answer.question != question:
+                continue
+            mark = "[green]right[/]" if answer.is_right else "[red]WRONG[/]"
+            milliseconds = answer.first_token_seconds * 1000
+            way = (
+                f"streaming: first token after {milliseconds:.0f} ms, {answer.pieces} pieces"
+                if answer.streamed
+                else f"plain: whole answer after {milliseconds:.0f} ms"
+            )
+            console.print(f"  {mark}  {escape(answer.text)!r}", soft_wrap=True, end="")
+            console.print(f"  expected {question.expected!r}  [dim]({way})[/]", soft_wrap=True)
 
 
 def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -> None:

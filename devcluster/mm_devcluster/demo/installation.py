@@ -13,6 +13,7 @@ from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target, run_program
+from mm_devcluster.demo.walk import is_rolled_out
 from mm_devcluster.errors import DevClusterError
 
 HEALTHY = frozenset({"deployed", "superseded"})
@@ -74,21 +75,6 @@ def _wait_operator(target: Target, image: str, report: Report) -> None:
         ready = deployment.get("status", {}).get("readyReplicas", 0)
         report(f"operator pods: {ready} ready")
         time.sleep(POLL_SECONDS)
-
-
-def is_rolled_out(deployment: Mapping[str, Any]) -> bool:
-    """Tell whether every wanted pod of a Deployment's newest revision is available, and no other.
-
-    The same question that ``kubectl rollout status`` asks.
-    """
-    status = deployment.get("status", {})
-    wanted = deployment["spec"]["replicas"]
-    return bool(
-        status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-        and status.get("updatedReplicas", 0) == wanted
-        and status.get("replicas", 0) == wanted
-        and status.get("availableReplicas", 0) == wanted
-    )
 
 
 def restarts_of(pod: Mapping[str, Any]) -> int:

@@ -41,6 +41,21 @@ def conditions_of(model: Mapping[str, Any]) -> dict[str, Condition]:
     }
 
 
+def is_rolled_out(deployment: Mapping[str, Any]) -> bool:
+    """Tell whether every wanted pod of a Deployment's newest revision is available, and no other.
+
+    The same question that ``kubectl rollout status`` asks.
+    """
+    status = deployment.get("status", {})
+    wanted = deployment["spec"]["replicas"]
+    return bool(
+        status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        and status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+    )
+
+
 def apply_model(session: Session, _report: Report) -> str:
     """Apply the example as a user would: ``kubectl apply -f``."""
     words = session.target.call("apply", "-f", str(session.options.manifest))
@@ -85,9 +100,23 @@ def wait_built(session: Session, report: Report) -> str:
 
 
 def wait_rolled_out(session: Session, report: Report) -> str:
-    """Wait until pods of the plan answer."""
+    """Wait until pods of the plan answer, and no others are left.
+
+    After an upgrade of the operator the conditions are the old one's until the new one has looked,
+    so the pods themselves are asked whether they run the image that was installed.
+    """
+    image = session.image_reference("runtime")
 
     def reached(model: Mapping[str, Any]) -> str | None:
+        deployment = session.target.document(
+            "deployment", settings.MODEL, "--namespace", settings.DEMO_NAMESPACE
+        )
+        if not deployment or not is_rolled_out(deployment):
+            return None
+        own_image = model["spec"].get("runtime", {}).get("image")
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        if not own_image and any(container["image"] != image for container in containers):
+            return None
         conditions = conditions_of(model)
         available = conditions.get("Available", NOT_THERE)
         rolling = conditions.get("RollingOut", NOT_THERE)
