@@ -1,0 +1,105 @@
+"""The operator itself, as the account of the chart, brings a model to its first Job."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+
+from mm_devcluster.cluster import ClusterInfo
+from support.chart import CHART, RELEASE, of_kind
+from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
+from support.definition import install_definition
+from support.model_documents import document
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+HOME, MODELS = "rights-home", "rights-models"
+PROGRAM = Path(sys.executable).with_name("mm-operator")
+
+
+def _account_kubeconfig(cluster: ClusterInfo, path: Path) -> Path:
+    """Write a kubeconfig that is the operator's account, with a token of an hour."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
+    token = kubectl(cluster, "-n", HOME, "create", "token", RELEASE).strip()
+    config["users"] = [{"name": "account", "user": {"token": token}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = "account"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def _operator(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
+    """Run the operator; at the end it must go in peace."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [PROGRAM, *arguments],
+            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+    finally:
+        process.kill()
+        process.wait(timeout=15)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({}, id="every-namespace"),
+        pytest.param({"watchNamespaces": [MODELS]}, id="one-namespace"),
+    ],
+)
+def test_operator_starts_inspection_with_the_rights_of_the_chart(
+    values: dict[str, Any], control_plane: ClusterInfo, tmp_path: Path
+) -> None:
+    """The Job is made, the status is written, and the API server forbids nothing on the way."""
+    install_definition(control_plane)
+    # Pods of the Deployment would never start here: the process below is the operator.
+    values = values | {"operator": {"replicas": 0}}
+    (deployment,) = of_kind("Deployment", values)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments = [*container["args"], "--port=0", f"--lease-namespace={HOME}"]
+    log = tmp_path / "operator.log"
+    with (
+        namespace(control_plane, HOME),
+        namespace(control_plane, MODELS),
+        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
+    ):
+        config.install(CHART, RELEASE, values, timeout=60)
+        try:
+            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
+            with _operator(arguments, kubeconfig, log):
+                model = document()
+                model["metadata"]["namespace"] = MODELS
+                apply(control_plane, model)
+                reason = eventually(lambda: _planned(control_plane), timeout=60)
+        finally:
+            config.uninstall(RELEASE, timeout=60)
+
+    assert reason == "InspectPending", log.read_text(encoding="utf-8")
+    assert "orbidden" not in log.read_text(encoding="utf-8")
+
+
+def _planned(cluster: ClusterInfo) -> str | None:
+    """Return the reason of the condition Planned once the Job waits for its pod."""
+    model = kubectl_json(cluster, "-n", MODELS, "get", "mmm", "llava")
+    reasons = [
+        condition["reason"]
+        for condition in model.get("status", {}).get("conditions", ())
+        if condition["type"] == "Planned" and condition["reason"] != "Inspecting"
+    ]
+    return reasons[0] if reasons else None
