@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.children.all import build, unwanted
 from mm_operator.model import ClaimState, Owner, Ref
@@ -32,15 +34,23 @@ def test_recorded_plan_is_kept() -> None:
     assert recorded == BuildPlan.from_json(text["plan.json"])
 
 
-def test_existing_store_keeps_its_size() -> None:
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param("1Gi", "7Gi", id="never-shrinks"),
+        pytest.param("7168Mi", "7Gi", id="equal-sizes-are-not-rewritten"),
+        pytest.param("8Gi", "8Gi", id="grows"),
+    ],
+)
+def test_existing_store_keeps_what_it_has(asked: str, expected: str) -> None:
     """A claim is made by the first model; others with other wishes do not fight about it."""
     found = ClaimState("multimodal-store", "Bound", "7Gi", "fast", ("ReadWriteMany",))
-    snapshot, plan = inspected({"build": {"store": {"size": "1Gi"}}})
+    snapshot, plan = inspected({"build": {"store": {"size": asked}}})
     observed = replace(snapshot.observed, store=found)
     claim = children((replace(snapshot, observed=observed), plan))["PersistentVolumeClaim/store"]
     assert claim["spec"] == {
         "accessModes": ["ReadWriteMany"],
-        "resources": {"requests": {"storage": "7Gi"}},
+        "resources": {"requests": {"storage": expected}},
         "storageClassName": "fast",
     }
 

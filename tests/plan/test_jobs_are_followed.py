@@ -8,6 +8,7 @@ import pytest
 
 from mm_api import labels
 from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_facts import InspectResult
 from mm_operator.model import (
     ConfigState,
     EngineState,
@@ -31,6 +32,7 @@ from mm_operator.plan.records import (
 from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
 
 HASH = inputs_hash(spec_of(), 0)
+FOUND = InspectResult(facts=tiny_facts()).to_json()
 
 
 def inspect_job(phase: JobPhase, attempt: int = 1, **fields: Any) -> JobState:
@@ -196,6 +198,28 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
     """Each state of the build Job leads to one decision."""
     actual = decide(snapshot).build
     assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
+
+
+@pytest.mark.parametrize(
+    ("expected", "snapshot"),
+    [
+        pytest.param(0, inspected(), id="plan-is-being-written"),
+        pytest.param(
+            0,
+            seen(
+                inspect_job(
+                    JobPhase.SUCCEEDED,
+                    ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),),
+                )
+            ),
+            id="facts-are-being-recorded",
+        ),
+        pytest.param(None, building(JobPhase.RUNNING), id="only-events-matter"),
+    ],
+)
+def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snapshot) -> None:
+    """What this reconcile writes may raise no event: the next one is asked for."""
+    assert expected == decide(snapshot).recheck_after
 
 
 def test_result_of_another_engine_is_not_taken() -> None:

@@ -6,9 +6,10 @@ from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 
-DEADLINE_SECONDS = 600
+DEADLINE_SECONDS = 1800
 """Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes. Counted from
-the pod's start, so waiting for a node or a volume is not counted."""
+the pod's start on a node: pulling a runtime image of several gigabytes is counted, waiting for the
+node or the volume is not."""
 
 RETRIES = 2
 """Inside one Job, for lost nodes and evictions; the operator tries again later."""

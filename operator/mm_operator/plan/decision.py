@@ -52,7 +52,7 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
             engine = _engine(snapshot, spec, inspect)
     rollout = decide_rollout(snapshot, spec, engine.draft, engine.build)
     planned = engine.draft
-    delays = [delay for delay in (inspect.retry_in, engine.build.retry_in) if delay is not None]
+    delays = (inspect.retry_in, engine.build.retry_in, _own_write(inspect, engine.build))
     return Plan(
         inspect=inspect,
         build=engine.build,
@@ -65,8 +65,19 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         engine_config=planned.engine_config if planned else "",
         keep=kept(snapshot, inspect, engine.build, rollout),
         release=released(snapshot, planned.engine_config if planned else "", rollout),
-        recheck_after=min(delays, default=None),
+        recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )
+
+
+def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
+    """Return 0 when this reconcile writes what the next one waits for: no event may come of it.
+
+    That is a plan whose Job needs the uid of its ConfigMap, and a Job that goes once what it found
+    is recorded.
+    """
+    unwritten = build.step is Step.WAITING and build.reason == Reason.BUILD_PENDING
+    recorded = any(done.step is Step.DONE and done.job for done in (inspect, build))
+    return 0.0 if unwritten or recorded else None
 
 
 def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:

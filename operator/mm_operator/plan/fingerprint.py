@@ -24,6 +24,14 @@ def plain(part: ApiModel) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def stated(part: ApiModel) -> dict[str, Any]:
+    """Return what a part of the spec says beyond its defaults.
+
+    For digests of specs: a field that a new version of the API adds must not change them.
+    """
+    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
 def engine_fingerprint(engine: EngineSpec) -> str:
     """Return the fingerprint of an engine: everything that changes its bytes, and nothing else."""
     return digest(plain(engine))

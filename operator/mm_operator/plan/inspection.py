@@ -6,7 +6,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
 from mm_operator.plan import names
 from mm_operator.plan.failures import inspect_failure
-from mm_operator.plan.fingerprint import digest, plain
+from mm_operator.plan.fingerprint import digest, stated
 from mm_operator.plan.jobs import attempt_of, latest, pending
 from mm_operator.plan.records import read_inspect_result, read_inspection
 from mm_operator.plan.retry import INSPECT
@@ -17,7 +17,7 @@ def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
 
     The image is left out on purpose: a new operator must not inspect every checkpoint again.
     """
-    return digest({"formatVersion": 1, "model": plain(spec.model), "round": round_})
+    return digest({"formatVersion": 1, "model": stated(spec.model), "round": round_})
 
 
 def decide_inspect(

@@ -8,7 +8,7 @@ from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.draft import Draft
-from mm_operator.plan.fingerprint import digest, plain
+from mm_operator.plan.fingerprint import digest, plain, stated
 from mm_operator.plan.rollout_progress import first_obstacle
 
 HASH_DIGITS = 32
@@ -20,10 +20,10 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
     content = {
         "serving": plain(draft.serving_plan),
         "engine": draft.engine_config,
-        "runtime": plain(spec.runtime),
-        "gateway": plain(spec.gateway),
+        "runtime": stated(spec.runtime),
+        "gateway": stated(spec.gateway),
         "drainTimeout": spec.rollout.drain_timeout,
-        "store": plain(spec.build.store),
+        "store": stated(spec.build.store),
         "image": spec.runtime.image or snapshot.settings.runtime_image,
     }
     return digest(content)[:HASH_DIGITS]
