@@ -1,0 +1,114 @@
+"""A child process: its end, its output and its group belong to the one who started it."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from mm_runtime.launch.process import LINE_BYTES, TAIL_LINES, ChildProcess
+from mm_runtime.launch.stopping import StopSignal
+
+
+def start(script: str, lines: list[str] | None = None) -> ChildProcess:
+    """Start a shell script."""
+    sink = [] if lines is None else lines
+    return ChildProcess(["/bin/sh", "-c", script], dict(os.environ), sink.append)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param("exit 0", 0, id="ok"),
+        pytest.param("exit 7", 7, id="code"),
+        pytest.param("kill -TERM $$", 143, id="terminated"),
+        pytest.param("kill -KILL $$", 137, id="killed"),
+    ],
+)
+def test_exit_codes_are_the_shells(script: str, code: int) -> None:
+    """A signal reads as 128 plus its number."""
+    assert code == start(script).wait(30)
+
+
+def test_missing_program_is_said() -> None:
+    """A program that does not exist ends like a shell's, with its name in the output."""
+    child = ChildProcess(["/no/such/program"], dict(os.environ), lambda _: None)
+    assert child.wait(30) == 127
+    assert "/no/such/program" in child.tail[-1]
+
+
+def test_output_is_passed_on_and_the_end_kept() -> None:
+    """Every line is passed on; the last ones stay for a message."""
+    lines: list[str] = []
+    child = start("for i in $(seq 100); do echo line $i; done; echo error >&2", lines)
+    child.wait(30)
+    assert lines == [*(f"line {number}" for number in range(1, 101)), "error"]
+    assert child.tail == lines[-TAIL_LINES:]
+
+
+def test_endless_lines_are_cut() -> None:
+    """Output without newlines comes in pieces."""
+    lines: list[str] = []
+    start(f"head -c {LINE_BYTES * 2 + 5} /dev/zero | tr '\\0' x", lines).wait(30)
+    assert [len(line) for line in lines] == [LINE_BYTES, LINE_BYTES, 5]
+
+
+def test_polite_end() -> None:
+    """A child that handles SIGTERM ends with its own code."""
+    lines: list[str] = []
+    child = start("trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done", lines)
+    _wait_for(lines)
+    assert child.stop(30) == 3
+
+
+def test_stubborn_child_is_killed() -> None:
+    """A child that ignores SIGTERM is killed once the grace is over."""
+    lines: list[str] = []
+    child = start("trap '' TERM; echo up; while :; do sleep 0.05; done", lines)
+    _wait_for(lines)
+    assert child.stop(0.2) == 137
+
+
+def test_group_ends_with_its_leader() -> None:
+    """What a child leaves behind is killed, and its open output does not block the wait."""
+    lines: list[str] = []
+    child = start("sleep 1000 & echo $!", lines)
+    assert child.wait(30) == 0
+    left = int(lines[0])
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(left, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    pytest.fail("the child's child still runs")
+
+
+def test_wait_ends_with_a_stop_signal() -> None:
+    """SIGTERM to this process ends a wait, and the child can still be stopped."""
+    with StopSignal() as stop:
+        child = start("sleep 1000")
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        assert child.wait(30, stop) is None
+        timer.join()
+        assert stop.received == signal.SIGTERM
+        assert child.stop(5) == 143
+
+
+def test_handlers_are_restored() -> None:
+    """After the context SIGTERM means what it meant before."""
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignal() as stop:
+        assert not stop.wait(0)
+        assert before != signal.getsignal(signal.SIGTERM)
+    assert before == signal.getsignal(signal.SIGTERM)
+
+
+def _wait_for(lines: list[str]) -> None:
+    deadline = time.monotonic() + 10
+    while not lines:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

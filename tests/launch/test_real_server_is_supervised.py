@@ -1,0 +1,246 @@
+"""`mm-runtime serve` with the real tritonserver: starts, drains, refuses, leaves nothing."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.cli import main
+from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
+from mm_runtime.settings import Ports
+from support.build_plans import serving_plan
+from support.served import EngineFiles, Served, free_ports, start_serving
+
+pytestmark = pytest.mark.triton
+
+REQUEST_SECONDS = 60
+SHM = Path("/dev/shm")
+
+
+def ask(served: Served, *, tokens: int = 4) -> dict[str, Any]:
+    """Ask the ensemble a question without a picture; return the answer's JSON."""
+    body = {"text_input": "a red square", "max_tokens": tokens, "min_tokens": tokens, "end_id": -1}
+    url = f"{served.http_url}/v2/models/ensemble/generate"
+    response = httpx.post(url, json=body, timeout=REQUEST_SECONDS).raise_for_status()
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def regions(served: Served) -> list[str]:
+    """Return the server's regions in /dev/shm."""
+    options = ServerOptions(
+        repository=served.folder / "repository",
+        backends=served.folder / "backends",
+        ports=Ports(),
+        pools=serving_plan("0" * 64).pools,
+        exit_seconds=5,
+    )
+    assert len(options.shm_prefix) == SHM_PREFIX_DIGITS + 3
+    return [path.name for path in SHM.glob(f"{options.shm_prefix}*")]
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the direct children of a process."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def is_gone(pid: int) -> bool:
+    """Tell whether a process has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_ensemble_answers(served: Served) -> None:
+    """Text goes in, text comes out, through all four models."""
+    assert isinstance(ask(served)["text_output"], str)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing"],
+)
+def test_models_have_their_tensors(served: Served, model: str) -> None:
+    """Triton itself lists exactly the tensors of the configuration."""
+    upstream = json.loads(
+        (Path(__file__).parents[1] / "repository" / "upstream_v0.19.0.json").read_text()
+    )
+    url = f"{served.http_url}/v2/models/{model}"
+    metadata = httpx.get(url, timeout=REQUEST_SECONDS).raise_for_status().json()
+    found = {tensor["name"] for tensor in metadata["inputs"]} - {"seed", "min_tokens"}
+    assert {tensor["name"] for tensor in upstream[model]["inputs"]} == found
+
+
+def test_drain_waits_for_the_gateway(random_engine: EngineFiles) -> None:
+    """After SIGTERM the server answers until the gateway has closed its port; then it ends."""
+    (port,) = free_ports(1)
+    with (
+        socket.create_server(("127.0.0.1", port)) as gateway,
+        start_serving(
+            random_engine.manifest, random_engine.serving, "--gateway-port", str(port)
+        ) as served,
+    ):
+        served.wait_until_ready()
+        assert regions(served) != []
+        served.terminate()
+        _wait_for_log(served, "draining for at most")
+        assert isinstance(ask(served)["text_output"], str)
+        assert served.process.poll() is None
+        gateway.close()
+        assert served.wait() == 0
+        assert regions(served) == []
+
+
+def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles) -> None:
+    """Requests that run when SIGTERM comes are answered in full."""
+    with start_serving(random_engine.manifest, random_engine.serving) as served:
+        served.wait_until_ready()
+        answers: list[dict[str, Any]] = []
+        threads = [
+            threading.Thread(target=lambda: answers.append(ask(served, tokens=90)))
+            for _ in range(24)
+        ]
+        for thread in threads:
+            thread.start()
+        _wait_until_generating(served)
+        served.terminate()
+        for thread in threads:
+            thread.join(REQUEST_SECONDS)
+        assert served.wait() == 0
+        assert len(answers) == len(threads), served.log
+
+
+def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_path: Path) -> None:
+    """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
+    with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:
+        served.wait_until_ready()
+        (server,) = children_of(served.process.pid)
+        served.process.kill()
+        served.process.wait()
+        _wait_until_gone(server)
+        left = regions(served)
+    with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:
+        served.wait_until_ready()
+        assert not set(left) & set(regions(served))
+        served.terminate()
+        assert served.wait() == 0
+        assert regions(served) == []
+
+
+def test_dead_server_ends_the_command(random_engine: EngineFiles) -> None:
+    """When tritonserver dies the container must end, so that it is restarted."""
+    with start_serving(random_engine.manifest, random_engine.serving) as served:
+        served.wait_until_ready()
+        (server,) = children_of(served.process.pid)
+        os.kill(server, signal.SIGKILL)
+        assert served.wait() == 1
+        assert "tritonserver ended by itself with exit code 137" in served.log
+        assert regions(served) == []
+
+
+def test_port_in_use_is_said(random_engine: EngineFiles) -> None:
+    """A start that fails ends at once, with tritonserver's own last words."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        start_serving(
+            random_engine.manifest,
+            random_engine.serving,
+            "--grpc-port",
+            str(taken.getsockname()[1]),
+        ) as served,
+    ):
+        assert served.wait() == 1
+        assert "before it was ready; last lines:" in served.log
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        pytest.param(
+            lambda folder: (folder / "llm" / "config.json").write_text("{}"),
+            "llm/config.json has 2 bytes; expected",
+            id="damaged-file",
+        ),
+        pytest.param(
+            lambda folder: (folder / "vision" / "model.onnx").unlink(),
+            "vision/model.onnx is missing",
+            id="missing-file",
+        ),
+        pytest.param(
+            lambda folder: (folder / "manifest.json").write_text("{"),
+            "manifest.json is damaged",
+            id="damaged-manifest",
+        ),
+    ],
+)
+def test_damaged_engine_is_refused(
+    random_engine: EngineFiles,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], object],
+    words: str,
+) -> None:
+    """A damaged engine is never served: exit code 3 with the file's name, before Triton starts."""
+    folder = tmp_path / "engine"
+    shutil.copytree(random_engine.manifest.parent, folder)
+    damage(folder)
+    code = main(
+        [
+            "serve",
+            *("--manifest", str(folder / "manifest.json")),
+            *("--serving", str(random_engine.serving)),
+            *("--repository", str(tmp_path / "repository")),
+        ]
+    )
+    assert code == 3
+    assert words in caplog.text
+
+
+def test_another_engines_plan_is_refused(
+    random_engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A serving plan that belongs to another engine is refused, with both names."""
+    other = tmp_path / "serving.json"
+    other.write_text(serving_plan("f" * 64).to_json())
+    manifest = EngineManifest.from_json(random_engine.manifest.read_bytes())
+    arguments = ["serve", "--manifest", str(random_engine.manifest), "--serving", str(other)]
+    assert main([*arguments, "--repository", str(tmp_path / "repository")]) == 3
+    assert manifest.fingerprint[:16] in caplog.text
+    assert "f" * 16 in caplog.text
+
+
+def _wait_for_log(served: Served, words: str) -> None:
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while words not in served.log:
+        assert time.monotonic() < deadline, served.log
+        time.sleep(0.05)
+
+
+def _wait_until_generating(served: Served) -> None:
+    deadline = time.monotonic() + REQUEST_SECONDS
+    url = f"http://127.0.0.1:{served.metrics}/metrics"
+    while time.monotonic() < deadline:
+        text = httpx.get(url, timeout=5).text
+        for line in text.splitlines():
+            if 'request_type="active"' in line and float(line.rpartition(" ")[2]) > 0:
+                return
+    pytest.fail(f"nothing was generating: {served.log}")
+
+
+def _wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while not is_gone(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

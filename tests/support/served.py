@@ -1,0 +1,126 @@
+"""`mm-runtime serve` with the real tritonserver, on free ports, ended with its test."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+STARTUP_SECONDS = 180
+"""Ready takes 6 s on a quiet machine; torch's imports share two cores with other tests."""
+
+STOP_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """A built engine and a plan to serve it."""
+
+    manifest: Path
+    serving: Path
+
+
+@dataclass(frozen=True)
+class Served:
+    """One running `mm-runtime serve`."""
+
+    process: "subprocess.Popen[bytes]"
+    http: int
+    grpc: int
+    metrics: int
+    folder: Path
+    log_file: Path
+
+    @property
+    def http_url(self) -> str:
+        """Address of Triton's HTTP endpoint."""
+        return f"http://127.0.0.1:{self.http}"
+
+    @property
+    def grpc_url(self) -> str:
+        """host:port of Triton's gRPC endpoint."""
+        return f"127.0.0.1:{self.grpc}"
+
+    @property
+    def log(self) -> str:
+        """Everything the command and tritonserver have written."""
+        return self.log_file.read_text(errors="replace")
+
+    def ready(self) -> bool:
+        """Ask Triton whether all models are ready."""
+        try:
+            return httpx.get(f"{self.http_url}/v2/health/ready", timeout=5).is_success
+        except httpx.TransportError:
+            return False
+
+    def wait_until_ready(self) -> None:
+        """Wait for readiness; fail with the log when the command ends or time is up."""
+        deadline = time.monotonic() + STARTUP_SECONDS
+        while not self.ready():
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.1)
+
+    def terminate(self) -> None:
+        """Send SIGTERM, as the kubelet does."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait for the command's end; return its exit code."""
+        return self.process.wait(STOP_SECONDS)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+@contextmanager
+def start_serving(
+    manifest: Path, serving: Path, *arguments: str, folder: Path | None = None
+) -> Iterator[Served]:
+    """Start `mm-runtime serve`; it is killed with its server when the context ends.
+
+    Args:
+        manifest: The engine's manifest.
+        serving: The serving plan.
+        arguments: More of the command line.
+        folder: Where the repository goes; a temporary one when absent.
+    """
+    http, grpc, metrics = free_ports(3)
+    with ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="served-")))
+        log_file = folder / "serve.log"
+        command = [sys.executable, "-m", "mm_runtime", "serve"]
+        command += ["--manifest", str(manifest), "--serving", str(serving)]
+        command += ["--repository", str(folder / "repository"), "--http-port", str(http)]
+        command += ["--grpc-port", str(grpc), "--metrics-port", str(metrics)]
+        if "--gateway-port" not in arguments:
+            command += ["--gateway-port", "0"]
+        output = stack.enter_context(log_file.open("wb"))
+        process = subprocess.Popen(
+            [*command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ)
+        )
+        try:
+            yield Served(process, http, grpc, metrics, folder, log_file)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()  # tritonserver follows through its parent-death signal
+                    process.wait()
