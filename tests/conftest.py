@@ -1,3 +1,3 @@
 """Fixtures that every test folder shares."""
 
-pytest_plugins = ["support.clusters", "support.golden"]
+pytest_plugins = ["support.clusters", "support.golden", "support.installed"]

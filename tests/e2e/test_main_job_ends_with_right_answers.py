@@ -1,0 +1,91 @@
+"""What `make demo` does, on a whole cluster: from a claim with a checkpoint to right answers."""
+
+import json
+
+import pytest
+
+from mm_devcluster.demo import questions, walk
+from mm_devcluster.demo.graph import Stage, State, Update, run_stages
+from mm_devcluster.demo.stages import stages_of
+from support.clusters import kubectl
+from support.installed import Installed
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+STAGES_BEFORE = {"machine", "programs", "base", "operator-image", "runtime-image", "cluster"}
+
+
+@pytest.fixture(name="answers", scope="module")
+def demo_answers(installed: Installed) -> list[questions.Answer]:
+    """Run every stage of the demo that comes after starting a cluster; return its answers."""
+    answers: list[questions.Answer] = []
+    updates: list[Update] = []
+    stages = stages_of(installed.session, answers)
+    there = {stage.key for stage in stages if stage.key in STAGES_BEFORE}
+    left = tuple(
+        Stage(
+            stage.key,
+            stage.title,
+            stage.work,
+            tuple(need for need in stage.needs if need not in there),
+        )
+        for stage in stages
+        if stage.key not in there
+    )
+    failures = run_stages(left, updates.append)
+    told = [f"{update.key}: {update.detail}" for update in updates if update.detail]
+    assert [str(failure.error) for failure in failures] == [], "\n".join(told)
+    ended = {update.key for update in updates if update.state is State.DONE}
+    assert ended == {stage.key for stage in left}
+    return answers
+
+
+def test_every_answer_is_right(answers: list[questions.Answer]) -> None:
+    """Each picture is answered rightly, plain and streaming."""
+    found = [(answer.text, answer.streamed) for answer in answers]
+    expected = [(answer.question.expected, answer.streamed) for answer in answers]
+    assert found == expected
+    assert {answer.streamed for answer in answers} == {True, False}
+
+
+def test_answers_stream_in_pieces(answers: list[questions.Answer]) -> None:
+    """A streamed answer of several words comes in several pieces."""
+    longest = max((each for each in answers if each.streamed), key=lambda each: len(each.text))
+    assert longest.pieces > 1
+
+
+def test_the_model_tells_its_state(installed: Installed, answers: list[questions.Answer]) -> None:
+    """Conditions of a served model say so, and every Event and column has words."""
+    assert answers
+    model = installed.target.document("mmm", "tiny-llava", "--namespace", "demo")
+    conditions = walk.conditions_of(model)
+    statuses = {name: condition.status for name, condition in conditions.items()}
+    assert statuses == {
+        "Ready": "True",
+        "Available": "True",
+        "Planned": "True",
+        "EngineBuilt": "True",
+        "RollingOut": "False",
+        "ScalingActive": "False",
+        "Degraded": "False",
+    }
+    columns = kubectl(installed.cluster, "get", "mmm", "tiny-llava", "--namespace", "demo")
+    assert columns.split()[:6] == ["NAME", "READY", "REASON", "BACKEND", "REPLICAS", "URL"]
+
+
+def test_pods_run_as_nobody_on_a_read_only_root(
+    installed: Installed, answers: list[questions.Answer]
+) -> None:
+    """Every container that we made has a read-only root and no rights, in both namespaces."""
+    assert answers
+    found = []
+    for namespace in ("multimodal-system", "demo"):
+        pods = json.loads(
+            kubectl(installed.cluster, "get", "pods", "--namespace", namespace, "-o", "json")
+        )
+        for pod in pods["items"]:
+            for container in pod["spec"]["containers"]:
+                context = container["securityContext"]
+                found.append((context["readOnlyRootFilesystem"], context["capabilities"]["drop"]))
+    assert found
+    assert all(each == (True, ["ALL"]) for each in found)

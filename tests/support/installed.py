@@ -1,0 +1,183 @@
+"""The operator installed on a real cluster by Helm, as `make demo` does it, and models to try it.
+
+The images are built from the working tree and loaded into the node; the first run of a machine
+takes minutes for that, later ones a second.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_devcluster import packages
+from mm_devcluster.cluster import ClusterInfo
+from mm_devcluster.demo import installation, preparation, settings
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.target import Target
+from mm_devcluster.demo.walk import NOT_THERE, Condition, conditions_of
+from mm_devcluster.images.catalogue import OPERATOR, RUNTIME
+from support.clusters import apply, kubectl, kubectl_json, namespace
+
+UPLOAD_TIMEOUT = 180.0
+READY_TIMEOUT = 240.0  # seconds; measured about 35 alone, more when the machine is shared
+POLL_SECONDS = 0.5
+CLAIM = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A cluster on which the operator runs."""
+
+    cluster: ClusterInfo
+    session: Session
+
+    @property
+    def target(self) -> Target:
+        """The cluster, as the demo sees it."""
+        return self.session.target
+
+
+@dataclass(frozen=True)
+class Space:
+    """A namespace with a claim full of checkpoints, and what a user does there."""
+
+    installed: Installed
+    name: str
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Run kubectl in this namespace."""
+        everything = ("--namespace", self.name, *arguments)
+        return kubectl(self.installed.cluster, *everything, stdin=stdin, check=check)
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """Return what ``kubectl get -o json`` prints; {} when it does not exist."""
+        text = self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json")
+        document: dict[str, Any] = json.loads(text) if text.strip() else {}
+        return document
+
+    def names(self, kind: str) -> list[str]:
+        """Return the sorted names of all objects of a kind."""
+        return sorted(item["metadata"]["name"] for item in self.get(kind)["items"])
+
+    def apply(self, *documents: dict[str, Any]) -> None:
+        """Apply documents."""
+        apply(self.installed.cluster, *documents)
+
+    def upload(self, directory: Path, path: str) -> None:
+        """Copy a directory into the claim, with mmctl as a user would."""
+        command = [str(Path(sys.executable).parent / "mmctl"), "upload", str(directory)]
+        command += ["--claim", CLAIM, "--path", path, "--namespace", self.name]
+        command += ["--image", self.installed.session.image_reference("operator")]
+        subprocess.run(
+            command,
+            env=self.installed.target.environment,
+            check=True,
+            timeout=UPLOAD_TIMEOUT,
+            capture_output=True,
+        )
+
+    def model(self, name: str, path: str, **parts: dict[str, Any]) -> dict[str, Any]:
+        """Describe a small model; ``parts`` are merged over the parts of its spec."""
+        spec: dict[str, Any] = {
+            "model": {"source": {"persistentVolumeClaim": {"claimName": CLAIM, "path": path}}},
+            "engine": {"backend": "Reference", "maxBatchSize": 4, "maxImagesPerRequest": 2},
+            "build": {"store": {"size": "1Gi"}, "resources": {"limits": {"memory": "4Gi"}}},
+            "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
+        }
+        for part, values in parts.items():
+            spec[part] = {**spec.get(part, {}), **values}
+        return {
+            "apiVersion": "serving.multimodal.dev/v1alpha1",
+            "kind": "MultimodalModel",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": spec,
+        }
+
+    def read(self, model: str) -> dict[str, Any]:
+        """Return a model with its status."""
+        return self.get("mmm", model)
+
+    def condition(self, model: str, kind: str) -> Condition:
+        """Return a condition of the model's present generation."""
+        return conditions_of(self.read(model)).get(kind, NOT_THERE)
+
+    def wait(
+        self,
+        model: str,
+        kind: str,
+        reached: Callable[[Condition], bool],
+        timeout: float = READY_TIMEOUT,
+    ) -> Condition:
+        """Wait until a condition is as wanted and return it.
+
+        Raises:
+            AssertionError: Not in time; every condition is in the message.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            conditions = conditions_of(self.read(model))
+            condition = conditions.get(kind, NOT_THERE)
+            if reached(condition):
+                return condition
+            if time.monotonic() > deadline:
+                said = "\n".join(f"{name}: {value}" for name, value in conditions.items())
+                raise AssertionError(f"{kind} of {model} after {timeout:.0f} s:\n{said}")
+            time.sleep(POLL_SECONDS)
+
+    def wait_ready(self, model: str, timeout: float = READY_TIMEOUT) -> Condition:
+        """Wait until a model is Ready."""
+        return self.wait(model, "Ready", lambda condition: condition.holds, timeout)
+
+    def wait_reason(self, model: str, kind: str, *reasons: str) -> Condition:
+        """Wait until a condition has one of some reasons."""
+        return self.wait(model, kind, lambda condition: condition.reason in reasons)
+
+
+@pytest.fixture(scope="session")
+def installed(node_cluster: ClusterInfo) -> Installed:
+    """The operator, from the working tree, on the whole development cluster."""
+    packages.install((*packages.NODE_PACKAGES, *packages.IMAGE_PACKAGES))
+    session = Session(settings.Options(cluster=node_cluster.name))
+    session.found_target = Target(node_cluster.name, node_cluster.kubeconfig, node_cluster.kubectl)
+    preparation.make_base(session, _ignore)
+    for recipe in (OPERATOR, RUNTIME):
+        preparation.make_image(session, recipe, _ignore)
+        preparation.load_image(session, recipe, _ignore)
+    installation.install_operator(session, _ignore)
+    return Installed(node_cluster, session)
+
+
+@contextmanager
+def model_space(installed: Installed, name: str) -> Iterator[Space]:
+    """Make a namespace that enforces `restricted` with an empty claim; delete it at the end."""
+    with namespace(installed.cluster, name):
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": CLAIM, "namespace": name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        apply(installed.cluster, claim)
+        yield Space(installed, name)
+
+
+def operator_pods(installed: Installed) -> list[dict[str, Any]]:
+    """Return the operator's pods."""
+    pods = kubectl_json(installed.cluster, "get", "pods", "--namespace", settings.SYSTEM_NAMESPACE)[
+        "items"
+    ]
+    return list(pods)
+
+
+def _ignore(_detail: str) -> None:
+    """Receive progress that nobody watches."""
