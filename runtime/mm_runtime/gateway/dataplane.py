@@ -140,12 +140,11 @@ class ChatService:
             stops=request.stops,
         )
 
-    async def answer(
-        self, chat: PreparedChat, *, request_id: str, timeout_seconds: float
-    ) -> AsyncGenerator[Event, None]:
+    async def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.
 
-        The caller holds a place of `admission`. Closing the iterator cancels the generation.
+        The caller holds a place of `admission` and bounds the time; closing the iterator stops the
+        generation.
         """
         async with self.admission.slot() as waited:
             yield Admitted(waited)
@@ -155,7 +154,6 @@ class ChatService:
                 images=chat.images,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
-                timeout_seconds=max(0.001, timeout_seconds - waited),
             )
             cutter = StopCutter(chat.stops)
             counter = TokenCounter()

@@ -31,7 +31,6 @@ class EngineRequest:
     Attributes:
         prompt: whole prompt with one `<image>` for each image.
         images: uint8[n, side, side, 3], or None without images.
-        timeout_seconds: the engine gives up then.
     """
 
     request_id: str
@@ -39,7 +38,6 @@ class EngineRequest:
     images: NDArray[np.uint8] | None
     max_tokens: int
     sampling: Sampling
-    timeout_seconds: float
 
 
 class Engine(Protocol):
@@ -50,7 +48,7 @@ class Engine(Protocol):
 
         A token's piece can be empty too, while text is held back.
 
-        Closing the iterator cancels the request and frees its slot.
+        Closing the iterator stops the request and frees its slot; so does a caller's time-out.
         """
         ...
 

@@ -122,8 +122,7 @@ class ChatEndpoint:
             async with asyncio.timeout(left):
                 chat = await self._service.prepare(request)
                 self._record_prompt(chat, record)
-                left = limit - (time.monotonic() - record.started)
-                answer = self._service.answer(chat, request_id=request_id, timeout_seconds=left)
+                answer = self._service.answer(chat, request_id=request_id)
                 completion = Completion(
                     model=self._service.model, request_id=request_id, created=int(time.time())
                 )

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import io
 import logging
+from uuid import uuid4
 
 import numpy as np
 from PIL import Image
@@ -76,9 +77,7 @@ class Preflight:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             with self._service.admission.place():
                 chat = await self._service.prepare(self._question())
-                events = self._service.answer(
-                    chat, request_id="preflight", timeout_seconds=_TIMEOUT_SECONDS
-                )
+                events = self._service.answer(chat, request_id=f"preflight-{uuid4().hex}")
                 kinds = [type(event) async for event in events]
                 # An ensemble that misses an input ends its stream with nothing in it, as if well.
                 if Piece not in kinds:

@@ -4,24 +4,22 @@ Uses the `ensemble` model alone, always as a stream (plain answers are collected
 that is the only call a decoupled ensemble answers.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import grpc
 import numpy as np
-from numpy.typing import NDArray
 from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
 from mm_runtime.gateway.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import (
     EngineFailedError,
-    EngineTimeoutError,
     EngineUnavailableError,
     GatewayError,
     InvalidRequestError,
 )
+from mm_runtime.gateway.triton_stream import TritonStream, tensor
 
 MODEL = "ensemble"
 _PLACE = f"in ensemble '{MODEL}', "
@@ -59,43 +57,39 @@ class TritonEngine:
             return False
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
-        """Yield one piece of text for each token; closing the iterator cancels in Triton."""
-        call = self._client.stream_infer(
-            _once(
-                {
-                    "model_name": MODEL,
-                    "inputs": build_inputs(request),
-                    "outputs": [InferRequestedOutput("text_output")],
-                    "request_id": request.request_id,
-                }
-            ),
-            stream_timeout=request.timeout_seconds,
-            # Errors end the stream with a status; without it they are text with no code.
-            headers={"triton_grpc_error": "true"},
+        """Yield one piece of text for each token; closing the iterator stops the generation."""
+        stream = TritonStream(
+            self._client,
+            {
+                "model_name": MODEL,
+                "inputs": build_inputs(request),
+                "outputs": [InferRequestedOutput("text_output")],
+                "request_id": request.request_id,
+            },
         )
         try:
-            async for result, error in call:
-                if error is not None:
-                    raise _engine_error(None, str(error))
+            async for result in stream.results():
                 pieces = result.as_numpy("text_output")
                 if pieces is not None and pieces.size:
                     yield pieces.reshape(-1)[0].decode("utf-8", errors="replace")
         except grpc.aio.AioRpcError as error:
             raise _engine_error(error.code(), error.details() or "") from error
+        except InferenceServerException as error:
+            raise _engine_error(None, str(error)) from error
         finally:
-            call.cancel()
+            await stream.stop()
 
 
 def build_inputs(request: EngineRequest) -> list[InferInput]:
     """Return the ensemble's input tensors, each with a batch dimension of one."""
     inputs = [
-        _tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
-        _tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
-        _tensor("stream", np.array([[True]], dtype=np.bool_)),
+        tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
+        tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
+        tensor("stream", np.array([[True]], dtype=np.bool_)),
         *_sampling_inputs(request.sampling),
     ]
     if request.images is not None:
-        inputs.append(_tensor("image_bytes_input", request.images[np.newaxis]))
+        inputs.append(tensor("image_bytes_input", request.images[np.newaxis]))
     return inputs
 
 
@@ -103,30 +97,19 @@ def _sampling_inputs(sampling: Sampling) -> list[InferInput]:
     inputs = []
     if sampling.temperature > 0:
         inputs += [
-            _tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
-            _tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
+            tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
+            tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
             # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
-            _tensor("top_k", np.array([[0]], dtype=np.int32)),
-            _tensor("random_seed", np.array([[sampling.seed]], dtype=np.uint64)),
+            tensor("top_k", np.array([[0]], dtype=np.int32)),
+            tensor("random_seed", np.array([[sampling.seed]], dtype=np.uint64)),
         ]
     else:
-        inputs.append(_tensor("top_k", np.array([[1]], dtype=np.int32)))
+        inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(sampling, name)
         if value is not None:
-            inputs.append(_tensor(name, np.array([[value]], dtype=np.float32)))
+            inputs.append(tensor(name, np.array([[value]], dtype=np.float32)))
     return inputs
-
-
-def _tensor(name: str, values: NDArray[Any]) -> InferInput:
-    tensor = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-    tensor.set_data_from_numpy(values)
-    return tensor
-
-
-async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """Yield one request, then half-close: the server ends the stream after its last answer."""
-    yield request
 
 
 def _engine_error(code: grpc.StatusCode | None, details: str) -> GatewayError:
@@ -134,8 +117,6 @@ def _engine_error(code: grpc.StatusCode | None, details: str) -> GatewayError:
     if code is grpc.StatusCode.INVALID_ARGUMENT:
         reason = details.removeprefix(_PLACE)
         return InvalidRequestError(f"The model refused the request: {reason}.")
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return EngineTimeoutError("The answer was not finished in time.", code="timeout")
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
         return EngineUnavailableError(
             "The model server does not answer now. Try again.",

@@ -1,0 +1,112 @@
+"""One streamed request to Triton that can be stopped without leaking it.
+
+Triton 2.51 never frees an ensemble's request whose gRPC stream was cancelled: its tensors stay (on
+a GPU one prompt table of the CUDA pool for each client that leaves) and the server cannot stop in
+time. Measured: 13 of 14 cancelled requests stayed in flight for ever. So a stream is always read
+to its end; to make that end come soon, the language model is sent TensorRT-LLM's own `stop` for
+the same request id.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+_LANGUAGE_MODEL = "tensorrt_llm"
+_STOP_SECONDS = 5.0
+"""For the end of a stopped stream. It takes 5 to 30 ms; past this, a leak is the lesser evil."""
+_REPEAT_SECONDS = 0.1
+"""A stop that comes before the language model knows the request is lost, so it is repeated."""
+
+
+class TritonStream:
+    """The responses of one request, in order."""
+
+    def __init__(self, client: InferenceServerClient, request: dict[str, Any]) -> None:
+        self._client = client
+        self._request_id: str = request["request_id"]
+        self._call = _open(client, request)
+        self._results: asyncio.Queue[Any] = asyncio.Queue()
+        self._ended = False
+        # A task of its own: cancelling a read cancels the whole call.
+        self._reader = asyncio.create_task(self._read())
+
+    async def results(self) -> AsyncGenerator[Any, None]:
+        """Yield each `InferResult`.
+
+        Raises:
+            grpc.aio.AioRpcError: the call failed.
+            InferenceServerException: the server answered with an error in the stream.
+        """
+        while (result := await self._results.get()) is not None:
+            if isinstance(result, Exception):
+                raise result
+            yield result
+
+    async def stop(self) -> None:
+        """Return once the stream has ended; ask the language model to end it when it goes on."""
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                while not self._ended:
+                    await self._ask_to_stop()
+                    await asyncio.wait({self._reader}, timeout=_REPEAT_SECONDS)
+        except TimeoutError:
+            pass
+        finally:
+            self._reader.cancel()
+            self._call.cancel()
+
+    async def _read(self) -> None:
+        end = None
+        try:
+            async for result, error in self._call:
+                self._results.put_nowait(result if error is None else error)
+        except grpc.aio.AioRpcError as error:
+            end = error
+        finally:
+            self._ended = True
+            self._results.put_nowait(end)
+
+    async def _ask_to_stop(self) -> None:
+        """Send `stop`; a server that does not understand it is left to finish by itself."""
+        number = np.array([[1]], dtype=np.int32)
+        call = _open(
+            self._client,
+            {
+                "model_name": _LANGUAGE_MODEL,
+                "request_id": self._request_id,
+                "inputs": [
+                    tensor("input_ids", number),
+                    tensor("input_lengths", number),
+                    tensor("request_output_len", number),
+                    tensor("stop", np.array([[True]], dtype=np.bool_)),
+                ],
+            },
+        )
+        with contextlib.suppress(grpc.aio.AioRpcError, InferenceServerException):
+            async for _ in call:
+                pass
+
+
+def tensor(name: str, values: NDArray[Any]) -> InferInput:
+    """Return an input tensor."""
+    made = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
+    made.set_data_from_numpy(values)
+    return made
+
+
+def _open(client: InferenceServerClient, request: dict[str, Any]) -> Any:
+    # Errors end the stream with a status; without the header they are text with no code.
+    return client.stream_infer(_once(request), headers={"triton_grpc_error": "true"})
+
+
+async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """Yield one request, then half-close: the server ends the stream after its last answer."""
+    yield request

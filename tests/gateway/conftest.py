@@ -1,0 +1,42 @@
+"""One Triton with the tiny model for all tests of this folder that need the real thing."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+from openai import AsyncOpenAI
+
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import BuiltEngine, build_engine
+
+
+@pytest.fixture(scope="session")
+def tiny_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """An engine built from the committed checkpoint by the real commands."""
+    return build_engine(tmp_path_factory.mktemp("gateway-engine"))
+
+
+@pytest.fixture(scope="session")
+def real(
+    tiny_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealGateway]:
+    """A gateway and its Triton, ready."""
+    folder = tmp_path_factory.mktemp("gateway-pair")
+    with run_pair(tiny_engine, folder, request_timeout_seconds=60) as pair:
+        yield pair
+
+
+@pytest.fixture
+async def real_client(real: RealGateway) -> AsyncIterator[AsyncOpenAI]:
+    """The official client on the real pair."""
+    async with AsyncOpenAI(
+        base_url=f"{real.url}/v1", api_key="none", max_retries=0, timeout=60
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def real_http(real: RealGateway) -> AsyncIterator[httpx.AsyncClient]:
+    """A plain HTTP client on the real pair."""
+    async with httpx.AsyncClient(base_url=real.url, timeout=60) as client:
+        yield client

@@ -1,0 +1,71 @@
+"""The pair of a pod on its way out: streams finish, nothing stays in flight, exit codes are 0."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.pictures import data_url
+from support.real_gateway import run_pair
+from support.tiny_llava import BuiltEngine, samples
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+
+def _body(model: str, **changes: object) -> dict[str, object]:
+    sample = samples()[0]
+    image = {"type": "image_url", "image_url": {"url": data_url(sample.picture.read_bytes())}}
+    content = [image, {"type": "text", "text": sample.question}]
+    return {"model": model, "messages": [{"role": "user", "content": content}], **changes}
+
+
+async def test_sigterm_under_load_fails_no_request(
+    tiny_engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """Eight clients ask without pause while the gateway gets SIGTERM; each one ends with an answer.
+
+    A client stops at the first `Connection: close`, as it would go to another replica then.
+    """
+    with run_pair(tiny_engine, tmp_path) as pair:
+        statuses: list[int] = []
+
+        async def ask(client: httpx.AsyncClient) -> None:
+            while True:
+                response = await client.post("/v1/chat/completions", json=_body(pair.model))
+                statuses.append(response.status_code)
+                if response.headers.get("connection") == "close":
+                    return
+
+        async with asyncio.timeout(60):
+            clients = [httpx.AsyncClient(base_url=pair.url, timeout=30) for _ in range(8)]
+            asking = [asyncio.create_task(ask(client)) for client in clients]
+            await asyncio.sleep(1)
+            pair.gateway.send_signal(signal.SIGTERM)
+            await asyncio.gather(*asking)
+            for client in clients:
+                await client.aclose()
+        assert {200} == set(statuses)
+        assert await asyncio.to_thread(pair.gateway.wait, 30) == 0
+        assert await asyncio.to_thread(pair.stop, pair.server) == 0
+
+
+async def test_clients_that_left_keep_nothing_in_flight(
+    tiny_engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """After dropped streams Triton has nothing in flight: it ends by itself, with exit code 0."""
+    with run_pair(tiny_engine, tmp_path) as pair:
+        async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
+            for seed in range(10):
+                body = _body(pair.model, stream=True, temperature=2.0, seed=seed, max_tokens=64)
+                async with client.stream(
+                    "POST", "/v1/chat/completions", content=json.dumps(body)
+                ) as response:
+                    async for _ in response.aiter_lines():
+                        break
+        assert await asyncio.to_thread(pair.stop, pair.gateway) == 0
+        assert await asyncio.to_thread(pair.stop, pair.server) == 0
+        log = pair.server_log.read_text(errors="replace")
+    assert "in-flight inferences" not in log

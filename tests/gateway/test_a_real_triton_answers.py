@@ -1,0 +1,186 @@
+"""The whole path: official client, gateway, tritonserver, the trained model. Nothing stands in."""
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from openai import AsyncOpenAI
+
+from support.eventually import eventually
+from support.pictures import data_url, encode, picture
+from support.real_gateway import RealGateway
+from support.tiny_llava import FEATURES_PER_IMAGE, Sample, samples
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+
+def _ask(sample: Sample) -> list[dict[str, object]]:
+    url = data_url(sample.picture.read_bytes())
+    image = {"type": "image_url", "image_url": {"url": url}}
+    return [{"role": "user", "content": [{"type": "text", "text": sample.question}, image]}]
+
+
+def _body(real: RealGateway, **changes: object) -> dict[str, object]:
+    return {"model": real.model, "messages": _ask(samples()[0]), "temperature": 0, **changes}
+
+
+def _active(real: RealGateway) -> float:
+    text = real.triton_metrics()
+    found = re.search(r'nv_trt_llm_request_metrics\{request_type="active"\} (\S+)', text)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.id)
+async def test_every_picture_is_answered_right(
+    real: RealGateway, real_client: AsyncOpenAI, sample: Sample
+) -> None:
+    """Known pictures, known answers."""
+    answer = await real_client.chat.completions.create(
+        model=real.model, messages=_ask(sample), temperature=0
+    )
+    assert sample.answer == (answer.choices[0].message.content or "").strip()
+    assert answer.choices[0].finish_reason == "stop"
+
+
+async def test_a_stream_joins_to_the_plain_answer(
+    real: RealGateway, real_client: AsyncOpenAI
+) -> None:
+    """Deltas and usage of a stream are those of the plain answer."""
+    plain = await real_client.chat.completions.create(**_body(real))
+    stream = await real_client.chat.completions.create(
+        **_body(real), stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == plain.choices[0].message.content
+    assert chunks[-1].usage == plain.usage
+    assert plain.usage is not None
+    assert plain.usage.prompt_tokens > FEATURES_PER_IMAGE
+
+
+async def test_max_tokens_cuts_and_says_length(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """One token less than the answer: `length`; as many: `stop` needs the end token too."""
+    whole = await real_client.chat.completions.create(**_body(real))
+    assert whole.usage is not None
+    tokens = whole.usage.completion_tokens
+    cut = await real_client.chat.completions.create(**_body(real, max_tokens=tokens - 1))
+    assert cut.usage is not None
+    assert (cut.choices[0].finish_reason, cut.usage.completion_tokens) == ("length", tokens - 1)
+    assert (whole.choices[0].message.content or "").startswith(cut.choices[0].message.content or "")
+    enough = await real_client.chat.completions.create(**_body(real, max_tokens=tokens + 1))
+    assert (enough.choices[0].finish_reason, enough.usage) == ("stop", whole.usage)
+
+
+async def test_a_seed_makes_samples_repeat(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """The same seed gives the same text, through every layer."""
+    answers = [
+        await real_client.chat.completions.create(
+            **{**_body(real), "temperature": 2.0, "seed": 7, "max_tokens": 8}
+        )
+        for _ in range(2)
+    ]
+    texts = {answer.choices[0].message.content for answer in answers}
+    assert len(texts) == 1
+
+
+async def test_eight_clients_at_once_get_their_own_answers(
+    real: RealGateway, real_client: AsyncOpenAI
+) -> None:
+    """Streams run side by side and do not mix."""
+    asked = samples()[:8]
+    answers = await asyncio.gather(
+        *(
+            real_client.chat.completions.create(
+                model=real.model, messages=_ask(sample), temperature=0
+            )
+            for sample in asked
+        )
+    )
+    texts = [(answer.choices[0].message.content or "").strip() for answer in answers]
+    assert [sample.answer for sample in asked] == texts
+
+
+async def test_two_pictures_in_one_question_pass(
+    real: RealGateway, real_client: AsyncOpenAI
+) -> None:
+    """Two images of different sizes are one tensor after the gateway; each counts its features."""
+    images = [
+        {"type": "image_url", "image_url": {"url": data_url(encode(picture(size)))}}
+        for size in ((64, 64), (200, 90))
+    ]
+    messages = [
+        {"role": "user", "content": [*images, {"type": "text", "text": "What color is it?"}]}
+    ]
+    one = [{"role": "user", "content": [images[0], {"type": "text", "text": "What color is it?"}]}]
+    both, single = [
+        await real_client.chat.completions.create(
+            model=real.model, messages=asked, temperature=0, max_tokens=4
+        )
+        for asked in (messages, one)
+    ]
+    assert both.usage is not None
+    assert single.usage is not None
+    assert both.usage.prompt_tokens >= single.usage.prompt_tokens + FEATURES_PER_IMAGE
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(data_url(b"not an image"), id="not-an-image"),
+        pytest.param(data_url(encode(picture((99, 99)), "JPEG")[:300]), id="truncated-jpeg"),
+        pytest.param(data_url(b""), id="empty"),
+        pytest.param("http://169.254.169.254/latest/meta-data", id="metadata-service"),
+    ],
+)
+async def test_a_bad_image_does_not_disturb_the_next_request(
+    real: RealGateway, real_http: httpx.AsyncClient, bad: str
+) -> None:
+    """400 with the part named, then a right answer."""
+    content = [{"type": "image_url", "image_url": {"url": bad}}, {"type": "text", "text": "?"}]
+    body = {"model": real.model, "messages": [{"role": "user", "content": content}]}
+    refused = await real_http.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "messages[0].content[0]"
+    again = await real_http.post("/v1/chat/completions", json=_body(real))
+    assert again.status_code == 200
+
+
+async def test_a_client_that_leaves_frees_the_engine(
+    real: RealGateway, real_http: httpx.AsyncClient
+) -> None:
+    """Ten streams are dropped in the middle: the engine is idle soon, and still answers."""
+    body = _body(real, stream=True, max_tokens=64, temperature=2.0)
+    for seed in range(10):
+        async with real_http.stream(
+            "POST", "/v1/chat/completions", content=json.dumps({**body, "seed": seed})
+        ) as response:
+            async for _ in response.aiter_lines():
+                break
+    await eventually(lambda: _active(real) == 0, seconds=10, pause=0.1)
+    again = await real_http.post("/v1/chat/completions", json=_body(real))
+    assert again.status_code == 200
+
+
+async def test_metrics_count_what_was_asked(
+    real: RealGateway, real_http: httpx.AsyncClient
+) -> None:
+    """Histograms and token counters move with a request; no text of a user is in them."""
+    before = (await real_http.get("/metrics")).text
+    await real_http.post("/v1/chat/completions", json=_body(real, user="somebody"))
+    after = (await real_http.get("/metrics")).text
+    label = f'{{model="{real.model}"}}'
+    for series, grown in (
+        ("mm_time_to_first_token_seconds_count", 1),
+        ("mm_queue_seconds_count", 1),
+        ("mm_request_seconds_count", 1),
+        ("mm_images_total", 1),
+        ("mm_image_tokens_total", FEATURES_PER_IMAGE),
+    ):
+        pattern = re.escape(series + label) + r" (\S+)"
+        found = [re.search(pattern, text) for text in (before, after)]
+        first, second = (float(match[1]) for match in found if match is not None)
+        assert grown == second - first
+    assert "somebody" not in after

@@ -1,0 +1,130 @@
+"""The real pair of a pod: `mm-runtime serve` (tritonserver) and `mm-runtime gateway`, as processes.
+
+Both are started from an engine directory on free ports of loopback, have a deadline, and are ended
+by their process ids.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from mm_api.documents.serving_plan import ServingPlan
+from support.tiny_llava import BuiltEngine
+
+READY_SECONDS = 120
+"""Ready takes 6 s on a quiet machine."""
+
+
+@dataclass
+class RealGateway:
+    """A gateway in front of a real Triton."""
+
+    url: str
+    triton: str
+    model: str
+    gateway: subprocess.Popen[bytes]
+    server: subprocess.Popen[bytes]
+    gateway_log: Path
+    server_log: Path
+
+    def triton_metrics(self) -> str:
+        """Return Triton's own metrics."""
+        return httpx.get(f"{self.triton}/metrics", timeout=5).text
+
+    def stop(self, process: subprocess.Popen[bytes], seconds: float = 60) -> int:
+        """Send SIGTERM and return the exit code."""
+        process.send_signal(signal.SIGTERM)
+        return process.wait(seconds)
+
+
+@contextmanager
+def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Iterator[RealGateway]:
+    """Run server and gateway until the block ends; `gateway_plan` replaces limits."""
+    serving = ServingPlan.from_json(engine.serving.read_bytes())
+    plan = serving.gateway.model_copy(update=gateway_plan)
+    path = folder / "serving.json"
+    path.write_text(serving.model_copy(update={"gateway": plan}).to_json())
+    http, grpc, metrics, front = _free_ports(4)
+    documents = ("--manifest", str(engine.manifest), "--serving", str(path))
+    with ExitStack() as stack:
+        server = _start(
+            stack,
+            folder / "serve.log",
+            [
+                *("serve", *documents, "--repository", str(folder / "triton" / "repository")),
+                *("--http-port", str(http), "--grpc-port", str(grpc)),
+                *("--metrics-port", str(metrics)),
+            ],
+        )
+        gateway = _start(
+            stack,
+            folder / "gateway.log",
+            ["gateway", *documents, "--triton", f"127.0.0.1:{grpc}", "--port", str(front)],
+        )
+        pair = RealGateway(
+            url=f"http://127.0.0.1:{front}",
+            triton=f"http://127.0.0.1:{metrics}",
+            model=serving.model,
+            gateway=gateway,
+            server=server,
+            gateway_log=folder / "gateway.log",
+            server_log=folder / "serve.log",
+        )
+        _wait_until_ready(pair)
+        yield pair
+
+
+def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+    output: IO[bytes] = stack.enter_context(log.open("wb"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mm_runtime", *arguments],
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    stack.callback(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _wait_until_ready(pair: RealGateway) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        for process, log in ((pair.server, pair.server_log), (pair.gateway, pair.gateway_log)):
+            if process.poll() is not None:
+                tail = log.read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"{log.name}: exit code {process.returncode}\n{tail}")
+        try:
+            if httpx.get(f"{pair.url}/readyz", timeout=5).status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(f"not ready within {READY_SECONDS} s; see {pair.server_log}")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [item.getsockname()[1] for item in sockets]
+    for item in sockets:
+        item.close()
+    return ports
