@@ -63,7 +63,7 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
     marks = {labels.ATTEMPT: str(attempt)}
     job = JobState(f"{ENGINE}-{attempt}", "uid", phase, EPOCH, annotations=marks, **fields)
     state = EngineState(ConfigState(ENGINE, "uid"), (job,))
-    return inspected(engines={ENGINE: state})
+    return inspected(engines={ENGINE: state}, owned_engines=frozenset({ENGINE}))
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,12 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
 def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snapshot) -> None:
     """What this reconcile writes may raise no event: the next one is asked for."""
     assert expected == decide(snapshot).recheck_after
+
+
+def test_engine_of_others_is_looked_at_again() -> None:
+    """A model that has not joined the owners yet hears of no event, so it looks by itself."""
+    joining = inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))})
+    assert 3 == decide(joining).recheck_after
 
 
 def test_result_of_another_engine_is_not_taken() -> None:

@@ -22,6 +22,10 @@ from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
 
 
+JOINING_SECONDS = 3.0
+"""Owners of shared objects are written together, 2 s after the first of them asked for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Engine:
     """What follows from one inspection."""
@@ -52,7 +56,12 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
             engine = _engine(snapshot, spec, inspect)
     rollout = decide_rollout(snapshot, spec, engine.draft, engine.build)
     planned = engine.draft
-    delays = (inspect.retry_in, engine.build.retry_in, _own_write(inspect, engine.build))
+    delays = (
+        inspect.retry_in,
+        engine.build.retry_in,
+        _own_write(inspect, engine.build),
+        _unheard(snapshot, planned),
+    )
     return Plan(
         inspect=inspect,
         build=engine.build,
@@ -78,6 +87,17 @@ def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
     unwritten = build.step is Step.WAITING and build.reason == Reason.BUILD_PENDING
     recorded = any(done.step is Step.DONE and done.job for done in (inspect, build))
     return 0.0 if unwritten or recorded else None
+
+
+def _unheard(snapshot: Snapshot, planned: Draft | None) -> float | None:
+    """Return a delay while this model does not own its engine yet.
+
+    What happens to a shared engine is told to its owners; a model that is about to join them would
+    miss the end of the build.
+    """
+    if planned is None or planned.engine_config in snapshot.observed.owned_engines:
+        return None
+    return JOINING_SECONDS if planned.engine_config in snapshot.observed.engines else None
 
 
 def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:
