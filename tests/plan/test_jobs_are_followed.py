@@ -225,7 +225,7 @@ def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snaps
 def test_engine_of_others_is_looked_at_again() -> None:
     """A model that has not joined the owners yet hears of no event, so it looks by itself."""
     joining = inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))})
-    assert 3 == decide(joining).recheck_after
+    assert decide(joining).recheck_after == 3
 
 
 def test_result_of_another_engine_is_not_taken() -> None:

@@ -21,7 +21,6 @@ from mm_operator.plan.preflight import first_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
 
-
 JOINING_SECONDS = 3.0
 """Owners of shared objects are written together, 2 s after the first of them asked for it."""
 
