@@ -45,10 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return command(arguments)
     except RuntimeCommandError as error:
         log.error("%s", error)  # noqa: TRY400 (the message is written for a person)
+        _leave_message(arguments, str(error))
         return error.exit_code
     except OSError as error:
         log.exception("%s", error.strerror)
+        _leave_message(arguments, str(error))
         return ExitCode.RETRY
+
+
+def _leave_message(arguments: argparse.Namespace, text: str) -> None:
+    """Write an error that has no document of its own, such as a plan that cannot be read."""
+    write_termination_message(getattr(arguments, "termination_log", None), text)
 
 
 def parser() -> argparse.ArgumentParser:

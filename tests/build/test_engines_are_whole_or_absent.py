@@ -13,6 +13,7 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.build import manifest as manifests
 from mm_runtime.build.durable import sha256
+from mm_runtime.build.places import Places
 from mm_runtime.cli import main
 from mm_runtime.errors import EngineCorruptError, ExitCode
 from support.build_sites import Site
@@ -164,6 +165,17 @@ def test_leftovers_of_another_attempt_are_not_mixed_in(site: Site, tmp_path: Pat
     assert copied == (site.source / "tokenizer.json").read_bytes()
 
 
+def test_unreadable_plan_is_permanent(site: Site, tmp_path: Path) -> None:
+    """A plan that is none ends with exit code 3 and a termination message that names it."""
+    plan = tmp_path / "broken.json"
+    plan.write_text("{}")
+    message = tmp_path / "message"
+    where = ["--source", str(site.source), "--store", str(site.store)]
+    code = main(["build", "--plan", str(plan), *where, "--termination-log", str(message)])
+    assert code == ExitCode.PERMANENT
+    assert f"{plan} is not a BuildPlan: " in message.read_text()
+
+
 def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
     """While somebody holds the lock a second build waits, then finds the engine."""
     site.places.lock.parent.mkdir(parents=True)
@@ -212,3 +224,27 @@ def test_termination_message_fits(site: Site) -> None:
     assert len(build_report(result).encode()) <= 4096
     assert kept.failure is not None
     assert kept.failure.log_tail[-1].startswith("39 ")  # the newest lines stay
+
+
+@pytest.mark.parametrize(
+    ("age_hours", "held", "stays"),
+    [
+        pytest.param(1, False, True, id="young"),
+        pytest.param(48, True, True, id="old-and-building"),
+        pytest.param(48, False, False, id="old-and-abandoned"),
+    ],
+)
+def test_abandoned_work_is_removed(
+    site: Site, tmp_path: Path, age_hours: int, *, held: bool, stays: bool
+) -> None:
+    """What a build of another plan has left goes after a day, unless somebody still builds it."""
+    other = Places(site.store, "e" * 64)
+    other.llm.mkdir(parents=True)
+    other.lock.parent.mkdir(parents=True)
+    then = time.time() - age_hours * 3600
+    os.utime(other.work, (then, then))
+    with other.lock.open("w") as lock:
+        if held:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        run(site, tmp_path)
+    assert stays == other.work.exists()

@@ -122,6 +122,16 @@ def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles) -> None:
         assert len(answers) == len(threads), served.log
 
 
+def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
+    """SIGTERM while models load ends the server at once: nothing can be in flight yet."""
+    with start_serving(random_engine.manifest, random_engine.serving) as served:
+        _wait_for_log(served, "verified")
+        served.terminate()
+        assert served.wait() == 0
+        assert "draining" not in served.log
+        assert regions(served) == []
+
+
 def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_path: Path) -> None:
     """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
     with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:

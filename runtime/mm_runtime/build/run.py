@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from mm_runtime.build.lock import StoppedWhileWaitingError, locked
 from mm_runtime.build.places import Places
 from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.steps import Step, steps
+from mm_runtime.build.sweep import sweep_abandoned
 from mm_runtime.errors import (
     EngineCorruptError,
     ExitCode,
@@ -85,6 +87,7 @@ def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
             _keep_logs(places)
             manifest.seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
             shutil.rmtree(places.work, ignore_errors=True)
+            sweep_abandoned(places.work.parent, places.lock.parent, now=time.time())
             return _result(places, records, reused=False)
 
 

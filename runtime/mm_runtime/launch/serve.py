@@ -70,11 +70,11 @@ def serve(options: ServeOptions) -> int:
             _forward,
         )
         try:
-            _wait_until_ready(child, options, stop)
-            code = child.wait(None, stop)
-            if code is not None:
-                raise ServerFailedError(f"tritonserver ended by itself with exit code {code}.")
-            _drain(child, options, stop)
+            if _wait_until_ready(child, options, stop):
+                code = child.wait(None, stop)
+                if code is not None:
+                    raise ServerFailedError(f"tritonserver ended by itself with exit code {code}.")
+                _drain(child, options, stop)
         finally:
             code = child.stop(EXIT_SECONDS)
             remove_regions(server.shm_prefix)
@@ -126,14 +126,19 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
     return server
 
 
-def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None:
+def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> bool:
+    """Return True once the server is ready, False when a stop signal came before.
+
+    Raises:
+        ServerFailedError: it ended, or time is up; carries its last lines.
+    """
     began = reported = time.monotonic()
     while not stop.is_set:
         state = probe(options.ports)
         waited = time.monotonic() - began
         if state is State.READY:
             log.info("ready after %.1f s", waited)
-            return
+            return True
         code = child.wait(STARTUP_POLL_SECONDS, stop)
         if code is not None:
             raise ServerFailedError(
@@ -148,6 +153,7 @@ def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSign
         if time.monotonic() - reported > REPORT_SECONDS:
             reported = time.monotonic()
             log.info("%s for %.0f s", state.value, waited)
+    return False
 
 
 def _drain(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None:

@@ -1,0 +1,50 @@
+"""Removes what builds have left and nobody will resume: the model may have changed since."""
+
+import fcntl
+import logging
+import os
+import shutil
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 24 * 3600.0
+"""A failed build is retried within hours; its copy of the checkpoint is worth keeping that long."""
+
+
+def sweep_abandoned(
+    work: Path, locks: Path, *, now: float, kept_seconds: float = KEPT_SECONDS
+) -> None:
+    """Remove working directories that are old and that no process holds the lock of.
+
+    Args:
+        work: Directory of all working directories, one a fingerprint.
+        locks: Directory of the locks, with the same names.
+        now: Seconds since the epoch.
+        kept_seconds: Age below which a directory stays.
+    """
+    for directory in work.iterdir():
+        try:
+            age = now - _touched(directory)
+        except FileNotFoundError:  # its build has just finished
+            continue
+        if age < kept_seconds:
+            continue
+        descriptor = os.open(
+            locks / directory.name.partition(".")[0], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            log.info("removing %s, abandoned for %.0f h", directory, age / 3600)
+            shutil.rmtree(directory, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _touched(directory: Path) -> float:
+    """Return when a step last finished, or else when the work began."""
+    journal = directory / "journal.json"
+    return (journal if journal.exists() else directory).stat().st_mtime
