@@ -43,7 +43,8 @@ def decide_build(
 def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
-        return _running(job, reason, f"the build has not started: {message}")
+        stands = "its last pod failed" if job.ends else "the build has not started"
+        return _running(job, reason, f"{stands}: {message}")
     if job.phase is JobPhase.RUNNING:
         return _running(job, Reason.BUILDING, "the engine is being built")
     if job.phase is JobPhase.SUCCEEDED:
@@ -82,7 +83,7 @@ def _built(result: BuildResult, *, job: str, attempt: int) -> BuildDecision:
 
 def _running(job: JobState, reason: str, message: str) -> BuildDecision:
     failure = None if all(end.succeeded for end in job.ends) else build_failure(job)
-    before = f"; it was tried before: {failure.message}" if failure else ""
+    before = f"\nbefore: {failure.message}" if failure else ""
     return BuildDecision(
         Step.RUNNING,
         reason,

@@ -22,7 +22,7 @@ from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
 
 JOINING_SECONDS = 3.0
-"""Owners of shared objects are written together, 2 s after the first of them asked for it."""
+"""Longer than a joint write of several models' owners takes, short beside any build."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mm_api.conditions import Reason
-from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_operator.model import JobState, PodEnd
 from mm_operator.plan.records import parse, read_inspect_result
 
@@ -75,6 +75,7 @@ def _build_timed_out(job: JobState, end: PodEnd) -> Failure | None:
         f"{_step(end)} ran longer than spec.build.timeout (exit code {_code(end)}); "
         f"raise the timeout{_tail(end)}",
         retryable=True,
+        result=parse(BuildResult, end.message),
     )
 
 
@@ -86,6 +87,7 @@ def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
         f"{_step(end)} lost its pod ({end.pod_reason or 'disruption of its node'}, exit code "
         f"{_code(end)}); finished steps are kept{_tail(end)}",
         retryable=True,
+        result=parse(BuildResult, end.message),
     )
 
 
@@ -94,10 +96,10 @@ def _build_reported(_job: JobState, end: PodEnd) -> Failure | None:
     failure = result.failure if result else None
     if failure is None:
         return None
-    tail = "".join(f"\n{line}" for line in failure.log_tail[-LOG_LINES:])
     return Failure(
         failure.reason,
-        f"step {failure.step} ended with exit code {failure.exit_code}: {failure.message}{tail}",
+        f"step {failure.step} ended with exit code {failure.exit_code}: {failure.message}"
+        f"{_tail(end)}",
         retryable=failure.retryable,
         result=result,
     )
@@ -161,21 +163,32 @@ _INSPECT_CHECKERS: tuple[Checker, ...] = (
 )
 
 
+def _reported(end: PodEnd) -> BuildFailure | None:
+    result = parse(BuildResult, end.message)
+    return result.failure if result else None
+
+
 def _code(end: PodEnd) -> str:
-    return "unknown" if end.exit_code is None else str(end.exit_code)
+    """Return the exit code of the step when it is known: the build's own only says that one failed.
+
+    A kernel that is short of memory kills the biggest process, the step, and not the build.
+    """
+    failure = _reported(end)
+    code = failure.exit_code if failure else end.exit_code
+    return "unknown" if code is None else str(code)
 
 
 def _step(end: PodEnd) -> str:
-    result = parse(BuildResult, end.message)
-    return f"step {result.failure.step}" if result and result.failure else "the build"
+    failure = _reported(end)
+    return f"step {failure.step}" if failure else "the build"
 
 
 def _tail(end: PodEnd) -> str:
     """Return the last log lines, each after a line break.
 
-    A termination message that is no document is the log's end: the kubelet's FallbackToLogsOnError.
+    The step's own lines when the build reported them. A termination message that is no document is
+    the log's end: the kubelet's FallbackToLogsOnError.
     """
-    lines = end.log_tail or tuple(end.message.splitlines())
-    if not lines or parse(BuildResult, end.message):
-        return ""
+    failure = _reported(end)
+    lines = failure.log_tail if failure else end.log_tail or end.message.splitlines()
     return "".join(f"\n{line}" for line in lines[-LOG_LINES:])

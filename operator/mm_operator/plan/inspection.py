@@ -79,7 +79,8 @@ def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
 
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.INSPECT_PENDING)
-        return decided(Step.RUNNING, reason, f"the inspection has not started: {message}")
+        stands = "its last pod failed" if job.ends else "the inspection has not started"
+        return decided(Step.RUNNING, reason, f"{stands}: {message}")
     if job.phase is JobPhase.RUNNING:
         return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
     if job.phase is JobPhase.SUCCEEDED:

@@ -24,4 +24,4 @@ def pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
         return otherwise, "its former Job is being deleted"
     if "exceeded quota" in job.waiting:
         return Reason.QUOTA_EXCEEDED, job.waiting
-    return otherwise, job.waiting or "it waits for its pod"
+    return otherwise, job.waiting or f"it waits for its {'next ' if job.ends else ''}pod"
