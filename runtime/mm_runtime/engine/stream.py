@@ -29,6 +29,7 @@ class ResponseSink:
         self.streaming = streaming
         self._pieces: list[Piece] = []
         self._closed = False
+        self._stopped = False
         gauges.entered()
 
     def send(self, piece: Piece) -> None:
@@ -48,9 +49,13 @@ class ResponseSink:
         """Close the stream of a client that has gone."""
         self._respond(None, last=True)
 
+    def stop(self) -> None:
+        """End the answer as if the client had gone."""
+        self._stopped = True
+
     def is_cancelled(self) -> bool:
-        """Tell whether the client has gone."""
-        gone: bool = self._sender.is_cancelled()
+        """Tell whether the client has gone or asked to stop."""
+        gone: bool = self._stopped or self._sender.is_cancelled()
         return gone
 
     def _respond(self, response: Any, *, last: bool) -> None:

@@ -3,12 +3,14 @@
 import secrets
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from mm_runtime.engine.gauges import RequestGauges
 from mm_runtime.engine.generation import is_streaming, read_request
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
 from mm_runtime.engine.stream import ResponseSink
+from mm_runtime.engine.tensors import scalar
 from mm_runtime.engine.triton import ModelSettings
 
 MILLISECONDS = 1000
@@ -32,6 +34,7 @@ class TritonPythonModel:
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
         self._gauges = RequestGauges(directory.limits.max_batch_size)
+        self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         self._engine.start()
 
     def execute(self, requests: Sequence[Any]) -> None:
@@ -40,6 +43,11 @@ class TritonPythonModel:
             sink = ResponseSink(request.get_response_sender(), self._gauges, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
+                if scalar(inputs, "stop"):
+                    self._stop(request.request_id())
+                    sink.cancelled()
+                    continue
+                self._sinks[request.request_id()] = sink
                 sink.streaming = is_streaming(inputs)
                 asked = read_request(
                     inputs,
@@ -50,6 +58,16 @@ class TritonPythonModel:
                 self._engine.submit(asked, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 sink.fail(error)
+
+    def _stop(self, request_id: str) -> None:
+        """End the answer of a request: TensorRT-LLM's `stop`, sent with the id of that request.
+
+        Clients that stop keep reading their stream. Cancelling it would free the slot too, but
+        Triton 2.51 never frees an ensemble's request whose stream was cancelled.
+        """
+        sink = self._sinks.get(request_id)
+        if sink is not None:
+            sink.stop()
 
     def finalize(self) -> None:
         """End the engine's thread; Triton has let running requests finish before."""
