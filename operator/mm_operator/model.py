@@ -77,7 +77,8 @@ class JobPhase(StrEnum):
     """Where a Job stands, read from its status and conditions."""
 
     PENDING = "Pending"
-    """No condition yet and no pod runs: being scheduled, blocked by a quota, pulling its image."""
+    """No condition yet and no pod runs or ended well: being scheduled, blocked by a quota, pulling
+    its image, or between two attempts."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"

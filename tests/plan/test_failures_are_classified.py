@@ -42,8 +42,22 @@ def bad(**fields: object) -> PodEnd:
         pytest.param(
             failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
             "BuildOutOfMemory",
-            "step export was killed: it needed more memory",
+            "step export was killed: it needed more memory than "
+            "spec.build.resources.limits.memory allows (exit code 1); raise the limit\nline 2\n",
             id="out-of-memory-in-a-step",
+        ),
+        pytest.param(
+            failed(bad(exit_code=143, pod_reason="DeadlineExceeded", message=REPORT)),
+            "BuildTimedOut",
+            "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
+            "line 2\n",
+            id="timed-out-in-a-step",
+        ),
+        pytest.param(
+            failed(bad(exit_code=143, disrupted=True, message=REPORT)),
+            "BuildEvicted",
+            "(disruption of its node, exit code 1); finished steps are kept\nline 2\n",
+            id="node-drained-in-a-step",
         ),
         pytest.param(
             failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),

@@ -162,13 +162,24 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
         ),
         pytest.param(
             building(
+                JobPhase.PENDING,
+                failed_pods=1,
+                ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
+            ),
+            Step.RUNNING,
+            "BuildPending",
+            "its last pod failed: it waits for its next pod\nbefore: the build was killed",
+            id="between-two-pods",
+        ),
+        pytest.param(
+            building(
                 JobPhase.RUNNING,
                 failed_pods=1,
                 ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
             ),
             Step.RUNNING,
             "Building",
-            "it was tried before: the build was killed",
+            "being built\nbefore: the build was killed",
             id="second-pod-runs",
         ),
         pytest.param(

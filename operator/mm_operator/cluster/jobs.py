@@ -65,5 +65,7 @@ def _phase(
         found = condition(status, kind)
         if found.get("status") == "True":
             return phase, found
-    running = any((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+    phases = {(pod.get("status") or {}).get("phase") for pod in pods}
+    # A pod that ended well is told before its Job: the Job is as good as done, and not waiting.
+    running = not phases.isdisjoint({"Running", "Succeeded"})
     return (JobPhase.RUNNING if running else JobPhase.PENDING), {}
