@@ -110,7 +110,8 @@ def read_header(path: Path) -> dict[str, Any]:
         try:
             header = json.loads(file.read(length))
             header.pop("__metadata__", None)
-            end = max((int(entry["data_offsets"][1]) for entry in header.values()), default=0)
+            ends = [end for _, end in (map(int, e["data_offsets"]) for e in header.values())]
+            end = max(ends, default=0)
         except (
             ValueError,
             TypeError,
@@ -158,10 +159,7 @@ def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
     elements: Counter[str] = Counter()
     for name, header in headers.items():
         for tensor, entry in header.items():
-            kind, shape = entry.get("dtype"), entry.get("shape")
-            if kind not in DTYPES or not isinstance(shape, list):
-                raise _invalid(f"{name}: tensor {tensor} has the unknown dtype {kind!r}")
-            elements[kind] += math.prod(shape)
+            elements[str(entry.get("dtype"))] += _elements(f"{name}: tensor {tensor}", entry)
     if not elements.total():
         raise _invalid(f"{', '.join(headers)}: no tensor in it")
     return Weights(
@@ -171,6 +169,20 @@ def _summary(source: Path, headers: Mapping[str, dict[str, Any]]) -> Weights:
         parameters=elements.total(),
         dtype=DTYPES[elements.most_common(1)[0][0]][0],
     )
+
+
+def _elements(where: str, entry: Mapping[str, Any]) -> int:
+    """Return how many elements a tensor of a header has; its dtype, shape and bytes must agree."""
+    kind, shape = entry.get("dtype"), entry.get("shape")
+    if not isinstance(kind, str) or kind not in DTYPES:
+        raise _invalid(f"{where} has the unknown dtype {kind!r}; known: {', '.join(DTYPES)}")
+    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise _invalid(f"{where} has the shape {shape!r}; expected a list of whole numbers")
+    begin, end = (int(offset) for offset in entry["data_offsets"])
+    count = math.prod(shape)
+    if count * DTYPES[kind][1] != end - begin:
+        raise _invalid(f"{where}: {shape} of {kind} does not fill its {end - begin} bytes")
+    return count
 
 
 def _pickles(source: Path) -> tuple[str, ...]:
