@@ -16,8 +16,8 @@ from kubernetes.aio.client import ApiClient
 from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
+from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
-from mm_operator.cluster.intent import Intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
@@ -60,7 +60,7 @@ class Operator:
         )
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         evidence = Evidence(client, self._cache)
-        applier = Applier(client, self._cache, on_deferred_error=self._look_again)
+        applier = Applier(client, self._cache, wake=self._queue.add)
         self._warmth = Warmth(
             client,
             self._models,
@@ -69,6 +69,7 @@ class Operator:
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
+        self._events = EventPoster(client, settings.identity)
         self._controller = self._make_controller(client, evidence, applier)
         runner, port = await serve(
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
@@ -105,7 +106,9 @@ class Operator:
 
     async def _lead(self) -> None:
         await self._warmth.warm()
-        await self._controller.lead()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.lead(), name="controller")
+            group.create_task(self._events.run(), name="events")
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
@@ -137,7 +140,7 @@ class Operator:
             applier=applier,
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,
-            instance=settings.identity,
+            events=self._events,
         )
         return Controller(
             self._queue,
@@ -158,12 +161,6 @@ class Operator:
         applier.forget_gone()
         for key in self._models:
             self._queue.add(key)
-
-    def _look_again(self, intent: Intent) -> None:
-        """Wake one owner of a shared object whose owners could not be written."""
-        for owner in intent.owners.values():
-            self._queue.retry(Key(intent.namespace, owner["name"]))
-            return
 
     def _text(self) -> bytes:
         self._metrics.queued(self._queue.depth)

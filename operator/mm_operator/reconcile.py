@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from mm_operator.children.all import build, unwanted
-from mm_operator.cluster.apply import Applier
+from mm_operator.cluster.apply import Applier, OutdatedError
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.events import post_events
+from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
@@ -27,6 +27,9 @@ from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
 
+_DECIDE_AGAIN_SECONDS = 0.1
+"""What another model wrote is in the cache at once, or a moment later through the watch."""
+
 
 class Reconciler:
     """Brings the children and the status of one model to what its spec says.
@@ -39,7 +42,7 @@ class Reconciler:
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
         on_error: told the stage of each refused request.
-        instance: this replica's name, for the Events it posts.
+        events: posts the transitions.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Reconciler:
         applier: Applier,
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
-        instance: str,
+        events: EventPoster,
     ) -> None:
         self._client = client
         self._models = models
@@ -61,7 +64,7 @@ class Reconciler:
         self._applier = applier
         self._clock = clock
         self._on_error = on_error
-        self._instance = instance
+        self._events = events
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one model; return seconds until it wants another look, None for events only.
@@ -76,7 +79,10 @@ class Reconciler:
         look_again = await self._evidence.gather(self._observer.jobs_of(record), now)
         snapshot = self._observer.snapshot(record, now)
         plan = decide(snapshot)
-        outcome = await self._act(record, snapshot, plan)
+        try:
+            outcome = await self._act(record, snapshot, plan)
+        except OutdatedError:
+            return _DECIDE_AGAIN_SECONDS
         if outcome is None:
             return None
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
@@ -84,7 +90,9 @@ class Reconciler:
             self._on_error(problem.stage)
         if problems:
             raise RetryLaterError(problems[0].message)
-        waits = [wait for wait in (plan.recheck_after, look_again) if wait is not None]
+        # What was just written is in the cache already, but this round decided without it.
+        at_once = 0.0 if outcome.changed or outcome.deleted else None
+        waits = [wait for wait in (at_once, plan.recheck_after, look_again) if wait is not None]
         return min(waits, default=None)
 
     async def _act(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> Outcome | None:
@@ -92,9 +100,10 @@ class Reconciler:
         if plan.frozen:
             return Outcome()
         documents = build(snapshot, plan)
-        if self._applier.would_make_again(documents) and not await self._exists(record):
+        prepared = self._applier.prepare(documents)
+        if self._applier.would_make_again(prepared) and not await self._exists(record):
             return None
-        done = await self._applier.apply(documents)
+        done = await self._applier.apply(prepared, record.key)
         if done.errors:
             return done.outcome()
         deleted, errors = await prune(
@@ -129,5 +138,5 @@ class Reconciler:
                 return []
             return [StageError("status", "ClusterError", str(error))]
         if written:
-            await post_events(self._client, record, snapshot.status, status, self._instance)
+            self._events.tell(record, snapshot.status, status)
         return []

@@ -1,15 +1,16 @@
 """Server-side apply, the only one: one field manager, forced, skipped when it would change nothing.
 
 Why skip: an apply that changes nothing still costs a request, and at times bumps the resource
-version (kubernetes/kubernetes #131175), which wakes the reconcile that sent it.
+version all the same (kubernetes/kubernetes #131175), which wakes the reconcile that sent it.
+
+What models share is applied only at the version that the decision saw, because each of them holds
+a part of the truth.
 
 Error texts hold no generated names: they become conditions, and a condition that changes with every
 attempt would write for ever.
 """
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,24 +20,31 @@ from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.covers import covers
 from mm_operator.cluster.intent import Intent, make_intent
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
 from mm_operator.model import Outcome, Ref, StageError
 
-_LOG = logging.getLogger(__name__)
+_CONFLICT = 409
+_FORBIDDEN = 403
 
-OWNERS_DELAY_SECONDS = 2.0
-"""Owners of a shared object are written at most this often. 1,000 models that are created at once
-share one store claim: written at each, its list of owners alone would be 100 MB of requests."""
+
+class OutdatedError(Exception):
+    """Another model changed a shared object since this one's decision: decide again."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Deferred:
-    """Owners of one object that are to come and to go with the next write of it."""
+class Prepared:
+    """An intent and the version of the object that the decision for it saw; 0 for none."""
 
     intent: Intent
-    add: Mapping[str, Mapping[str, Any]]
-    remove: frozenset[str]
+    seen: int
+
+    @property
+    def address(self) -> Address:
+        """Return where the object is kept in the cache."""
+        return self.intent.kind, self.intent.namespace, self.intent.name
 
 
 class Applied:
@@ -63,8 +71,8 @@ class Applier:
     Args:
         client: sends the requests.
         cache: what is there; the answers to our own writes go into it at once.
-        on_deferred_error: told of the intent when a delayed write of owners failed.
-        owners_delay_seconds: see `OWNERS_DELAY_SECONDS`.
+        wake: asks for a model to be reconciled.
+        owners_delay_seconds: see `mm_operator.cluster.owners`; 0 writes owners at once.
     """
 
     def __init__(
@@ -72,31 +80,47 @@ class Applier:
         client: Client,
         cache: Cache,
         *,
-        on_deferred_error: Callable[[Intent], None] = lambda _intent: None,
-        owners_delay_seconds: float = OWNERS_DELAY_SECONDS,
+        wake: Callable[[Key], None] = lambda _key: None,
+        owners_delay_seconds: float = DELAY_SECONDS,
     ) -> None:
         self._client = client
         self.cache = cache
-        self._on_deferred_error = on_deferred_error
-        self._delay = owners_delay_seconds
         self._known: dict[Address, tuple[int, str]] = {}
-        self._deferred: dict[Address, _Deferred] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._together = owners_delay_seconds > 0
+        self._owners = OwnerWriter(
+            cache,
+            same_content=self._same_content,
+            send=lambda intent, version: self._send(intent, None, version),
+            wake=wake,
+            delay_seconds=owners_delay_seconds,
+        )
 
-    async def apply(self, documents: Iterable[Mapping[str, Any]]) -> Applied:
-        """Apply objects, those that others refer to first; stop at the first refusal.
+    def prepare(self, documents: Iterable[Mapping[str, Any]]) -> tuple[Prepared, ...]:
+        """Return what to apply, those that others refer to first.
+
+        Called right after the decision, before anything is awaited: the versions noted here are
+        those that the decision saw.
+        """
+        intents = sorted(map(make_intent, documents), key=lambda intent: BY_KIND[intent.kind].rank)
+        found = (self.cache.find(one.kind, one.namespace, one.name) for one in intents)
+        return tuple(
+            Prepared(intent, live.version if live else 0)
+            for intent, live in zip(intents, found, strict=True)
+        )
+
+    async def apply(self, prepared: Sequence[Prepared], by: Key) -> Applied:
+        """Apply the children of a model and stop at the first refusal.
 
         What comes later refers to what was refused: without its store claim a Job would only wait.
+
+        Raises:
+            OutdatedError: the decision was made from something that is no longer so.
         """
         done = Applied()
-        intents = sorted(
-            (make_intent(document) for document in documents),
-            key=lambda intent: BY_KIND[intent.kind].rank,
-        )
-        for intent in intents:
-            ref = Ref(intent.kind, intent.name)
+        for item in prepared:
+            ref = Ref(item.intent.kind, item.intent.name)
             try:
-                changed = await self._apply_one(intent)
+                changed = await self._apply_one(item, by)
             except ClusterError as error:
                 done.errors.append(stage_error("apply", error))
                 break
@@ -105,13 +129,9 @@ class Applier:
                 done.changed.append(ref)
         return done
 
-    def would_make_again(self, documents: Iterable[Mapping[str, Any]]) -> bool:
+    def would_make_again(self, prepared: Iterable[Prepared]) -> bool:
         """Return whether something that was applied before and is gone would be made anew."""
-        return any(
-            address in self._known and self.cache.find(*address) is None
-            for document in documents
-            if (address := _address(document))
-        )
+        return any(item.seen == 0 and item.address in self._known for item in prepared)
 
     def forget_gone(self) -> None:
         """Drop what is known of objects that no longer exist."""
@@ -119,91 +139,51 @@ class Applier:
             del self._known[address]
 
     async def close(self) -> None:
-        """Drop delayed writes: the next leader finds and makes them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Drop delayed writes."""
+        await self._owners.close()
 
-    async def _apply_one(self, intent: Intent) -> bool:
-        address = (intent.kind, intent.namespace, intent.name)
-        live = self.cache.find(*address)
+    async def _apply_one(self, item: Prepared, by: Key) -> bool:
+        intent, live = item.intent, self.cache.find(*item.address)
+        if intent.shared and (live.version if live else 0) != item.seen:
+            raise OutdatedError
         if live is None:
-            self._known.pop(address, None)
-            await self._send(intent)
-            return True
-        same_owners = intent.owners.keys() == owners_in(live).keys()
-        if self._same_content(address, live, intent):
-            if same_owners:
-                self._deferred.pop(address, None)
+            self._known.pop(item.address, None)
+        elif self._same_content(live, intent):
+            if intent.owners.keys() == live.owner_uids:
                 return False
-            if intent.shared and self._delay:
-                self._defer(address, intent, live)
+            if intent.shared and self._together:
+                self._owners.defer(item.address, change_between(live, intent))
                 return False
-        await self._send(intent)
+        try:
+            await self._send(intent, by, item.seen if intent.shared else 0)
+        except ClusterError as error:
+            if error.status == _CONFLICT and intent.shared:
+                raise OutdatedError from error
+            raise
         return True
 
-    def _same_content(self, address: Address, live: Cached, intent: Intent) -> bool:
+    def _same_content(self, live: Cached, intent: Intent) -> bool:
         """Return whether everything but the owners is as intended."""
+        address = (live.kind, live.namespace, live.name)
         if self._known.get(address) == (live.version, intent.digest):
             return True
         there = live.parse()
         digest = (there["metadata"].get("annotations") or {}).get(labels.INTENT_HASH)
-        wanted = {**intent.body, "metadata": {**intent.body["metadata"], "ownerReferences": []}}
-        same = digest == intent.digest and covers(there, wanted)
+        same = digest == intent.digest and covers(there, intent.content())
         if same:
             self._known[address] = (live.version, intent.digest)
         return same
 
-    async def _send(self, intent: Intent) -> None:
+    async def _send(self, intent: Intent, by: Key | None, version: int) -> None:
         resource = BY_KIND[intent.kind]
-        answer = await self._client.apply(resource, intent.body, labels.FIELD_MANAGER)
-        held = self.cache.put_own(intent.kind, answer)
+        body = intent.at_version(version)
+        answer = await self._client.apply(resource, body, labels.FIELD_MANAGER)
+        held = self.cache.put_own(intent.kind, answer, by=by)
         self._known[intent.kind, intent.namespace, intent.name] = (held.version, intent.digest)
-
-    def _defer(self, address: Address, intent: Intent, live: Cached) -> None:
-        there = owners_in(live)
-        add = {uid: owner for uid, owner in intent.owners.items() if uid not in there}
-        remove = there.keys() - intent.owners.keys()
-        waiting = self._deferred.get(address)
-        if waiting is not None:  # several models at once: what each of them changes counts
-            add = {uid: owner for uid, owner in waiting.add.items() if uid not in remove} | add
-            remove |= waiting.remove - add.keys()
-        self._deferred[address] = _Deferred(intent, add, frozenset(remove))
-        if waiting is None:
-            task = asyncio.create_task(self._flush(address), name=f"owners of {intent.name}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _flush(self, address: Address) -> None:
-        await asyncio.sleep(self._delay)
-        waiting, live = self._deferred.pop(address, None), self.cache.find(*address)
-        if waiting is None or live is None:
-            return
-        owners = {
-            uid: owner
-            for uid, owner in {**owners_in(live), **waiting.add}.items()
-            if uid not in waiting.remove
-        }
-        try:
-            await self._send(waiting.intent.with_owners(owners))
-        except ClusterError as error:
-            _LOG.warning("owners of %s %s were not written: %s", address[0], address[2], error)
-            self._on_deferred_error(waiting.intent)
-
-
-def owners_in(live: Cached) -> dict[str, Mapping[str, Any]]:
-    """Return uid -> owner reference of a live object."""
-    references = live.parse()["metadata"].get("ownerReferences") or ()
-    return {owner["uid"]: owner for owner in references}
-
-
-def _address(document: Mapping[str, Any]) -> Address:
-    metadata = document["metadata"]
-    return document["kind"], metadata["namespace"], metadata["name"]
 
 
 def stage_error(stage: str, error: ClusterError) -> StageError:
     """Return an error of the API server as an observation for the status."""
-    quota = error.status == 403 and "exceeded quota" in error.message  # noqa: PLR2004  # Forbidden
+    quota = error.status == _FORBIDDEN and "exceeded quota" in error.message
     reason = Reason.QUOTA_EXCEEDED if quota else Reason.CLUSTER_ERROR
     return StageError(stage, reason, str(error))

@@ -36,6 +36,8 @@ class Cached:
     """Name of the Job a pod belongs to; empty for everything else."""
     owners: tuple[tuple[str, str], ...]
     """(name, uid) of each owner that is a MultimodalModel."""
+    owner_uids: frozenset[str]
+    """Uid of each owner of whatever kind."""
     text: bytes
 
     def parse(self) -> dict[str, Any]:
@@ -109,13 +111,20 @@ class Cache:
         """Take one added or changed object and tell the models concerned."""
         self._take(_cached(kind, item))
 
-    def put_own(self, kind: str, item: dict[str, Any]) -> Cached:
-        """Take what the API server answered to a write of ours; nobody needs to be told."""
+    def put_own(self, kind: str, item: dict[str, Any], *, by: Key | None) -> Cached:
+        """Take what the API server answered to a write of ours.
+
+        The models that share the object are told, but not the one (`by`) whose reconcile wrote it:
+        it looks again by itself. None tells nobody: only the list of owners changed.
+        """
         fresh = _cached(kind, item)
         held = self._objects.get((kind, fresh.namespace, fresh.name))
         if held is not None and held.version >= fresh.version:
             return held
+        concerned = self.keys_of(held) if held is not None else set()
         self._store(fresh)
+        if by is not None:
+            self._tell((concerned | self.keys_of(fresh)) - {by})
         return fresh
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
@@ -190,7 +199,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
     marks = metadata.get("labels") or {}
     job = marks.get(JOB_NAME_LABEL, "") if kind == POD.kind else ""
     model = marks.get(labels.MODEL, "")
-    trimmed = {"apiVersion": "", **item, "kind": kind, "metadata": metadata}
+    trimmed = {**item, "kind": kind, "metadata": metadata}
     if kind == POD.kind:
         spec = item.get("spec") or {}
         trimmed["spec"] = {name: spec[name] for name in _POD_SPEC_FIELDS if name in spec}
@@ -203,6 +212,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         model=model,
         engine="" if model else _engine_of(kind, metadata["name"], job),
         job=job,
+        owner_uids=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         owners=tuple(
             (owner["name"], owner["uid"])
             for owner in metadata.get("ownerReferences") or ()

@@ -1,54 +1,86 @@
-"""Posts an Event for each transition, for `kubectl describe`. Best effort, never retried."""
+"""Posts an Event for each transition, for `kubectl describe`: in the background, never retried.
 
+Conditions say the same and are always written. When 1,000 models start at once, Events would be
+half of all writes: no reconcile waits for them, and the oldest are dropped when too many wait.
+"""
+
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from mm_api import labels
-from mm_operator.cluster.client import Client
+from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import EVENT
 from mm_operator.errors import ClusterError
-from mm_operator.status.events import transitions
+from mm_operator.status.events import Event, transitions
 
 _LOG = logging.getLogger(__name__)
 
+_WAITING_LIMIT = 5000
+"""Events in memory at most: 5 MB; five for each of 1,000 models."""
 
-async def post_events(
-    client: Client,
-    record: ModelRecord,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    instance: str,
-) -> None:
-    """Post what changed between two statuses. A refusal is logged: the conditions say the same."""
-    for event in transitions(old, new):
-        body: dict[str, Any] = {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {
-                "namespace": record.key.namespace,
-                "name": f"{record.key.name[:200]}.{uuid4().hex[:16]}",
-            },
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": labels.FIELD_MANAGER,
-            "reportingInstance": instance[:128],
-            "action": "Reconcile",
-            "reason": event.reason,
-            "type": event.type,
-            "note": event.message,
-            "regarding": {
-                "apiVersion": labels.API_VERSION,
-                "kind": labels.KIND,
-                "namespace": record.key.namespace,
-                "name": record.key.name,
-                "uid": record.uid,
-            },
-        }
-        try:
-            await client.create(EVENT, record.key.namespace, body)
-        except ClusterError as error:
-            _LOG.info("event %s was not posted: %s", event.reason, error)
-            return
+
+class EventPoster:
+    """Takes transitions and posts them one after the other.
+
+    Args:
+        client: sends the requests.
+        instance: this replica's name.
+    """
+
+    def __init__(self, client: Client, instance: str) -> None:
+        self._client = client
+        self._instance = instance
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WAITING_LIMIT)
+        self._wakeup = asyncio.Event()
+
+    def tell(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Take what changed between two statuses of a model."""
+        now = datetime.now(UTC)
+        for event in transitions(old, new):
+            body = _body(record, event, now, self._instance)
+            self._waiting.append((record.key.namespace, body))
+            self._wakeup.set()
+
+    async def run(self) -> None:
+        """Post until cancelled. A refusal is logged and forgotten."""
+        while True:
+            await self._wakeup.wait()
+            if not self._waiting:
+                self._wakeup.clear()
+                continue
+            namespace, body = self._waiting.popleft()
+            try:
+                await self._client.create(EVENT, namespace, body)
+            except (ClusterError, WritesForbiddenError) as error:
+                _LOG.info("event %s was not posted: %s", body["reason"], error)
+
+
+def _body(record: ModelRecord, event: Event, now: datetime, instance: str) -> dict[str, Any]:
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {
+            "namespace": record.key.namespace,
+            "name": f"{record.key.name[:200]}.{uuid4().hex[:16]}",
+        },
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": labels.FIELD_MANAGER,
+        "reportingInstance": instance[:128],
+        "action": "Reconcile",
+        "reason": event.reason,
+        "type": event.type,
+        "note": event.message,
+        "regarding": {
+            "apiVersion": labels.API_VERSION,
+            "kind": labels.KIND,
+            "namespace": record.key.namespace,
+            "name": record.key.name,
+            "uid": record.uid,
+        },
+    }

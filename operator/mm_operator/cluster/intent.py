@@ -30,6 +30,25 @@ class Intent:
         """Return whether several models own the object: it carries no model's label."""
         return labels.MODEL not in (self.body["metadata"].get("labels") or {})
 
+    def content(self) -> dict[str, Any]:
+        """Return what is compared with a live object: everything but type and owners.
+
+        Items of a list do not say their apiVersion; owners are compared by themselves.
+        """
+        metadata = {**self.body["metadata"]}
+        metadata.pop("ownerReferences", None)
+        content = {
+            name: part for name, part in self.body.items() if name not in {"apiVersion", "kind"}
+        }
+        return {**content, "metadata": metadata}
+
+    def at_version(self, version: int) -> Mapping[str, Any]:
+        """Return the body to send; not 0: refused when the object is no longer at this version."""
+        if not version:
+            return self.body
+        metadata = {**self.body["metadata"], "resourceVersion": str(version)}
+        return {**self.body, "metadata": metadata}
+
     def with_owners(self, owners: Mapping[str, Mapping[str, Any]]) -> "Intent":
         """Return the same intent with other owners."""
         metadata = {**self.body["metadata"], "ownerReferences": list(owners.values())}

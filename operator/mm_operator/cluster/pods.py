@@ -48,13 +48,13 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
 
 def terminated(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the end of the container that decides: the first that failed, else the first."""
-    ends = [
+    ends: list[Mapping[str, Any]] = [
         state
         for container in _containers(pod)
         if (state := (container.get("state") or {}).get("terminated"))
     ]
     failed = [end for end in ends if end.get("exitCode")]
-    return (failed or ends or [{}])[0]
+    return next(iter(failed or ends), {})
 
 
 def needs_log(pod: Mapping[str, Any]) -> str:

@@ -1,0 +1,114 @@
+"""Owners of what models share, written together: not once for each model that joins or leaves.
+
+1,000 models that are created at once share one store claim. Written at each of them, the list of
+owners alone would be 100 MB of requests.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mm_operator.cluster.cache import Address, Cache, Cached
+from mm_operator.cluster.intent import Intent
+from mm_operator.cluster.keys import Key
+from mm_operator.errors import ClusterError
+
+_LOG = logging.getLogger(__name__)
+
+DELAY_SECONDS = 2.0
+"""Owners of one object are written at most this often. A model that waits for its engine misses
+nothing: it is woken when its name was written."""
+
+Reference = Mapping[str, Any]
+
+
+def owners_in(live: Cached) -> dict[str, Reference]:
+    """Return uid -> owner reference of a live object."""
+    references = live.parse()["metadata"].get("ownerReferences") or ()
+    return {owner["uid"]: owner for owner in references}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Owners that are to come to and to go from one object with the next write of it."""
+
+    intent: Intent
+    add: Mapping[str, Reference]
+    remove: frozenset[str]
+
+    def then(self, later: "Change") -> "Change":
+        """Return both changes as one; where they contradict each other, the later one counts."""
+        add = {uid: owner for uid, owner in self.add.items() if uid not in later.remove}
+        remove = self.remove - later.add.keys()
+        return Change(later.intent, {**add, **later.add}, remove | later.remove)
+
+    def applied_to(self, owners: Mapping[str, Reference]) -> dict[str, Reference]:
+        """Return the owners after the change."""
+        both = {**owners, **self.add}
+        return {uid: owner for uid, owner in both.items() if uid not in self.remove}
+
+
+def change_between(live: Cached, intent: Intent) -> Change:
+    """Return what makes the owners of a live object those of an intent."""
+    there = owners_in(live)
+    add = {uid: owner for uid, owner in intent.owners.items() if uid not in there}
+    return Change(intent, add, frozenset(there.keys() - intent.owners.keys()))
+
+
+class OwnerWriter:
+    """Collects changes of owners and writes them after a delay.
+
+    Args:
+        cache: the objects as they are when the delay has passed.
+        same_content: whether a live object still is what an intent says, owners aside.
+        send: applies an intent that must still be at a version.
+        wake: asks for a model to be reconciled.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        *,
+        same_content: Callable[[Cached, Intent], bool],
+        send: Callable[[Intent, int], Awaitable[None]],
+        wake: Callable[[Key], None],
+        delay_seconds: float = DELAY_SECONDS,
+    ) -> None:
+        self._cache = cache
+        self._same_content = same_content
+        self._send = send
+        self._wake = wake
+        self._delay = delay_seconds
+        self._waiting: dict[Address, Change] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def defer(self, address: Address, change: Change) -> None:
+        """Take a change; it is written within the delay, together with others."""
+        known = self._waiting.get(address)
+        self._waiting[address] = known.then(change) if known else change
+        if known is None:
+            task = asyncio.create_task(self._flush(address), name=f"owners of {address[2]}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Drop what waits: the next leader finds and writes it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _flush(self, address: Address) -> None:
+        await asyncio.sleep(self._delay)
+        change, live = self._waiting.pop(address), self._cache.find(*address)
+        if live is not None and self._same_content(live, change.intent):
+            # The content must be what is there: an older intent would take back what a sibling
+            # recorded meanwhile.
+            owners = change.applied_to(owners_in(live))
+            try:
+                await self._send(change.intent.with_owners(owners), live.version)
+            except ClusterError as error:
+                _LOG.warning("owners of %s %s were not written: %s", address[0], address[2], error)
+        for owner in change.add.values():
+            self._wake(Key(address[1], owner["name"]))

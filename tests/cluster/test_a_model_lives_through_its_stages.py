@@ -1,0 +1,229 @@
+"""A model on a real API server, from apply to Ready and away again; no node, no kubelet."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason
+from support.absent_kubelet import build_failed, built, get, inspected, serving
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess, running_operator
+
+pytestmark = pytest.mark.cluster
+
+CHILD_KINDS = "jobs,configmaps,persistentvolumeclaims,services,deployments,poddisruptionbudgets"
+
+
+def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
+    """Return a condition of a model, empty before it is written."""
+    found = get(api, "mmm", name).get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == kind), {})
+
+
+def reaches(api: Api, name: str, kind: str, reason: str) -> None:
+    """Wait until a condition has a reason."""
+    assert eventually(lambda: condition(api, name, kind).get("reason") == reason, timeout=30), (
+        f"{kind} is {condition(api, name, kind)}, expected {reason}"
+    )
+
+
+def make_ready(api: Api, name: str) -> None:
+    """Play the kubelet's part until a model is Ready."""
+    inspected(api, name)
+    built(api)
+    serving(api, name)
+    assert eventually(lambda: condition(api, name, "Ready").get("status") == "True", timeout=30)
+
+
+def children(api: Api) -> set[str]:
+    """Return `kind/name` of everything of ours in the namespace."""
+    words = api.kubectl(
+        "get", CHILD_KINDS, "-l", "app.kubernetes.io/managed-by=multimodal-operator", "-o", "name"
+    )
+    return set(words.split())
+
+
+def versions(api: Api) -> dict[str, str]:
+    """Return `kind/name` -> resource version of the models and everything of ours."""
+    items = json.loads(api.kubectl("get", f"mmm,{CHILD_KINDS}", "-o", "json"))["items"]
+    return {
+        f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
+        for one in items
+    }
+
+
+def quiet(operator: OperatorProcess) -> int:
+    """Wait until an operator wrote nothing for 3 s; return the number of its writes."""
+    seen = [operator.writes()]
+
+    def unchanged() -> bool:
+        seen.append(operator.writes())
+        return len(seen) > 15 and len(set(seen[-15:])) == 1
+
+    assert eventually(unchanged, timeout=60)
+    return seen[-1]
+
+
+def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
+    """A model becomes Ready with every child, rests without a write, and leaves nothing."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        model = get(api, "mmm", "llava")
+        writes = quiet(operator)
+        before = versions(api)
+
+        assert model["status"]["url"] == f"http://llava.{api.namespace}.svc/v1"
+        assert {"deployment.apps/llava", "service/llava"} <= children(api)
+        assert "persistentvolumeclaim/multimodal-store" in children(api)
+        assert operator.get("/readyz") == "ok"
+        assert (quiet(operator), versions(api)) == (writes, before)
+
+        api.kubectl("delete", "mmm", "llava")
+
+        assert eventually(lambda: not children(api), timeout=30), children(api)
+        assert "finalizers" not in model["metadata"]
+
+
+def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
+    """A new operator over a Ready model sends no write at all."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as first:
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        quiet(first)
+        assert first.stop() == 0
+    before = versions(api)
+    with running_operator(api.cluster, tmp_path, api.namespace) as second:
+        assert eventually(second.leads, timeout=30)
+
+        assert (quiet(second), versions(api)) == (0, before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "patch", "path"),
+    [
+        pytest.param(
+            "deployment",
+            "llava",
+            {"spec": {"replicas": 5}},
+            ("spec", "replicas"),
+            id="replicas",
+        ),
+        pytest.param(
+            "service",
+            "llava",
+            {"metadata": {"labels": {"app.kubernetes.io/name": "mine"}}},
+            ("metadata", "labels", "app.kubernetes.io/name"),
+            id="label",
+        ),
+        pytest.param(
+            "service",
+            "llava",
+            {"spec": {"selector": {"app.kubernetes.io/component": "other"}}},
+            ("spec", "selector", "app.kubernetes.io/component"),
+            id="selector",
+        ),
+    ],
+)
+def test_edited_children_are_repaired(
+    api: Api, tmp_path: Path, kind: str, name: str, patch: dict[str, Any], path: tuple[str, ...]
+) -> None:
+    """What somebody changes on a child is set back; what others add of their own stays."""
+
+    def value() -> Any:
+        found: Any = get(api, kind, name)
+        for part in path:
+            found = found[part]
+        return found
+
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        quiet(operator)
+        expected = value()
+        mine = {"metadata": {"annotations": {"example.com/mine": "stays"}}}
+
+        api.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(mine))
+        api.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+
+        assert eventually(lambda: value() == expected, timeout=20), value()
+        assert get(api, kind, name)["metadata"]["annotations"]["example.com/mine"] == "stays"
+
+
+@pytest.mark.parametrize("child", ["deployment/llava", "service/llava", "configmap/llava-facts"])
+def test_deleted_children_come_back(api: Api, tmp_path: Path, child: str) -> None:
+    """A child that somebody deletes is made again, without a new inspection or build."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        quiet(operator)
+        before = children(api)
+
+        api.kubectl("delete", child, "--wait=false")
+
+        if child.startswith("configmap"):  # the facts are gone: only a new inspection knows them
+            inspected(api, "llava")
+        assert eventually(lambda: children(api) >= before, timeout=30), before - children(api)
+
+
+def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
+    """Models with one fingerprint share one build; the engine goes with the last of them."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        for name in ("one", "two"):
+            api.apply(document(name=name))
+        for name in ("one", "two"):
+            inspected(api, name)
+        built(api)
+        for name in ("one", "two"):
+            serving(api, name)
+            reaches(api, name, "EngineBuilt", "BuildSucceeded")
+        quiet(operator)
+        jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+        engines = [name for name in children(api) if name.startswith("configmap/engine-")]
+        owners = get(api, "configmap", engines[0].split("/")[1])["metadata"]["ownerReferences"]
+
+        assert len(engines) == 1
+        assert len([one for one in jobs if one["metadata"]["name"].startswith("engine-")]) <= 1
+        assert sorted(owner["name"] for owner in owners) == ["one", "two"]
+
+        api.kubectl("delete", "mmm", "one")
+        quiet(operator)
+        assert engines[0] in children(api)
+        assert "persistentvolumeclaim/multimodal-store" in children(api)
+        api.kubectl("delete", "mmm", "two")
+        assert eventually(lambda: not children(api), timeout=30), children(api)
+
+
+def test_failed_build_is_told(api: Api, tmp_path: Path) -> None:
+    """A build that fails for good ends in EngineBuilt=False with step, exit code and last lines."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name="llava"))
+        inspected(api, "llava")
+
+        build_failed(
+            api, exit_code=3, reason=BuildReason.VERIFICATION_FAILED, message="differs by 0.5"
+        )
+
+        reaches(api, "llava", "EngineBuilt", "VerificationFailed")
+        message = condition(api, "llava", "EngineBuilt")["message"]
+        assert all(word in message for word in ("export", "3", "differs by 0.5", "last line"))
+
+
+def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:
+    """A namespace whose quota allows no pods is named in the condition; lifting it is enough."""
+    api.kubectl("create", "quota", "none", "--hard=pods=0")
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name="llava"))
+
+        assert eventually(
+            lambda: "exceeded quota" in condition(api, "llava", "Planned").get("message", ""),
+            timeout=40,
+        ), condition(api, "llava", "Planned")
+
+        api.kubectl("delete", "quota", "none")
+        inspected(api, "llava")
+        reaches(api, "llava", "Planned", "PlanComplete")
