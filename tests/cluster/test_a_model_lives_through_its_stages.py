@@ -104,25 +104,22 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "patch", "path"),
+    ("child", "patch", "path"),
     [
         pytest.param(
-            "deployment",
-            "llava",
+            "deployment/llava",
             {"spec": {"replicas": 5}},
             ("spec", "replicas"),
             id="replicas",
         ),
         pytest.param(
-            "service",
-            "llava",
+            "service/llava",
             {"metadata": {"labels": {"app.kubernetes.io/name": "mine"}}},
             ("metadata", "labels", "app.kubernetes.io/name"),
             id="label",
         ),
         pytest.param(
-            "service",
-            "llava",
+            "service/llava",
             {"spec": {"selector": {"app.kubernetes.io/component": "other"}}},
             ("spec", "selector", "app.kubernetes.io/component"),
             id="selector",
@@ -130,12 +127,12 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
     ],
 )
 def test_edited_children_are_repaired(
-    api: Api, tmp_path: Path, kind: str, name: str, patch: dict[str, Any], path: tuple[str, ...]
+    api: Api, tmp_path: Path, child: str, patch: dict[str, Any], path: tuple[str, ...]
 ) -> None:
     """What somebody changes on a child is set back; what others add of their own stays."""
 
     def value() -> Any:
-        found: Any = get(api, kind, name)
+        found: Any = get(api, *child.split("/"))
         for part in path:
             found = found[part]
         return found
@@ -147,11 +144,11 @@ def test_edited_children_are_repaired(
         expected = value()
         mine = {"metadata": {"annotations": {"example.com/mine": "stays"}}}
 
-        api.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(mine))
-        api.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+        api.kubectl("patch", child, "--type=merge", "-p", json.dumps(mine))
+        api.kubectl("patch", child, "--type=merge", "-p", json.dumps(patch))
 
         assert eventually(lambda: value() == expected, timeout=20), value()
-        assert get(api, kind, name)["metadata"]["annotations"]["example.com/mine"] == "stays"
+        assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
 
 
 @pytest.mark.parametrize("child", ["deployment/llava", "service/llava", "configmap/llava-facts"])

@@ -1,0 +1,140 @@
+"""`mmctl` without a cluster: what it prints and how it exits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
+from mm_operator.cli import COMMANDS, main
+from mm_operator.cli.status import sentences
+from support.model_documents import document
+from support.models import llava_7b_facts, tiny_facts
+
+
+def written(folder: Path, *documents: dict[str, Any]) -> str:
+    """Write documents as one YAML file and return its path."""
+    path = folder / "model.yaml"
+    path.write_text(yaml.dump_all(documents))
+    return str(path)
+
+
+def facts(folder: Path, result: InspectResult) -> str:
+    """Write an inspection's result and return its path."""
+    path = folder / "facts.json"
+    path.write_text(result.to_json())
+    return str(path)
+
+
+def test_a_valid_file_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each valid resource gets a line; other kinds beside it are skipped."""
+    other = {"kind": "ConfigMap", "apiVersion": "v1"}
+
+    assert main(["validate", "-f", written(tmp_path, other, document(name="a"))]) == 0
+    assert capsys.readouterr().out == "a: valid\n"
+
+
+def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typo is reported with its path, and the exit code is 2."""
+    wrong = document({"engine": {"maxBatchSiz": 1}}, name="a")
+
+    assert main(["validate", "-f", written(tmp_path, wrong)]) == 2
+    assert "spec.engine.maxBatchSiz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("a: [", "is no YAML", id="not-yaml"),
+        pytest.param("a: 1", "no document of kind MultimodalModel", id="other-document"),
+        pytest.param("", "no document of kind MultimodalModel", id="empty"),
+    ],
+)
+def test_unreadable_files_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    """A file that holds nothing to check is an error, not a success."""
+    path = tmp_path / "x.yaml"
+    path.write_text(content)
+
+    assert main(["validate", "-f", str(path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_missing_files_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that does not exist is named."""
+    assert main(["validate", "-f", "/no/such/file"]) == 2
+    assert "/no/such/file" in capsys.readouterr().err
+
+
+def test_a_plan_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan's numbers come with reasons, or as JSON for programs."""
+    model = written(tmp_path, document({"engine": {"backend": "Reference"}}))
+    result = facts(tmp_path, InspectResult(facts=tiny_facts()))
+
+    assert main(["plan", "-f", model, "--facts", result]) == 0
+    assert "fingerprint = " in capsys.readouterr().out
+    assert main(["plan", "-f", model, "--facts", result, "-o", "json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["servingPlan"]["fingerprint"] == planned["buildPlan"]["fingerprint"]
+
+
+def test_a_plan_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model of 14 GB in pods of 4 GB exits with 3 and says what is missing."""
+    spec = {
+        "engine": {"backend": "Reference"},
+        "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
+    }
+    model = written(tmp_path, document(spec))
+    result = facts(tmp_path, InspectResult(facts=llava_7b_facts()))
+
+    assert main(["plan", "-f", model, "--facts", result]) == 3
+    assert "memory" in capsys.readouterr().err
+
+
+def test_a_failed_inspection_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The refusal of an inspection is repeated instead of a plan."""
+    refused = InspectError(reason=InspectReason.CONFIG_MISSING, message="no config.json there")
+    model = written(tmp_path, document({"engine": {"backend": "Reference"}}))
+
+    assert (
+        main(["plan", "-f", model, "--facts", facts(tmp_path, InspectResult(error=refused))]) == 2
+    )
+    assert "no config.json there" in capsys.readouterr().err
+
+
+def test_a_state_reads_as_sentences() -> None:
+    """Conditions become lines; a model nobody looked at says so."""
+    model: dict[str, Any] = {"metadata": {"namespace": "demo", "name": "a", "generation": 2}}
+    assert "is it running?" in next(iter(sentences(model)))
+    model["status"] = {
+        "observedGeneration": 1,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "Building",
+                "message": "being built\nmore",
+            }
+        ],
+        "replicas": 1,
+        "url": "http://a.demo.svc/v1",
+    }
+    text = "\n".join(sentences(model))
+
+    assert "demo/a: not ready" in text
+    assert "older spec" in text
+    assert "Building: being built" in text
+    assert "http://a.demo.svc/v1" in text
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` works for each command."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+
+    assert ended.value.code == 0
+    assert COMMANDS[command].HELP.split(":")[0][:20] in capsys.readouterr().out

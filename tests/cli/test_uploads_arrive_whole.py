@@ -1,0 +1,86 @@
+"""The two ends of `mmctl upload` without a cluster between them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mm_operator.cli import receiver
+from mm_operator.cli.documents import UsageError
+from mm_operator.cli.tar_stream import TarStream
+from mm_operator.cli.upload import local_digests, target_directory
+
+PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
+
+
+def receive(target: Path, size: int, data: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run the receiver as the pod does."""
+    command = [sys.executable, "-c", PROGRAM, "receive", str(target), str(size)]
+    return subprocess.run(command, input=data, capture_output=True, timeout=30, check=False)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A directory with files of awkward sizes."""
+    root = tmp_path / "checkpoint"
+    (root / "deep").mkdir(parents=True)
+    for name, size in (("empty", 0), ("block", 512), ("odd", 513), ("deep/large", 300_001)):
+        (root / name).write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+    return root
+
+
+def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None:
+    """Every file arrives with its digest; the stream's size is exact, so what follows is left."""
+    local = local_digests(checkpoint)
+    stream = TarStream(checkpoint, sorted(local))
+    data = b"".join(stream)
+
+    done = receive(tmp_path / "there", stream.size, data + b"not ours")
+
+    assert len(data) == stream.size
+    assert json.loads(done.stdout) == local
+    assert local_digests(tmp_path / "there") == local
+
+
+def test_a_second_upload_finds_everything(checkpoint: Path) -> None:
+    """The pod's digests are those of this machine, so nothing is sent twice."""
+    command = [sys.executable, "-c", PROGRAM, "digests", str(checkpoint)]
+    done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+
+    assert json.loads(done.stdout) == local_digests(checkpoint)
+
+
+def test_a_stream_that_breaks_off_leaves_the_old_file(checkpoint: Path, tmp_path: Path) -> None:
+    """Half a file never takes the place of a whole one."""
+    target = tmp_path / "there"
+    target.mkdir()
+    (target / "large").write_bytes(b"old")
+    stream = TarStream(checkpoint / "deep", ["large"])
+    data = b"".join(stream)[:100_000]
+
+    done = receive(target, stream.size, data)
+
+    assert done.returncode != 0
+    assert (target / "large").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("path", ["/etc", "../up", "a/../../b"])
+def test_paths_stay_inside_the_claim(path: str) -> None:
+    """A path that leaves the claim is refused before anything is sent."""
+    with pytest.raises(UsageError, match="leaves the claim"):
+        target_directory(path)
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "empty"])
+def test_there_must_be_something_to_send(tmp_path: Path, kind: str) -> None:
+    """A directory that is none, or has no files, is named."""
+    path = tmp_path / "x"
+    if kind == "file":
+        path.write_text("x")
+    elif kind == "empty":
+        path.mkdir()
+
+    with pytest.raises(UsageError, match=str(path)):
+        local_digests(path)

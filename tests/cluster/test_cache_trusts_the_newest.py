@@ -1,0 +1,130 @@
+"""The cache of children: what it keeps, whom it tells, what it forgets."""
+
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.keys import Key
+
+
+def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
+    """Return a ConfigMap as a watch delivers it."""
+    owners = [
+        {
+            "apiVersion": labels.API_VERSION,
+            "kind": labels.KIND,
+            "name": owner,
+            "uid": f"{owner}-uid",
+        }
+        for owner in marks.pop("owners", ())
+    ]
+    return {
+        "metadata": {
+            "namespace": "demo",
+            "name": name,
+            "uid": marks.pop("uid", f"{name}-uid"),
+            "resourceVersion": str(version),
+            "labels": {labels.MODEL: marks.pop("model")} if "model" in marks else {},
+            "ownerReferences": owners,
+            "managedFields": [{"manager": "somebody"}],
+        },
+        **marks,
+    }
+
+
+@pytest.fixture
+def told() -> list[Key]:
+    """Collects the keys that a cache tells."""
+    return []
+
+
+@pytest.fixture
+def cache(told: list[Key]) -> Cache:
+    """Return an empty cache."""
+    return Cache(on_change=told.append)
+
+
+def test_own_writes_wake_nobody(cache: Cache, told: list[Key]) -> None:
+    """The event that follows a write of ours is no news to the model that wrote."""
+    key = Key("demo", "llava")
+    cache.put_own("ConfigMap", item("a", 5, model="llava"), by=key)
+    cache.put("ConfigMap", item("a", 5, model="llava"))
+
+    assert told == []
+    assert cache.find("ConfigMap", "demo", "a") is not None
+
+
+def test_old_events_lose(cache: Cache, told: list[Key]) -> None:
+    """An event that is older than what is held changes nothing."""
+    cache.put("ConfigMap", item("a", 7, model="llava", data={"x": "new"}))
+    cache.put("ConfigMap", item("a", 6, model="llava", data={"x": "old"}))
+
+    held = cache.find("ConfigMap", "demo", "a")
+    assert held is not None
+    assert held.parse()["data"] == {"x": "new"}
+    assert told == [Key("demo", "llava")]
+
+
+def test_sharers_are_told(cache: Cache, told: list[Key]) -> None:
+    """A change of a shared object wakes every owner; a write wakes all but the writer."""
+    cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
+    assert set(told) == {Key("demo", "one"), Key("demo", "two")}
+    told.clear()
+
+    cache.put_own("ConfigMap", item("engine-1", 2, owners=["one", "two"]), by=Key("demo", "one"))
+
+    assert told == [Key("demo", "two")]
+
+
+def test_dropped_owners_are_told(cache: Cache, told: list[Key]) -> None:
+    """A model that was taken off the owners hears of it and can join again."""
+    cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
+    told.clear()
+
+    cache.put("ConfigMap", item("engine-1", 2, owners=["one"]))
+
+    assert set(told) == {Key("demo", "one"), Key("demo", "two")}
+
+
+def test_jobs_of_an_engine_concern_its_owners(cache: Cache, told: list[Key]) -> None:
+    """A build Job names no model: the owners of its engine's ConfigMap are told."""
+    cache.put("ConfigMap", item("engine-1", 1, owners=["one"]))
+    told.clear()
+
+    cache.put("Job", item("engine-1-1", 2))
+
+    assert told == [Key("demo", "one")]
+
+
+def test_a_list_replaces_everything_of_its_kind(cache: Cache, told: list[Key]) -> None:
+    """What a complete list lacks is gone, other kinds stay."""
+    cache.put("ConfigMap", item("a", 1, model="llava"))
+    cache.put("Service", item("a", 2, model="llava"))
+    told.clear()
+
+    cache.replace("ConfigMap", [])
+
+    assert cache.find("ConfigMap", "demo", "a") is None
+    assert cache.find("Service", "demo", "a") is not None
+    assert told == [Key("demo", "llava")]
+
+
+def test_late_deletes_spare_the_successor(cache: Cache) -> None:
+    """A delete event of an object whose name was taken again forgets nothing."""
+    cache.put("ConfigMap", item("a", 9, uid="second"))
+
+    cache.remove("ConfigMap", item("a", 8, uid="first"))
+
+    assert cache.find("ConfigMap", "demo", "a") is not None
+
+
+def test_objects_are_trimmed(cache: Cache) -> None:
+    """Managed fields and a pod's spec are not kept: nobody reads them."""
+    cache.put("Pod", item("p", 1, spec={"nodeName": "n", "containers": [1]}, status={"phase": "x"}))
+    held = cache.find("Pod", "demo", "p")
+
+    assert held is not None
+    assert held.parse()["spec"] == {"nodeName": "n"}
+    assert "managedFields" not in held.parse()["metadata"]

@@ -1,0 +1,76 @@
+"""The work queue: each key once, none twice at a time, retried with growing delays."""
+
+import asyncio
+
+import pytest
+
+from mm_operator.control.queue import WorkQueue
+
+
+def queue(**options: float) -> WorkQueue[str]:
+    """Return a queue whose retries have no jitter."""
+    return WorkQueue(chance=lambda: 0.0, **options)
+
+
+async def test_adding_twice_is_adding_once() -> None:
+    """Keys that wait already are not added again, and come in the order of their first request."""
+    waiting = queue()
+    for key in ("a", "b", "a"):
+        waiting.add(key)
+
+    assert [await waiting.get(), await waiting.get()] == ["a", "b"]
+    assert waiting.depth == 0
+
+
+async def test_a_key_is_never_worked_on_twice_at_a_time() -> None:
+    """A key that is asked for while it is worked on comes again when it was given back."""
+    waiting = queue()
+    waiting.add("a")
+    key = await waiting.get()
+    waiting.add("a")
+
+    assert waiting.depth == 0
+    waiting.done(key)
+    assert await asyncio.wait_for(waiting.get(), 1) == "a"
+
+
+async def test_the_earlier_of_two_delays_counts() -> None:
+    """A later request does not push an earlier one back."""
+    waiting = queue()
+    waiting.add_after("a", 0.01)
+    waiting.add_after("a", 60)
+
+    assert await asyncio.wait_for(waiting.get(), 5) == "a"
+
+
+async def test_now_beats_later() -> None:
+    """A key that is asked for at once does not come a second time for its former delay."""
+    waiting = queue()
+    waiting.add_after("a", 0.01)
+    waiting.add("a")
+    waiting.done(await waiting.get())
+    await asyncio.sleep(0.05)
+
+    assert waiting.depth == 0
+
+
+async def test_retries_back_off_and_reset() -> None:
+    """Delays double up to their limit and start again after success."""
+    waiting = queue(first_retry_seconds=1.0, longest_retry_seconds=5.0)
+
+    assert [waiting.retry("a") for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    waiting.forget("a")
+    assert waiting.retry("a") == pytest.approx(1.0)
+    waiting.clear()
+
+
+async def test_clearing_drops_everything() -> None:
+    """A replica that lost the lead keeps nothing of its queue, timers included."""
+    waiting = queue()
+    waiting.add("a")
+    waiting.add_after("b", 0.01)
+
+    waiting.clear()
+    await asyncio.sleep(0.05)
+
+    assert waiting.depth == 0

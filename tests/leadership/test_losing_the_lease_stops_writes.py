@@ -1,0 +1,142 @@
+"""The election loop against a Lease whose answers the test decides."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mm_operator.errors import ClusterError
+from mm_operator.leadership.elector import Elector
+from mm_operator.leadership.lease import Timing
+from support.eventually import eventually
+
+FAST = Timing(duration=1.0, renew_deadline=0.2, retry=0.02)
+
+
+class LeaseInMemory:
+    """One Lease that can become unreachable."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.reachable = True
+
+    async def get(self) -> dict[str, Any] | None:
+        """Return the Lease."""
+        self._check()
+        return self.lease
+
+    async def create(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Make the Lease."""
+        self._check()
+        self.lease = {"metadata": {"resourceVersion": "1"}, "spec": spec}
+        return self.lease
+
+    async def update(self, lease: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+        """Change the Lease when it is the one that was read."""
+        self._check()
+        assert self.lease is not None
+        if lease["metadata"] != self.lease["metadata"]:
+            raise ClusterError(409, "Lease", "x", "changed")
+        version = int(lease["metadata"]["resourceVersion"]) + 1
+        self.lease = {"metadata": {"resourceVersion": str(version)}, "spec": spec}
+        return self.lease
+
+    def _check(self) -> None:
+        if not self.reachable:
+            raise ClusterError(0, "Lease", "x", "no answer")
+
+
+class Work:
+    """What a leader does: it only notes when it starts and ends."""
+
+    def __init__(self) -> None:
+        self.running = 0
+
+    async def lead(self) -> None:
+        """Run until cancelled."""
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+
+
+@pytest.fixture
+def lease() -> LeaseInMemory:
+    """Return a Lease nobody holds."""
+    return LeaseInMemory()
+
+
+async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> None:
+    """A leader that cannot renew stops by its deadline and leads again afterwards."""
+    work = Work()
+    elector = Elector(lease, "me", work.lead, timing=FAST)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+
+    lease.reachable = False
+    await eventually(lambda: not elector.leads() and work.running == 0)
+    lease.reachable = True
+
+    await eventually(lambda: elector.leads() and work.running == 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_stolen_lease_ends_the_lead(lease: LeaseInMemory) -> None:
+    """A leader that finds another holder stops at once."""
+    work = Work()
+    elector = Elector(lease, "me", work.lead, timing=FAST)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+
+    spec = {"holderIdentity": "thief", "leaseDurationSeconds": 60}
+    lease.lease = {"metadata": {"resourceVersion": "99"}, "spec": spec}
+
+    await eventually(lambda: not elector.leads() and work.running == 0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert lease.lease["spec"]["holderIdentity"] == "thief"
+
+
+async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> None:
+    """A process that was stopped for a while finds itself without the right to write."""
+    moment = [0.0]
+    work = Work()
+    elector = Elector(lease, "me", work.lead, timing=FAST, clock=lambda: moment[0])
+    task = asyncio.create_task(elector.run())
+    await eventually(elector.leads)
+
+    moment[0] += FAST.renew_deadline
+
+    assert elector.leads() is False
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
+    """A leader that is told to stop leaves a Lease that anybody may take."""
+    work = Work()
+    elector = Elector(lease, "me", work.lead, timing=FAST)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert lease.lease is not None
+    assert (lease.lease["spec"]["holderIdentity"], work.running) == ("", 0)
+
+
+async def test_failing_work_ends_the_election(lease: LeaseInMemory) -> None:
+    """An error of the leader's work is not swallowed, and the Lease is given back."""
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(Elector(lease, "me", fail, timing=FAST).run(), 5)
+
+    assert lease.lease is not None
+    assert lease.lease["spec"]["holderIdentity"] == ""

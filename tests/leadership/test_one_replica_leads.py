@@ -1,0 +1,70 @@
+"""Two operators on a real API server: one leads, and the other one takes over."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from support.absent_kubelet import get
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess, running_operator
+
+pytestmark = pytest.mark.cluster
+
+
+def leader_of(*operators: OperatorProcess) -> OperatorProcess:
+    """Wait until exactly one of some operators leads and return it."""
+    found = eventually(lambda: [one for one in operators if one.leads()], timeout=30)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_killed_leader_is_replaced(api: Api, tmp_path: Path) -> None:
+    """The second replica leads within 20 s of the first one's sudden death, and works."""
+    with (
+        running_operator(api.cluster, tmp_path, api.namespace) as one,
+        running_operator(api.cluster, tmp_path, api.namespace) as two,
+    ):
+        first = leader_of(one, two)
+        second = two if first is one else one
+        assert second.get("/readyz") == "ok"
+        first.kill()
+        killed = time.monotonic()
+
+        assert eventually(second.leads, timeout=20, interval=0.1)
+
+        assert time.monotonic() - killed < 20
+        api.apply(document(name="llava"))
+        assert eventually(lambda: get(api, "mmm", "llava").get("status"), timeout=10)
+
+
+def test_a_stopped_leader_gives_its_lease_back(api: Api, tmp_path: Path) -> None:
+    """SIGTERM ends with exit code 0 and a Lease without a holder; the other replica follows."""
+    with (
+        running_operator(api.cluster, tmp_path, api.namespace) as one,
+        running_operator(api.cluster, tmp_path, api.namespace) as two,
+    ):
+        first = leader_of(one, two)
+        second = two if first is one else one
+
+        assert first.stop() == 0
+
+        assert "the Lease was given back" in first.log.read_text()
+        assert eventually(second.leads, timeout=10)
+
+
+def test_only_the_leader_writes(api: Api, tmp_path: Path) -> None:
+    """A replica that does not lead sends no write, however many events it sees."""
+    with (
+        running_operator(api.cluster, tmp_path, api.namespace) as one,
+        running_operator(api.cluster, tmp_path, api.namespace) as two,
+    ):
+        first = leader_of(one, two)
+        second = two if first is one else one
+        for name in ("a", "b", "c"):
+            api.apply(document(name=name))
+
+        assert eventually(lambda: first.writes() >= 6, timeout=20)
+        assert second.writes() == 0

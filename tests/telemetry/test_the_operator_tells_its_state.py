@@ -1,0 +1,77 @@
+"""Metrics, health and logs of the operator."""
+
+import json
+import logging
+import sys
+
+import aiohttp
+import pytest
+
+from mm_api.metrics import OPERATOR_METRICS
+from mm_operator.telemetry.logs import JsonFormatter, current_key
+from mm_operator.telemetry.metrics import Metrics
+from mm_operator.telemetry.server import serve
+
+
+def test_every_metric_of_the_catalogue_is_there() -> None:
+    """The catalogue and what is served agree, with help and after use."""
+    metrics = Metrics()
+    metrics.reconciled("ok", 0.1)
+    metrics.failed("apply")
+    metrics.requested("get", "jobs", "200")
+    metrics.leads(True)  # noqa: FBT003  # a callback
+    metrics.queued(3)
+    metrics.models(1, 3)
+    text = metrics.text().decode()
+
+    for metric in OPERATOR_METRICS:
+        assert f"# HELP {metric.name.removesuffix('_total')}" in text
+    assert 'mm_operator_api_requests_total{code="200",resource="jobs",verb="get"} 1.0' in text
+    assert 'mm_operator_models{ready="false"} 2.0' in text
+    assert "process_resident_memory_bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        pytest.param("/healthz", 200, "ok", id="alive"),
+        pytest.param("/readyz", 503, "pods: not listed yet", id="not-ready-says-why"),
+        pytest.param("/metrics", 200, "mm_operator_leader 0.0", id="metrics"),
+        pytest.param("/other", 404, "Not Found", id="unknown-path"),
+    ],
+)
+async def test_http_answers(path: str, status: int, words: str) -> None:
+    """Health and readiness answer by status and say why in words."""
+    runner, port = await serve(
+        0,
+        alive=lambda: "",
+        ready=lambda: "pods: not listed yet",
+        metrics=Metrics().text,
+        address="127.0.0.1",
+    )
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}{path}") as answer,
+        ):
+            assert answer.status == status
+            assert words in await answer.text()
+    finally:
+        await runner.cleanup()
+
+
+def test_log_lines_are_json_with_the_key() -> None:
+    """A line holds the object's key and, for errors, the traceback; it stays one line."""
+    token = current_key.set("demo/llava")
+    try:
+        raise ValueError("broken\nin two")  # noqa: TRY301  # something to log
+    except ValueError:
+        record = logging.LogRecord("mm", logging.ERROR, "", 0, "no %s", ("luck",), sys.exc_info())
+        line = JsonFormatter().format(record)
+    finally:
+        current_key.reset(token)
+    parsed = json.loads(line)
+
+    assert "\n" not in line
+    assert (parsed["message"], parsed["key"], parsed["level"]) == ("no luck", "demo/llava", "error")
+    assert "ValueError: broken" in parsed["error"]
