@@ -165,7 +165,13 @@ def _build(arguments: argparse.Namespace) -> int:
             print(f"{number}. {step.name}: {step.purpose}")
             print(f"   {' '.join(step.argv('python3', arguments.source, places))}")
         return ExitCode.OK
-    options = BuildOptions(plan, arguments.source, arguments.store, arguments.step_timeout)
+    options = BuildOptions(
+        plan=plan,
+        source=arguments.source,
+        store=arguments.store,
+        step_seconds=arguments.step_timeout,
+        termination_log=arguments.termination_log,
+    )
     with StopSignal() as stop:
         result, code = build(options, stop)
         text = build_report(result)

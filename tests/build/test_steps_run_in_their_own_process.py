@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mm_api.documents.build_result import BuildReason
+from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.journal import Journal
+from mm_runtime.build.progress import Progress
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.runner import LOG_BYTES, StepFailedError, StepRunner
 from mm_runtime.build.steps import Step, steps
@@ -29,7 +30,7 @@ STEP = steps(build_plan(FACTS))[0]
 def runner(site: Site) -> StepRunner:
     """A runner that a test gives any program to."""
     site.places.logs.mkdir(parents=True)
-    return StepRunner(site.source, site.places, 30, StopSignal())
+    return StepRunner(site.source, site.places, 30, StopSignal(), Progress(None, "a" * 64))
 
 
 class Program(Step):
@@ -80,11 +81,11 @@ def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) 
 def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
     """A step that hangs is ended with everything it has started."""
     site.places.logs.mkdir(parents=True)
-    runner = StepRunner(site.source, site.places, 0.5, StopSignal())
+    runner = StepRunner(site.source, site.places, 0.5, StopSignal(), Progress(None, "a" * 64))
     with pytest.raises(StepFailedError) as caught:
         runner.run(script("sleep 1000 & echo $!; wait"))
     assert caught.value.exit_code == 124
-    _assert_gone(int(caught.value.log_tail[0]))
+    _assert_gone(int(caught.value.log_tail[-1]))
 
 
 def test_log_is_bounded(runner: StepRunner) -> None:
@@ -103,6 +104,24 @@ def test_stop_signal_becomes_a_result(site: Site) -> None:
     assert result.failure is not None
     assert result.failure.retryable
     assert "stopped by SIGTERM" in result.failure.message
+
+
+def test_a_killed_build_left_word_of_its_step(site: Site, tmp_path: Path) -> None:
+    """What ends the whole container leaves no time to write: step and last lines are there before.
+
+    That the build is gone for good is the exit code's to tell, so the report names none.
+    """
+    word = tmp_path / "termination-log"
+    command = [sys.executable, "-m", "mm_runtime", *site.arguments, "--termination-log", str(word)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        assert running.stdout is not None
+        while b"[fetch]" not in running.stdout.readline():
+            pass
+        running.kill()
+    failure = BuildResult.from_json(word.read_bytes()).failure
+    assert failure is not None
+    assert (failure.step, failure.exit_code, failure.retryable) == ("fetch", None, True)
+    assert "mm_runtime.build.commands.fetch" in failure.log_tail[0]
 
 
 def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:

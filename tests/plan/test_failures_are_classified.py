@@ -19,6 +19,16 @@ REPORT = BuildResult(
         retryable=True,
     ),
 ).to_json()
+UNDER_WAY = BuildResult(
+    fingerprint="a" * 64,
+    failure=BuildFailure(
+        reason=BuildReason.STEP_FAILED,
+        step="export",
+        message="Step export was running.",
+        log_tail=["the last line"],
+        retryable=True,
+    ),
+).to_json()
 REFUSAL = InspectResult(
     error=InspectError(reason=InspectReason.PICKLE_REFUSED, message="weights are pickle files")
 ).to_json()
@@ -58,6 +68,18 @@ def bad(**fields: object) -> PodEnd:
             "BuildEvicted",
             "(disruption of its node, exit code 1); finished steps are kept\nline 2\n",
             id="node-drained-in-a-step",
+        ),
+        pytest.param(
+            failed(bad(exit_code=137, reason="OOMKilled", message=UNDER_WAY)),
+            "BuildOutOfMemory",
+            "allows (exit code 137); raise the limit\nthe last line",
+            id="out-of-memory-of-the-whole-container",
+        ),
+        pytest.param(
+            failed(bad(exit_code=137, message=UNDER_WAY)),
+            "StepFailed",
+            "step export ended with exit code 137: Step export was running.\nthe last line",
+            id="killed-from-outside",
         ),
         pytest.param(
             failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),

@@ -24,7 +24,11 @@ class BuildFailure(Document):
 
     reason: BuildReason
     step: str
-    exit_code: int
+    exit_code: int | None = Field(
+        default=None,
+        description="Of the step. None: it was running when this was written, and what ended it "
+        "left no time to say more.",
+    )
     message: str
     log_tail: list[str] = Field(
         default=[], description="Last lines of the step's log, oldest first."

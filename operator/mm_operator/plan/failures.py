@@ -98,7 +98,7 @@ def _build_reported(_job: JobState, end: PodEnd) -> Failure | None:
         return None
     return Failure(
         failure.reason,
-        f"step {failure.step} ended with exit code {failure.exit_code}: {failure.message}"
+        f"step {failure.step} ended with exit code {_code(end)}: {failure.message}"
         f"{_tail(end)}",
         retryable=failure.retryable,
         result=result,
@@ -174,7 +174,7 @@ def _code(end: PodEnd) -> str:
     A kernel that is short of memory kills the biggest process, the step, and not the build.
     """
     failure = _reported(end)
-    code = failure.exit_code if failure else end.exit_code
+    code = end.exit_code if failure is None or failure.exit_code is None else failure.exit_code
     return "unknown" if code is None else str(code)
 
 

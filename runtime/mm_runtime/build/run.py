@@ -16,6 +16,7 @@ from mm_runtime.build.durable import sha256, write_durably, writing_to
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.lock import StoppedWhileWaitingError, locked
 from mm_runtime.build.places import Places
+from mm_runtime.build.progress import Progress
 from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.steps import Step, steps
 from mm_runtime.build.sweep import sweep_abandoned
@@ -40,6 +41,8 @@ class BuildOptions:
     store: Path
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
+    termination_log: Path | None = None
+    """Where it is written how far the build is; the result of an ended build is the caller's."""
 
 
 def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCode]:
@@ -116,7 +119,8 @@ def _run_steps(
     for directory in (places.logs, places.llm, places.processor, places.vision, places.pickles):
         directory.mkdir(parents=True, exist_ok=True)
     write_durably(places.plan, options.plan.to_json(indent=1))
-    runner = StepRunner(options.source, places, options.step_seconds, stop)
+    progress = Progress(options.termination_log, places.fingerprint)
+    runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
     runner.write_reproduce_script(ordered)
     journal = Journal(places.journal)
     records = []

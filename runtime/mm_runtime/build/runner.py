@@ -13,6 +13,7 @@ from typing import Self
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.durable import write_durably
 from mm_runtime.build.places import Places
+from mm_runtime.build.progress import Progress
 from mm_runtime.build.steps import Step
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.stopping import StopSignal
@@ -47,6 +48,7 @@ class StepRunner:
     places: Places
     deadline_seconds: float
     stop: StopSignal
+    progress: Progress
     python: str = sys.executable
 
     def run(self, step: Step) -> StepRecord:
@@ -56,24 +58,28 @@ class StepRunner:
             StepFailedError: with the exit code and the last lines of the log.
         """
         log_path = self.places.logs / f"{step.name}.log"
+        argv = step.argv(self.python, self.source, self.places)
+        command = f"$ {shlex.join(argv)}"
         began = time.monotonic()
-        with _BoundedLog(log_path, step.name) as output:
-            child = ChildProcess(
-                step.argv(self.python, self.source, self.places), _environment(), output.write
-            )
+        self.progress.begin(step.name)
+        with _BoundedLog(log_path, step.name, self.progress) as output:
+            # First, so that there is a last line even of a step that is killed while it imports.
+            output.write(command)
+            child = ChildProcess(argv, _environment(), output.write)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
             finally:
                 child.stop(STOP_SECONDS)
         seconds = time.monotonic() - began
+        tail = [command, *child.tail]
         if code is None and self.stop.received is not None:
             message = f"stopped by {self.stop.received.name} after {seconds:.0f} s"
-            raise StepFailedError(step, 128 + self.stop.received, message, child.tail)
+            raise StepFailedError(step, 128 + self.stop.received, message, tail)
         if code is None:
             message = f"not finished after {self.deadline_seconds:.0f} s"
-            raise StepFailedError(step, TIMED_OUT, message, child.tail)
+            raise StepFailedError(step, TIMED_OUT, message, tail)
         if code != 0:
-            raise StepFailedError(step, code, _explain(code, child.tail), child.tail)
+            raise StepFailedError(step, code, _explain(code, child.tail), tail)
         return StepRecord(
             name=step.name, seconds=round(seconds, 3), peak_memory_bytes=child.peak_memory_bytes
         )
@@ -88,12 +94,13 @@ class StepRunner:
 
 
 class _BoundedLog:
-    """A step's log file, cut at `LOG_BYTES`, repeated on this process's own log."""
+    """A step's log file, cut at `LOG_BYTES`, repeated in this process's log and its report."""
 
-    def __init__(self, path: Path, step: str) -> None:
+    def __init__(self, path: Path, step: str, progress: Progress) -> None:
         self._file = path.open("w", encoding="utf-8", buffering=1)
         self._left = LOG_BYTES
         self._step = step
+        self._progress = progress
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +109,7 @@ class _BoundedLog:
         self._file.close()
 
     def write(self, line: str) -> None:
+        self._progress.line(line)
         log.info("[%s] %s", self._step, line)
         if self._left > 0 and not self._file.closed:
             self._left -= len(line) + 1
