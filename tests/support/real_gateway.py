@@ -31,6 +31,7 @@ class RealGateway:
 
     url: str
     triton: str
+    triton_grpc: str
     model: str
     gateway: subprocess.Popen[bytes]
     server: subprocess.Popen[bytes]
@@ -74,6 +75,7 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
         pair = RealGateway(
             url=f"http://127.0.0.1:{front}",
             triton=f"http://127.0.0.1:{metrics}",
+            triton_grpc=f"127.0.0.1:{grpc}",
             model=serving.model,
             gateway=gateway,
             server=server,

@@ -1,0 +1,174 @@
+"""What gateway and Triton add to the model itself: time to first token, and time per token.
+
+One picture and question, asked in turn in process, through Triton's gRPC, and through the gateway
+as a stream; interleaved, so that all three see the same machine. Then eight clients at once through
+the gateway and in process.
+
+    .venv/bin/python bench/gateway/overhead.py --rounds 200
+
+writes bench/gateway/results/overhead.json.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+from in_process import InProcess
+from PIL import Image
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.gateway.engine import EngineRequest, Sampling
+from mm_runtime.gateway.media import ImageGeometry, to_square
+from mm_runtime.gateway.triton import TritonEngine
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from support.pictures import data_url  # noqa: E402 - the tests' folder is not a package
+from support.real_gateway import RealGateway, run_pair  # noqa: E402
+from support.tiny_llava import IMAGE_SIDE, PICTURES, build_engine  # noqa: E402
+
+PICTURE = PICTURES / "blue-circle-yellow-cross.png"
+QUESTION = "Describe the image."
+MAX_TOKENS = 16
+WARM_UP = 10
+CLIENTS = 8
+GREEDY = Sampling(0, 1, None, None, 1)
+
+
+async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
+    """Ask the ensemble; return the seconds from the call to each response."""
+    begin = time.perf_counter()
+    geometry = ImageGeometry(IMAGE_SIDE, Image.Resampling.BICUBIC)
+    square = to_square(Image.open(PICTURE).convert("RGB"), geometry)
+    prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
+    request = EngineRequest(f"bench-{number}", prompt, square[None], MAX_TOKENS, GREEDY)
+    return [time.perf_counter() - begin async for _ in engine.generate(request)]
+
+
+async def ask_gateway(client: httpx.AsyncClient, model: str) -> list[float]:
+    """Ask the gateway for a stream; return the seconds from the call to each piece of text."""
+    begin = time.perf_counter()
+    image = {"type": "image_url", "image_url": {"url": data_url(PICTURE.read_bytes())}}
+    content = [image, {"type": "text", "text": QUESTION}]
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": content}],
+        "max_tokens": MAX_TOKENS,
+        "temperature": 0,
+        "stream": True,
+    }
+    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+        assert response.status_code == httpx.codes.OK, await response.aread()
+        return [
+            time.perf_counter() - begin
+            async for line in response.aiter_lines()
+            if '"delta":{"content"' in line
+        ]
+
+
+def summarise(answers: list[list[float]]) -> dict[str, float]:
+    """Return medians and 95th percentiles in milliseconds."""
+    first = [times[0] * 1e3 for times in answers]
+    gaps = [float(gap) * 1e3 for times in answers for gap in np.diff(times)]
+    return {
+        "first_token_ms_p50": round(statistics.median(first), 3),
+        "first_token_ms_p95": round(float(np.percentile(first, 95)), 3),
+        "token_ms_p50": round(statistics.median(gaps), 3),
+        "token_ms_p95": round(float(np.percentile(gaps, 95)), 3),
+        "answer_ms_p50": round(statistics.median(times[-1] * 1e3 for times in answers), 3),
+    }
+
+
+async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, object]:
+    """Ask in turn, then eight at once."""
+    engine = TritonEngine(pair.triton_grpc)
+    ways: dict[str, list[list[float]]] = {"in_process": [], "triton": [], "gateway": []}
+    async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
+        for number in range(WARM_UP + rounds):
+            times = {
+                "in_process": model.ask(PICTURE, QUESTION, MAX_TOKENS),
+                "triton": await ask_triton(engine, number),
+                "gateway": await ask_gateway(client, pair.model),
+            }
+            if number >= WARM_UP:
+                for way, one in times.items():
+                    ways[way].append(one)
+        together = await at_once(client, pair, model, rounds)
+    await engine.close()
+    summaries = {way: summarise(answers) for way, answers in ways.items()}
+    alone, front = summaries["in_process"], summaries["gateway"]
+    return {
+        **summaries,
+        "added_by_gateway_and_triton": {
+            "first_token_ms": round(front["first_token_ms_p50"] - alone["first_token_ms_p50"], 3),
+            "token_ms": round(front["token_ms_p50"] - alone["token_ms_p50"], 3),
+        },
+        "eight_at_once_answers_per_second": together,
+    }
+
+
+async def at_once(
+    client: httpx.AsyncClient, pair: RealGateway, model: InProcess, rounds: int
+) -> dict[str, float]:
+    """Return answers per second of eight clients, through the gateway and in process."""
+
+    async def ask_often() -> None:
+        for _ in range(rounds // CLIENTS):
+            await ask_gateway(client, pair.model)
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(ask_often() for _ in range(CLIENTS)))
+    front = time.perf_counter() - begin
+    total = rounds // CLIENTS * CLIENTS
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        list(threads.map(lambda _: model.ask(PICTURE, QUESTION, MAX_TOKENS), range(total)))
+    alone = time.perf_counter() - begin
+    return {"gateway": round(total / front, 1), "in_process": round(total / alone, 1)}
+
+
+def main() -> None:
+    """Build the engine, run everything, write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        built = build_engine(folder)
+        serving = ServingPlan.from_json(built.serving.read_bytes())
+        model = InProcess(built.directory, serving)
+        try:
+            with run_pair(built, folder) as pair:
+                result = asyncio.run(measure(pair, model, rounds))
+        finally:
+            model.close()
+    document = {
+        "command": f"bench/gateway/overhead.py --rounds {rounds}",
+        "machine": {
+            "cores": os.cpu_count(),
+            "load_before": os.getloadavg()[0],
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+        },
+        "picture": PICTURE.name,
+        "question": QUESTION,
+        **result,
+    }
+    target = Path(__file__).parent / "results" / "overhead.json"
+    target.write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1))
+
+
+if __name__ == "__main__":
+    main()
