@@ -57,7 +57,7 @@ class PodEnd:
     """How one pod of a Job ended.
 
     `reason` is the container's (OOMKilled, Error, Completed), `pod_reason` the pod's (Evicted,
-    DeadlineExceeded, NodeLost ...) or empty. `message` is the termination message as found, empty
+    DeadlineExceeded, NodeLost ...) or empty, with `pod_message` the kubelet's sentence. `message` is the termination message as found, empty
     when the container wrote none; `log_tail` is then the end of its log, oldest line first.
     """
 
@@ -66,6 +66,7 @@ class PodEnd:
     exit_code: int | None
     reason: str = ""
     pod_reason: str = ""
+    pod_message: str = ""
     message: str = ""
     log_tail: tuple[str, ...] = ()
     disrupted: bool = False

@@ -94,9 +94,9 @@ def bad(**fields: object) -> PodEnd:
             id="job-timed-out",
         ),
         pytest.param(
-            failed(bad(pod_reason="Evicted", exit_code=137)),
+            failed(bad(pod_reason="Evicted", pod_message="Out of disk. ", exit_code=137)),
             "BuildEvicted",
-            "lost its pod (Evicted, exit code 137)",
+            "lost its pod (Evicted, exit code 137: Out of disk); finished",
             id="evicted",
         ),
         pytest.param(

@@ -39,6 +39,7 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
         exit_code=ended.get("exitCode"),
         reason=ended.get("reason", ""),
         pod_reason=status.get("reason", ""),
+        pod_message=status.get("message", "") or disruption.get("message", ""),
         message=ended.get("message", "") or "",
         log_tail=log_tail,
         disrupted=disruption.get("status") == "True",

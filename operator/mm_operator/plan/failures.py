@@ -85,7 +85,7 @@ def _build_evicted(_job: JobState, end: PodEnd) -> Failure | None:
     return Failure(
         Reason.BUILD_EVICTED,
         f"{_step(end)} lost its pod ({end.pod_reason or 'disruption of its node'}, exit code "
-        f"{_code(end)}); finished steps are kept{_tail(end)}",
+        f"{_code(end)}{_said(end)}); finished steps are kept{_tail(end)}",
         retryable=True,
         result=parse(BuildResult, end.message),
     )
@@ -181,6 +181,10 @@ def _code(end: PodEnd) -> str:
 def _step(end: PodEnd) -> str:
     failure = _reported(end)
     return f"step {failure.step}" if failure else "the build"
+
+
+def _said(end: PodEnd) -> str:
+    return f": {end.pod_message.strip().rstrip('.')}" if end.pod_message else ""
 
 
 def _tail(end: PodEnd) -> str:
