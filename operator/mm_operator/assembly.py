@@ -69,7 +69,7 @@ class Operator:
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
-        self._events = EventPoster(client, settings.identity)
+        self._events = EventPoster(client, settings.identity, busy=lambda: self._queue.depth > 0)
         self._controller = self._make_controller(client, evidence, applier)
         runner, port = await serve(
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text

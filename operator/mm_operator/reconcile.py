@@ -27,8 +27,9 @@ from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
 
-_DECIDE_AGAIN_SECONDS = 0.1
-"""What another model wrote is in the cache at once, or a moment later through the watch."""
+_SOON_SECONDS = 0.05
+"""Long enough that the events of what was just written come into the same next round; short beside
+the second that the operator may add to the whole way from apply to Ready."""
 
 
 class Reconciler:
@@ -82,7 +83,7 @@ class Reconciler:
         try:
             outcome = await self._act(record, snapshot, plan)
         except OutdatedError:
-            return _DECIDE_AGAIN_SECONDS
+            return _SOON_SECONDS
         if outcome is None:
             return None
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
@@ -91,7 +92,7 @@ class Reconciler:
         if problems:
             raise RetryLaterError(problems[0].message)
         # What was just written is in the cache already, but this round decided without it.
-        at_once = 0.0 if outcome.changed or outcome.deleted else None
+        at_once = _SOON_SECONDS if outcome.changed or outcome.deleted else None
         waits = [wait for wait in (at_once, plan.recheck_after, look_again) if wait is not None]
         return min(waits, default=None)
 

@@ -1,13 +1,13 @@
 """Posts an Event for each transition, for `kubectl describe`: in the background, never retried.
 
 Conditions say the same and are always written. When 1,000 models start at once, Events would be
-half of all writes: no reconcile waits for them, and the oldest are dropped when too many wait.
+half of all writes: they wait until no model does, and the oldest are dropped when too many wait.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,10 @@ _LOG = logging.getLogger(__name__)
 _WAITING_LIMIT = 5000
 """Events in memory at most: 5 MB; five for each of 1,000 models."""
 
+_DELAY_SECONDS = 0.5
+_MOST_DELAYS = 120
+"""Together one minute: then Events are posted although models still wait."""
+
 
 class EventPoster:
     """Takes transitions and posts them one after the other.
@@ -31,13 +35,16 @@ class EventPoster:
     Args:
         client: sends the requests.
         instance: this replica's name.
+        busy: whether models wait to be reconciled.
     """
 
-    def __init__(self, client: Client, instance: str) -> None:
+    def __init__(self, client: Client, instance: str, busy: Callable[[], bool]) -> None:
         self._client = client
         self._instance = instance
+        self._busy = busy
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WAITING_LIMIT)
         self._wakeup = asyncio.Event()
+        self._delays = 0
 
     def tell(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Take what changed between two statuses of a model."""
@@ -53,6 +60,11 @@ class EventPoster:
             await self._wakeup.wait()
             if not self._waiting:
                 self._wakeup.clear()
+                self._delays = 0
+                continue
+            if self._busy() and self._delays < _MOST_DELAYS:
+                self._delays += 1
+                await asyncio.sleep(_DELAY_SECONDS)
                 continue
             namespace, body = self._waiting.popleft()
             try:

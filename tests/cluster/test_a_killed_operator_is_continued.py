@@ -1,0 +1,85 @@
+"""An operator that is killed in any stage leaves nothing that its successor cannot finish."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+
+def job_exists(api: Api, prefix: str) -> bool:
+    """Return whether a Job of a name's start is there."""
+    words = api.kubectl("get", "jobs", "-o", "name").split()
+    return any(word.startswith(f"job.batch/{prefix}") for word in words)
+
+
+STAGES = [
+    pytest.param(lambda api: job_exists(api, "llava-inspect"), 0, id="inspecting"),
+    pytest.param(lambda api: job_exists(api, "engine-"), 1, id="building"),
+    pytest.param(
+        lambda api: "deployment" in api.kubectl("get", "deploy", "-o", "name"), 2, id="serving"
+    ),
+]
+
+PLAYED: tuple[Callable[[Api], object], ...] = (
+    lambda api: inspected(api, "llava"),
+    built,
+    lambda api: serving(api, "llava"),
+)
+
+
+@pytest.mark.parametrize("while_down", [False, True], ids=["before-it-ends", "after-it-ended"])
+@pytest.mark.parametrize(("reached", "played"), STAGES)
+def test_the_successor_finishes(
+    api: Api, tmp_path: Path, reached: Callable[[Api], bool], played: int, *, while_down: bool
+) -> None:
+    """One inspection and one build in all, whether the stage ended before or after the kill."""
+    rest = list(PLAYED)
+    with running_operator(api.cluster, tmp_path, api.namespace, lease="first") as first:
+        api.apply(document(name="llava"))
+        for step in rest[:played]:
+            step(api)
+        assert eventually(lambda: reached(api), timeout=30)
+        first.kill()
+    builds = wait_for_build(api) if played == 1 else ""
+    rest = rest[played:]
+    if while_down:
+        rest.pop(0)(api)
+    with running_operator(api.cluster, tmp_path, api.namespace, lease="second"):
+        for step in rest:
+            step(api)
+
+        assert eventually(lambda: ready(api), timeout=40), get(api, "mmm", "llava")["status"]
+        attempts = get(api, "mmm", "llava")["status"]["build"].get("attempts", 1)
+        jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+        assert attempts == 1
+        assert {job["metadata"]["uid"] for job in jobs if "engine" in job["metadata"]["name"]} <= {
+            builds or job_uid(jobs)
+        }
+
+
+def wait_for_build(api: Api) -> str:
+    """Return the uid of the build Job that the killed operator made."""
+    pod = wait_for_pod(api, "app.kubernetes.io/component=build")
+    return str(pod["metadata"]["ownerReferences"][0]["uid"])
+
+
+def job_uid(jobs: list[dict[str, dict[str, str]]]) -> str:
+    """Return the uid of the only build Job; empty when it went after its result was recorded."""
+    found = [job["metadata"]["uid"] for job in jobs if "engine" in job["metadata"]["name"]]
+    assert len(found) <= 1
+    return "".join(found)
+
+
+def ready(api: Api) -> bool:
+    """Return whether the model is Ready."""
+    conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
