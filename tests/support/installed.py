@@ -64,7 +64,7 @@ class Space:
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of all objects of a kind."""
-        return sorted(item["metadata"]["name"] for item in self.get(kind)["items"])
+        return sorted(item["metadata"]["name"] for item in self.get(kind).get("items", []))
 
     def apply(self, *documents: dict[str, Any]) -> None:
         """Apply documents."""

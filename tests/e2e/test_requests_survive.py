@@ -1,0 +1,165 @@
+"""A served model keeps answering: through a rolling update under load, and after bad requests."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from openai import APIStatusError, OpenAI
+
+from support.clusters import eventually
+from support.installed import Installed, Space, model_space
+from support.tiny_llava import CHECKPOINT, Sample, samples
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+MODEL = "steady"
+CLIENTS = 2
+REQUEST_TIMEOUT = 30.0
+LEAST_REQUESTS = 50
+"""Fewer would prove little; measured: several hundred during one update."""
+
+
+@pytest.fixture(name="space", scope="module")
+def served_model(installed: Installed) -> Iterator[Space]:
+    """Serve the tiny model."""
+    with model_space(installed, "requests") as space:
+        space.upload(CHECKPOINT, "tiny")
+        space.apply(space.model(MODEL, "tiny"))
+        space.wait_ready(MODEL)
+        yield space
+
+
+@pytest.fixture(name="address")
+def service_address(space: Space) -> str:
+    """Return the Service's URL; this machine has a route to Services of its own cluster."""
+    return f"http://{space.get('service', MODEL)['spec']['clusterIP']}/v1"
+
+
+@dataclass
+class Load:
+    """Clients that ask without pause until they are told to stop."""
+
+    address: str
+    stop: threading.Event = field(default_factory=threading.Event)
+    right: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def ask_until_stopped(self, sample: Sample, *, streamed: bool) -> None:
+        """Ask one question again and again; note every failure."""
+        client = OpenAI(
+            base_url=self.address, api_key="none", timeout=REQUEST_TIMEOUT, max_retries=0
+        )
+        while not self.stop.is_set():
+            try:
+                text = ask(client, sample, streamed=streamed)
+            except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
+                self.failed.append(f"{type(error).__name__}: {error}")
+            else:
+                if text == sample.answer:
+                    self.right += 1
+                else:
+                    self.failed.append(f"answered {text!r}")
+
+
+def picture_url(content: bytes) -> str:
+    """Return bytes as a data URL."""
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+def ask(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
+    """Ask a question and return the whole answer."""
+    reply: Any = client.chat.completions.create(
+        model=MODEL,
+        max_tokens=24,
+        temperature=0,
+        stream=streamed,
+        messages=[
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image_url",
+                        "image_url": {"url": picture_url(sample.picture.read_bytes())},
+                    },
+                    {"type": "text", "text": sample.question},
+                ],
+            }
+        ],
+    )
+    if not streamed:
+        return str(reply.choices[0].message.content)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in reply if chunk.choices)
+
+
+def test_a_rolling_update_under_load_fails_no_request(space: Space, address: str) -> None:
+    """Every request that was sent while the pods were replaced was answered rightly."""
+    before = space.get("deployment", MODEL)["metadata"]["generation"]
+    load = Load(address)
+    threads = [
+        threading.Thread(
+            target=load.ask_until_stopped, args=(sample,), kwargs={"streamed": bool(n % 2)}
+        )
+        for n, sample in enumerate(samples()[:CLIENTS])
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        space.apply(space.model(MODEL, "tiny", runtime={"podLabels": {"revision": "two"}}))
+        eventually(
+            lambda: space.get("deployment", MODEL)["metadata"]["generation"] > before, timeout=60
+        )
+        space.wait_ready(MODEL)
+        # The old pod drains after the new one is ready: until it is gone, requests may meet it.
+        eventually(lambda: len(space.names("pods")) == 1, timeout=120, interval=1)
+        time.sleep(2)
+    finally:
+        load.stop.set()
+        for thread in threads:
+            thread.join(REQUEST_TIMEOUT)
+    assert (load.failed, len(space.names("pods"))) == ([], 1)
+    assert load.right >= LEAST_REQUESTS
+
+
+BAD_REQUESTS: dict[str, list[dict[str, Any]]] = {
+    "not-an-image": [{"type": "image_url", "image_url": {"url": picture_url(b"hello")}}],
+    "no-bytes": [{"type": "image_url", "image_url": {"url": picture_url(b"")}}],
+    "wrong-base64": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,@@@"}}],
+    "unknown-part": [{"type": "smell", "smell": "smoke"}],
+    "too-many-images": [
+        {"type": "image_url", "image_url": {"url": picture_url(b"hello")}} for _ in range(1000)
+    ],
+}
+
+
+@pytest.mark.parametrize("case", BAD_REQUESTS)
+def test_a_bad_request_is_refused_and_the_next_one_works(address: str, case: str) -> None:
+    """The OpenAI error object says what is wrong, and nothing is broken afterwards."""
+    body = {
+        "model": MODEL,
+        "messages": [
+            {"role": "user", "content": [*BAD_REQUESTS[case], {"type": "text", "text": "what ?"}]}
+        ],
+    }
+    reply = httpx.post(f"{address}/chat/completions", json=body, timeout=REQUEST_TIMEOUT)
+    error = json.loads(reply.text)["error"]
+    assert reply.status_code in {400, 413}
+    assert (bool(error["message"]), error["type"]) == (True, "invalid_request_error")
+    sample = samples()[0]
+    client = OpenAI(base_url=address, api_key="none", timeout=REQUEST_TIMEOUT, max_retries=0)
+    assert ask(client, sample, streamed=False) == sample.answer
+
+
+def test_a_model_that_is_not_served_is_not_found(address: str) -> None:
+    """Another model's name is the client's mistake, and said so."""
+    client = OpenAI(base_url=address, api_key="none", timeout=REQUEST_TIMEOUT, max_retries=0)
+    with pytest.raises(APIStatusError) as caught:
+        client.chat.completions.create(
+            model="another", messages=[{"role": "user", "content": "what ?"}]
+        )
+    assert caught.value.status_code == 404
