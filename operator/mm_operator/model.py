@@ -57,8 +57,9 @@ class PodEnd:
     """How one pod of a Job ended.
 
     `reason` is the container's (OOMKilled, Error, Completed), `pod_reason` the pod's (Evicted,
-    DeadlineExceeded, NodeLost ...) or empty, with `pod_message` the kubelet's sentence. `message` is the termination message as found, empty
-    when the container wrote none; `log_tail` is then the end of its log, oldest line first.
+    DeadlineExceeded, NodeLost ...) or empty, with `pod_message` the kubelet's sentence about it.
+    `message` is the termination message as found, empty when the container wrote none; `log_tail`
+    is then the end of its log, oldest line first.
     """
 
     pod: str

@@ -98,8 +98,7 @@ def _build_reported(_job: JobState, end: PodEnd) -> Failure | None:
         return None
     return Failure(
         failure.reason,
-        f"step {failure.step} ended with exit code {_code(end)}: {failure.message}"
-        f"{_tail(end)}",
+        f"step {failure.step} ended with exit code {_code(end)}: {failure.message}{_tail(end)}",
         retryable=failure.retryable,
         result=result,
     )
