@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Self
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -22,13 +24,13 @@ from mm_runtime.gateway.dataplane import Admitted, ChatService, Event, Finished,
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
-    GatewayError,
     RetryLaterError,
     error_response,
 )
-from mm_runtime.gateway.metrics import CLIENT_GONE, GatewayMetrics
+from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest
 from mm_runtime.gateway.parsing import parse_chat
+from mm_runtime.gateway.record import ExchangeRecord
 from mm_runtime.gateway.reply import Reply
 
 _log = logging.getLogger(__name__)
@@ -46,19 +48,19 @@ class ExchangeLimits:
     request_timeout_seconds: float
 
 
-@dataclass(slots=True)
-class _Record:
-    """What metrics and the log line say about one exchange."""
+@dataclass(frozen=True, slots=True)
+class _StreamForm:
+    """What a streamed answer holds."""
 
-    started: float
-    status: int = 0
-    first_token: float | None = None
-    last_token: float | None = None
-    waited_seconds: float = 0.0
-    images: int = 0
-    prompt_tokens: int = 0
-    image_tokens: int = 0
-    output_tokens: int = 0
+    with_usage: bool
+
+    @classmethod
+    def of(cls, request: ChatRequest) -> Self | None:
+        """Return the form a client asked for, or None for a plain answer."""
+        if not request.stream:
+            return None
+        options = request.stream_options
+        return cls(with_usage=options is not None and options.include_usage)
 
 
 class ChatEndpoint:
@@ -86,49 +88,56 @@ class ChatEndpoint:
         if self._drain.closing:
             headers["connection"] = "close"
         reply = Reply(send, headers)
-        record = _Record(started=time.monotonic())
+        record = ExchangeRecord(self._metrics, request_id)
         try:
             with self._drain.inside():
-                await self._exchange(Headers(scope=scope), receive, reply, record, request_id)
+                await self._exchange(Headers(scope=scope), receive, reply, record)
                 record.status = 200
         except ClientGoneError:
-            record.status = CLIENT_GONE
+            pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
-            await self._fail(error, receive, reply, record, request_id)
+            await self._fail(error, receive, reply, record)
         finally:
-            self._finish(record, request_id)
+            record.close()
 
     async def _exchange(
-        self, headers: Headers, receive: Receive, reply: Reply, record: _Record, request_id: str
+        self,
+        headers: Headers,
+        receive: Receive,
+        reply: Reply,
+        record: ExchangeRecord,
     ) -> None:
         self._auth.check(headers.get("authorization"))
         with self._service.admission.place():
-            body = await read_body(
+            body = read_body(
                 receive,
                 headers,
                 limit=self._limits.max_body_bytes,
                 timeout_seconds=self._limits.body_timeout_seconds,
             )
-            request = parse_chat(body)
-            work = self._answer(request, reply, record, request_id)
+            work = self._answer(await body, reply, record)
             await _until_disconnect(work, receive, reply)
 
-    async def _answer(
-        self, request: ChatRequest, reply: Reply, record: _Record, request_id: str
-    ) -> None:
+    async def _answer(self, body: bytes, reply: Reply, record: ExchangeRecord) -> None:
         limit = self._limits.request_timeout_seconds
-        left = limit - (time.monotonic() - record.started)
+        left = limit - record.elapsed
         try:
             async with asyncio.timeout(left):
+                request = parse_chat(body)
                 chat = await self._service.prepare(request)
-                self._record_prompt(chat, record)
-                answer = self._service.answer(chat, request_id=request_id)
+                streamed = _StreamForm.of(request)
+                # Up to tens of megabytes that are not needed while the request waits and runs.
+                del body, request
+                record.prepared(chat)
+                answer = self._service.answer(chat, request_id=record.request_id)
                 completion = Completion(
-                    model=self._service.model, request_id=request_id, created=int(time.time())
+                    model=self._service.model,
+                    request_id=record.request_id,
+                    created=int(time.time()),
                 )
-                async with aclosing(self._watched(answer, record)) as events:
-                    if request.stream:
-                        await _send_stream(request, events, completion, chat, reply)
+                async with aclosing(_watched(answer, record)) as events:
+                    if streamed is not None:
+                        await _send_stream(streamed, events, completion, chat, reply)
                     else:
                         await _send_whole(events, completion, chat, reply)
         except TimeoutError:
@@ -136,50 +145,20 @@ class ChatEndpoint:
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
             ) from None
 
-    async def _watched(
-        self, events: AsyncGenerator[Event, None], record: _Record
-    ) -> AsyncGenerator[Piece | Finished, None]:
-        """Pass events on and measure them."""
-        async with aclosing(events):
-            async for event in events:
-                now = time.monotonic()
-                match event:
-                    case Admitted():
-                        record.waited_seconds = event.waited_seconds
-                        self._metrics.observe("mm_queue_seconds", event.waited_seconds)
-                        continue
-                    case Piece():
-                        self._record_token(record, now)
-                    case Finished():
-                        record.output_tokens = event.completion_tokens
-                        self._metrics.count("mm_output_tokens_total", event.completion_tokens)
-                yield event
-
-    def _record_prompt(self, chat: PreparedChat, record: _Record) -> None:
-        record.images = chat.image_count
-        record.image_tokens = chat.budget.image_tokens
-        record.prompt_tokens = chat.budget.prompt_tokens
-        self._metrics.count("mm_images_total", record.images)
-        self._metrics.count("mm_image_tokens_total", record.image_tokens)
-        self._metrics.count("mm_prompt_tokens_total", record.prompt_tokens)
-
-    def _record_token(self, record: _Record, now: float) -> None:
-        if record.last_token is None:
-            record.first_token = now
-            self._metrics.observe("mm_time_to_first_token_seconds", now - record.started)
-        else:
-            self._metrics.observe("mm_inter_token_seconds", now - record.last_token)
-        record.last_token = now
-
     async def _fail(
-        self, error: Exception, receive: Receive, reply: Reply, record: _Record, request_id: str
+        self,
+        error: Exception,
+        receive: Receive,
+        reply: Reply,
+        record: ExchangeRecord,
     ) -> None:
         response = error_response(error)
         record.status = response.status
         if isinstance(error, RetryLaterError):
             self._metrics.count_rejected(error.reason)
-        if not isinstance(error, GatewayError) or error.__cause__ is not None:
-            _log.warning("request failed", exc_info=error, extra={"request": request_id})
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # Refusals are not logged: their messages can hold what the client wrote.
+            _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
         if reply.complete:
             return
         if reply.started:
@@ -190,25 +169,16 @@ class ChatEndpoint:
             await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
         await reply.send_json(response.status, response.body, response.headers)
 
-    def _finish(self, record: _Record, request_id: str) -> None:
-        seconds = time.monotonic() - record.started
-        self._metrics.count_finished(record.status)
-        if record.status == 200:  # noqa: PLR2004 - OK
-            self._metrics.observe("mm_request_seconds", seconds)
-        first = record.first_token
-        _log.info(
-            "chat completion",
-            extra={
-                "request": request_id,
-                "status": record.status,
-                "seconds": round(seconds, 4),
-                "queue_seconds": round(record.waited_seconds, 4),
-                "first_token_seconds": None if first is None else round(first - record.started, 4),
-                "images": record.images,
-                "prompt_tokens": record.prompt_tokens,
-                "output_tokens": record.output_tokens,
-            },
-        )
+
+async def _watched(
+    events: AsyncGenerator[Event, None], record: ExchangeRecord
+) -> AsyncGenerator[Piece | Finished, None]:
+    """Record every event; pass on those that a client sees."""
+    async with aclosing(events):
+        async for event in events:
+            record.event(event)
+            if not isinstance(event, Admitted):
+                yield event
 
 
 async def _send_whole(
@@ -228,13 +198,13 @@ async def _send_whole(
 
 
 async def _send_stream(
-    request: ChatRequest,
+    form: _StreamForm,
     events: AsyncGenerator[Piece | Finished, None],
     completion: Completion,
     chat: PreparedChat,
     reply: Reply,
 ) -> None:
-    with_usage = request.stream_options is not None and request.stream_options.include_usage
+    with_usage = form.with_usage
     async for event in events:
         if not reply.started:
             await reply.open_stream()

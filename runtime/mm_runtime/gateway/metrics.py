@@ -10,6 +10,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 
@@ -24,6 +25,8 @@ class GatewayMetrics:
     """All series of one gateway; one model, one registry."""
 
     def __init__(self, model: str) -> None:
+        # A series with the time of creation beside every counter is noise to Prometheus 2.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.gateway.dataplane import ChatService, Piece
-from mm_runtime.gateway.errors import GatewayError
 from mm_runtime.gateway.openai import ChatRequest
 
 _log = logging.getLogger(__name__)
@@ -54,10 +53,11 @@ class Preflight:
                 continue
             try:
                 await self.prove()
-            except (GatewayError, PreflightFailedError, TimeoutError) as error:
-                if str(error) != reported:
-                    reported = str(error)
-                    _log.warning("preflight failed, trying again: %s", reported or "time-out")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the pod stays unready and tries
+                told = str(error) or type(error).__name__
+                if told != reported:
+                    reported = told
+                    _log.warning("preflight failed, trying again: %s", told)
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 reported = ""

@@ -1,7 +1,6 @@
 """Manifest and serving plan -> the gateway's objects, connected."""
 
 import json
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,6 +37,11 @@ nothing."""
 
 _NO_IMAGES = ImageGeometry(1, Image.Resampling.BICUBIC)
 """Stands in for a text-only engine: requests with images are refused before it is used."""
+
+
+_DECODERS = 2
+"""Images decoded at one time: one of 50 million pixels takes up to half a gigabyte meanwhile, and
+two threads decode about a hundred camera pictures a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def build_gateway(
         geometry=_read_geometry(processor)
         if vision
         else ImageGeometry(1, Image.Resampling.BICUBIC),
-        executor=ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="decode"),
+        executor=ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode"),
     )
     service = ChatService(
         model=model,

@@ -1,0 +1,85 @@
+"""What metrics and the log learn about one exchange. Numbers only: nothing a client wrote."""
+
+import logging
+import time
+from http import HTTPStatus
+
+from mm_runtime.gateway.dataplane import Admitted, Event, Finished, Piece, PreparedChat
+from mm_runtime.gateway.metrics import CLIENT_GONE, GatewayMetrics
+
+_log = logging.getLogger("mm_runtime.gateway")
+
+
+class ExchangeRecord:
+    """Times and counts of one request, from its arrival to its last byte.
+
+    Attributes:
+        started: monotonic seconds of the arrival.
+        status: what the request ended with; until somebody says so, its client has left.
+    """
+
+    def __init__(self, metrics: GatewayMetrics, request_id: str) -> None:
+        self._metrics = metrics
+        self.request_id = request_id
+        self.started = time.monotonic()
+        self.status: int = CLIENT_GONE
+        self._first_token: float | None = None
+        self._last_token = 0.0
+        self._waited = 0.0
+        self._images = 0
+        self._prompt_tokens = 0
+        self._output_tokens = 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the arrival."""
+        return time.monotonic() - self.started
+
+    def prepared(self, chat: PreparedChat) -> None:
+        """Note what goes to the engine."""
+        self._images = chat.image_count
+        self._prompt_tokens = chat.budget.prompt_tokens
+        self._metrics.count("mm_images_total", chat.image_count)
+        self._metrics.count("mm_image_tokens_total", chat.budget.image_tokens)
+        self._metrics.count("mm_prompt_tokens_total", chat.budget.prompt_tokens)
+
+    def event(self, event: Event) -> None:
+        """Note what the engine did."""
+        match event:
+            case Admitted():
+                self._waited = event.waited_seconds
+                self._metrics.observe("mm_queue_seconds", event.waited_seconds)
+            case Piece():
+                self._token(time.monotonic())
+            case Finished():
+                self._output_tokens = event.completion_tokens
+                self._metrics.count("mm_output_tokens_total", event.completion_tokens)
+
+    def close(self) -> None:
+        """Count the request and write its line."""
+        seconds = self.elapsed
+        self._metrics.count_finished(self.status)
+        if self.status == HTTPStatus.OK:
+            self._metrics.observe("mm_request_seconds", seconds)
+        first = self._first_token
+        _log.info(
+            "chat completion",
+            extra={
+                "request": self.request_id,
+                "status": self.status,
+                "seconds": round(seconds, 4),
+                "queue_seconds": round(self._waited, 4),
+                "first_token_seconds": None if first is None else round(first - self.started, 4),
+                "images": self._images,
+                "prompt_tokens": self._prompt_tokens,
+                "output_tokens": self._output_tokens,
+            },
+        )
+
+    def _token(self, now: float) -> None:
+        if self._first_token is None:
+            self._first_token = now
+            self._metrics.observe("mm_time_to_first_token_seconds", now - self.started)
+        else:
+            self._metrics.observe("mm_inter_token_seconds", now - self._last_token)
+        self._last_token = now
