@@ -224,3 +224,15 @@ def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:
         api.kubectl("delete", "quota", "none")
         inspected(api, "llava")
         reaches(api, "llava", "Planned", "PlanComplete")
+
+
+def test_events_tell_the_way_to_ready(api: Api, tmp_path: Path) -> None:
+    """`kubectl describe` shows the transitions of a model in their order."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        api.apply(document(name="llava"))
+        make_ready(api, "llava")
+        quiet(operator)
+        told = api.kubectl("describe", "mmm", "llava").split("Events:")[1]
+
+        assert told.index("Inspecting") < told.index("PlanComplete") < told.index("BuildSucceeded")
+        assert told.index("BuildSucceeded") < told.index("RolloutComplete")

@@ -27,7 +27,7 @@ operator/mm_operator/cluster/permissions.py; a test compares the two.
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create, list]
 {{- end -}}

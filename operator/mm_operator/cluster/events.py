@@ -74,6 +74,7 @@ class EventPoster:
 
 
 def _body(record: ModelRecord, event: Event, now: datetime, instance: str) -> dict[str, Any]:
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
@@ -81,14 +82,16 @@ def _body(record: ModelRecord, event: Event, now: datetime, instance: str) -> di
             "namespace": record.key.namespace,
             "name": f"{record.key.name[:200]}.{uuid4().hex[:16]}",
         },
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "reportingController": labels.FIELD_MANAGER,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+        "source": {"component": labels.FIELD_MANAGER},
+        "reportingComponent": labels.FIELD_MANAGER,
         "reportingInstance": instance[:128],
-        "action": "Reconcile",
         "reason": event.reason,
         "type": event.type,
-        "note": event.message,
-        "regarding": {
+        "message": event.message,
+        "involvedObject": {
             "apiVersion": labels.API_VERSION,
             "kind": labels.KIND,
             "namespace": record.key.namespace,

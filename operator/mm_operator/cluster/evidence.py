@@ -83,12 +83,12 @@ class Evidence:
 
     async def _refusal(self, job: Cached) -> str:
         """Return the newest message of the Job controller about a pod it could not create."""
-        fields = f"regarding.uid={job.uid},reason=FailedCreate"
+        fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
         events: list[dict[str, Any]] = []
         async for page, _ in self._client.list(EVENT, job.namespace, fields=fields):
             events += page
         events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
-        return _without_pod_name(events[-1].get("note", ""), job.name) if events else ""
+        return _without_pod_name(events[-1].get("message", ""), job.name) if events else ""
 
 
 def _finished(status: Mapping[str, Any]) -> bool:

@@ -37,7 +37,7 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
     Permission(
-        "events.k8s.io",
+        "",
         "events",
         ("create", "list"),
         "Transitions of a model; and why a Job has no pods (a quota says so only in events).",

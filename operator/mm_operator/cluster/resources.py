@@ -53,7 +53,9 @@ BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", 3)
 JOB = Resource("batch/v1", "Job", "jobs", 4)
 DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments", 5)
 POD = Resource("v1", "Pod", "pods")
-EVENT = Resource("events.k8s.io/v1", "Event", "events")
+EVENT = Resource("v1", "Event", "events")
+"""The core kind and not that of events.k8s.io: kubectl describe sorts by a time which only this one
+may set."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (CLAIM, CONFIG, SERVICE, BUDGET, JOB, DEPLOYMENT)
