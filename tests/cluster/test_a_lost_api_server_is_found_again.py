@@ -1,0 +1,45 @@
+"""The API server dies and comes back: the operator goes on with nothing missed."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_devcluster.cluster import restart_part
+from support.absent_kubelet import get
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+
+def observed(api: Api, name: str) -> bool:
+    """Return whether a model's status is that of its spec."""
+    model = get(api, "mmm", name)
+    return bool(
+        model.get("status", {}).get("observedGeneration") == model["metadata"]["generation"]
+    )
+
+
+def test_work_goes_on_after_an_api_server_died(api: Api, tmp_path: Path) -> None:
+    """Models applied, changed and deleted around the outage are all as they should be."""
+    if not api.cluster.name:
+        pytest.skip("the cluster is somebody else's: its API server is not ours to kill")
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        for name in ("stays", "goes"):
+            api.apply(document(name=name))
+        assert eventually(lambda: observed(api, "stays") and observed(api, "goes"), timeout=20)
+
+        restart_part(api.cluster.name, "kube-apiserver")
+        assert eventually(lambda: "ok" in api.kubectl("get", "--raw", "/readyz"), timeout=60)
+        api.kubectl("delete", "mmm", "goes", "--wait=false")
+        api.apply(document({"replicas": 2}, name="stays"))
+        api.apply(document(name="comes"))
+
+        assert eventually(lambda: observed(api, "comes"), timeout=60)
+        assert eventually(lambda: observed(api, "stays"), timeout=60)
+        assert eventually(
+            lambda: "goes-inspect" not in api.kubectl("get", "jobs", "-o", "name"), timeout=60
+        )
+        assert operator.process.poll() is None, operator.log.read_text()[-3000:]
