@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +38,11 @@ class RealGateway:
     server: subprocess.Popen[bytes]
     gateway_log: Path
     server_log: Path
+    start_server: Callable[[], subprocess.Popen[bytes]]
+
+    def restart_server(self) -> None:
+        """Start a server on the ports of the one that has ended."""
+        self.server = self.start_server()
 
     def triton_metrics(self) -> str:
         """Return Triton's own metrics."""
@@ -58,15 +64,13 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
     http, grpc, metrics, front = _free_ports(4)
     documents = ("--manifest", str(engine.manifest), "--serving", str(path))
     with ExitStack() as stack:
-        server = _start(
-            stack,
-            folder / "serve.log",
-            [
-                *("serve", *documents, "--repository", str(folder / "triton" / "repository")),
-                *("--http-port", str(http), "--grpc-port", str(grpc)),
-                *("--metrics-port", str(metrics)),
-            ],
-        )
+        serve = [
+            *("serve", *documents, "--repository", str(folder / "triton" / "repository")),
+            *("--http-port", str(http), "--grpc-port", str(grpc)),
+            *("--metrics-port", str(metrics)),
+        ]
+        start_server = partial(_start, stack, folder / "serve.log", serve)
+        server = start_server()
         gateway = _start(
             stack,
             folder / "gateway.log",
@@ -81,13 +85,14 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
             server=server,
             gateway_log=folder / "gateway.log",
             server_log=folder / "serve.log",
+            start_server=start_server,
         )
         _wait_until_ready(pair)
         yield pair
 
 
 def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
-    output: IO[bytes] = stack.enter_context(log.open("wb"))
+    output: IO[bytes] = stack.enter_context(log.open("ab"))
     process = subprocess.Popen(
         [sys.executable, "-m", "mm_runtime", *arguments],
         stdout=output,
