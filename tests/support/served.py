@@ -62,9 +62,9 @@ class Served:
             return False
 
     def wait_until_ready(self) -> None:
-        """Wait for readiness; fail with the log when the command ends or time is up."""
+        """Wait until Triton is ready and the command knows it; fail with the log when it ends."""
         deadline = time.monotonic() + STARTUP_SECONDS
-        while not self.ready():
+        while not (self.ready() and "ready after" in self.log):
             assert self.process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.1)

@@ -127,7 +127,7 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
 
 
 def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> bool:
-    """Return True once the server is ready, False when a stop signal came before.
+    """Return True once the server is ready, False when a stop signal comes before.
 
     Raises:
         ServerFailedError: it ended, or time is up; carries its last lines.
@@ -153,7 +153,8 @@ def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSign
         if time.monotonic() - reported > REPORT_SECONDS:
             reported = time.monotonic()
             log.info("%s for %.0f s", state.value, waited)
-    return False
+    # Others may have found it ready between two of our probes, and have requests in flight.
+    return probe(options.ports) is State.READY
 
 
 def _drain(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None:
