@@ -5,6 +5,7 @@ files.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -28,6 +29,13 @@ TEMPLATE_TYPES = {
 
 NEWER_NAMES = {"min_tokens", "seed"}
 """Inputs that newer templates have instead of min_length and random_seed."""
+
+OURS = {
+    "preprocessing": {"IMAGE"},
+    "tensorrt_llm": {"previous_ids", "is_last"},
+    "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
+}
+"""Tensors between our models that upstream does not have; no client sees them."""
 
 SEVERAL = {"image_url_input", "IMAGE_URL"}
 """One value upstream, any number here (as in newer templates): [1] still fits."""
@@ -63,10 +71,11 @@ def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("model", sorted(UPSTREAM))
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
 def test_tensors(model: str, side: str) -> None:
-    """Every tensor is there with type, shape and optionality; only newer names are added."""
+    """Every tensor is there with type, shape and optionality; newer names and ours are added."""
     expected = [wanted(tensor) for tensor in UPSTREAM[model][side]]
     tensors: tuple[Tensor, ...] = getattr(configs()[model], side)
-    actual = [as_upstream(tensor) for tensor in tensors if tensor.name not in NEWER_NAMES]
+    added = NEWER_NAMES | OURS.get(model, set())
+    actual = [as_upstream(tensor) for tensor in tensors if tensor.name not in added]
     assert expected == actual
 
 
@@ -78,15 +87,21 @@ def test_newer_names_are_optional_twins() -> None:
             assert {**inputs[old], "name": new} == inputs[new]
 
 
+def upstreams(model: str, mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of an ensemble step's map that upstream has too."""
+    added = NEWER_NAMES | OURS.get(model, set())
+    return {name: tensor for name, tensor in mapping.items() if name not in added}
+
+
 def test_steps() -> None:
-    """The ensemble connects the models as upstream's does."""
+    """The ensemble connects the models as upstream's does, apart from tensors that only we have."""
     ensemble = configs()["ensemble"].ensemble
     assert ensemble is not None
     actual = [
         {
             "model_name": step.model_name,
-            "input_map": {k: v for k, v in step.input_map.items() if k not in NEWER_NAMES},
-            "output_map": dict(step.output_map),
+            "input_map": upstreams(step.model_name, step.input_map),
+            "output_map": upstreams(step.model_name, step.output_map),
         }
         for step in ensemble.steps
     ]

@@ -67,6 +67,7 @@ STEPS = (
         input_map={
             "QUERY": "text_input",
             "DECODER_QUERY": "decoder_text_input",
+            "IMAGE": "image_input",
             "IMAGE_BYTES": "image_bytes_input",
             "IMAGE_URL": "image_url_input",
             "VIDEO_BYTES": "video_bytes_input",
@@ -170,6 +171,8 @@ STEPS = (
         output_map={
             "output_ids": "_TOKENS_BATCH",
             "sequence_length": "_SEQUENCE_LENGTH",
+            "previous_ids": "_PREVIOUS_IDS",
+            "is_last": "_IS_LAST",
             "cum_log_probs": "cum_log_probs",
             "output_log_probs": "output_log_probs",
             "context_logits": "context_logits",
@@ -183,6 +186,8 @@ STEPS = (
         input_map={
             "TOKENS_BATCH": "_TOKENS_BATCH",
             "SEQUENCE_LENGTH": "_SEQUENCE_LENGTH",
+            "PREVIOUS_TOKENS": "_PREVIOUS_IDS",
+            "IS_LAST": "_IS_LAST",
         },
         output_map={
             "OUTPUT": "text_output",

@@ -5,6 +5,7 @@ from mm_runtime.repository.records import (
     DataType,
     DynamicBatching,
     ModelConfig,
+    optional,
     strings,
     tensor,
 )
@@ -15,6 +16,10 @@ NAME = "postprocessing"
 INPUTS = (
     tensor("TOKENS_BATCH", DataType.INT32, -1, -1),
     tensor("SEQUENCE_LENGTH", DataType.INT32, -1),
+    # Not upstream's: what a token adds to a text depends on the tokens before it, and a character
+    # may span several responses.
+    optional("PREVIOUS_TOKENS", DataType.INT32, -1, -1),
+    optional("IS_LAST", DataType.BOOL, 1),
 )
 OUTPUTS = (tensor("OUTPUT", DataType.STRING, -1),)
 

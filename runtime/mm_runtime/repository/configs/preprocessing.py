@@ -9,6 +9,8 @@ NAME = "preprocessing"
 INPUTS = (
     tensor("QUERY", DataType.STRING, 1),
     optional("DECODER_QUERY", DataType.STRING, 1),
+    # Not upstream's: pictures are counted against the prompt's placeholders.
+    optional("IMAGE", DataType.FP16, -1, -1, -1, -1),
     optional("IMAGE_BYTES", DataType.UINT8, -1, -1, -1, -1),
     optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
     optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),

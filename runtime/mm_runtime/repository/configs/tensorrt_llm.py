@@ -90,6 +90,9 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
 OUTPUTS = (
     tensor("output_ids", DataType.INT32, -1, -1),
     tensor("sequence_length", DataType.INT32, -1),
+    # Not upstream's: for postprocessing, see there.
+    tensor("previous_ids", DataType.INT32, -1, -1),
+    tensor("is_last", DataType.BOOL, 1),
     tensor("cum_log_probs", DataType.FP32, -1),
     tensor("output_log_probs", DataType.FP32, -1, -1),
     tensor("context_logits", DataType.FP32, -1, -1),
