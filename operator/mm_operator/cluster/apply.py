@@ -26,7 +26,7 @@ from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
 from mm_operator.model import Outcome, Ref, StageError
 
-_CONFLICT = 409
+CONFLICT = 409
 _FORBIDDEN = 403
 
 
@@ -157,7 +157,7 @@ class Applier:
         try:
             await self._send(intent, by, item.seen if intent.shared else 0)
         except ClusterError as error:
-            if error.status == _CONFLICT and intent.shared:
+            if error.status == CONFLICT and intent.shared:
                 raise OutdatedError from error
             raise
         return True

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mm_operator.cluster.apply import stage_error
+from mm_operator.cluster.apply import CONFLICT, OutdatedError, stage_error
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.keys import Key
@@ -18,6 +18,9 @@ async def prune(
 
     Each delete names the uid that was seen, so that an object somebody made anew under the same
     name stays; what models share is only deleted as it was seen, so that one that joins wins.
+
+    Raises:
+        OutdatedError: an object changed or was made anew since the decision.
     """
     deleted: list[Ref] = []
     errors: list[StageError] = []
@@ -31,6 +34,8 @@ async def prune(
                 BY_KIND[ref.kind], key.namespace, ref.name, uid=held.uid, version=version
             )
         except ClusterError as error:
+            if error.status == CONFLICT:
+                raise OutdatedError from error
             errors.append(stage_error("prune", error))
         else:
             deleted.append(ref)
