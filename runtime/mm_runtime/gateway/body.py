@@ -1,14 +1,72 @@
-"""Reads request bodies within limits of size and time."""
+"""Reads request bodies within limits of size, time and memory."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from starlette.types import Receive
 
-from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError
+from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError, OverloadedError
 
 _TEXT_BYTES = 1024 * 1024
 """Room for everything that is not an image."""
+
+
+class BodyBudget:
+    """Memory for all bodies that are read or prepared at one time.
+
+    The size limit of one body alone is no bound: seventy clients that wait in the queue, each with
+    the largest body, are gigabytes.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._left = limit_bytes
+
+    @contextmanager
+    def claim(self) -> Iterator["BodyClaim"]:
+        """Hold what one body needs; nothing at first."""
+        claim = BodyClaim(self)
+        try:
+            yield claim
+        finally:
+            claim.release()
+
+    def take(self, count: int) -> None:
+        """Take bytes.
+
+        Raises:
+            OverloadedError: other bodies hold too much now.
+        """
+        if count > self._left:
+            raise OverloadedError(
+                "Too many large requests arrive at this moment. Try again.",
+                retry_after_seconds=1,
+                reason="body_memory",
+                code="rate_limit_exceeded",
+            )
+        self._left -= count
+
+    def give_back(self, count: int) -> None:
+        """Give bytes back."""
+        self._left += count
+
+
+class BodyClaim:
+    """What one body holds of the budget."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self._held = 0
+
+    def grow(self, count: int) -> None:
+        """Hold more bytes; see `BodyBudget.take`."""
+        self._budget.take(count)
+        self._held += count
+
+    def release(self) -> None:
+        """Give everything back; the body is not needed any more."""
+        self._budget.give_back(self._held)
+        self._held = 0
 
 
 class ClientGoneError(Exception):
@@ -21,12 +79,18 @@ def max_body_bytes(*, images: int, image_bytes: int) -> int:
 
 
 async def read_body(
-    receive: Receive, headers: Mapping[str, str], *, limit: int, timeout_seconds: float
+    receive: Receive,
+    headers: Mapping[str, str],
+    claim: BodyClaim,
+    *,
+    limit: int,
+    timeout_seconds: float,
 ) -> bytes:
-    """Return the body.
+    """Return the body; `claim` holds its memory.
 
     Raises:
         BodyTooLargeError: more than `limit` bytes, by its header or by what came.
+        OverloadedError: bodies of other requests leave no room for it.
         BodyTimeoutError: it was not complete within `timeout_seconds`.
         ClientGoneError: the client left.
     """
@@ -35,7 +99,7 @@ async def read_body(
         raise _too_large(limit)
     try:
         async with asyncio.timeout(timeout_seconds):
-            return await _read(receive, limit)
+            return await _read(receive, claim, limit)
     except TimeoutError:
         raise BodyTimeoutError(
             f"The body was not complete within {timeout_seconds:g} seconds."
@@ -59,15 +123,17 @@ async def wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
+async def _read(receive: Receive, claim: BodyClaim, limit: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGoneError
-        body += message.get("body", b"")
-        if len(body) > limit:
+        chunk = message.get("body", b"")
+        if len(body) + len(chunk) > limit:
             raise _too_large(limit)
+        claim.grow(len(chunk))
+        body += chunk
         if not message.get("more_body"):
             return bytes(body)
 

@@ -18,7 +18,14 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from mm_runtime.gateway.auth import BearerAuth
-from mm_runtime.gateway.body import ClientGoneError, discard_body, read_body, wait_for_disconnect
+from mm_runtime.gateway.body import (
+    BodyBudget,
+    BodyClaim,
+    ClientGoneError,
+    discard_body,
+    read_body,
+    wait_for_disconnect,
+)
 from mm_runtime.gateway.completions import Completion, Usage
 from mm_runtime.gateway.dataplane import Admitted, ChatService, Event, Finished, Piece, PreparedChat
 from mm_runtime.gateway.drain import Drain
@@ -44,6 +51,7 @@ class ExchangeLimits:
     """Limits of one exchange."""
 
     max_body_bytes: int
+    body_memory_bytes: int
     body_timeout_seconds: float
     request_timeout_seconds: float
 
@@ -80,6 +88,7 @@ class ChatEndpoint:
         self._auth = auth
         self._drain = drain
         self._limits = limits
+        self._bodies = BodyBudget(max(limits.body_memory_bytes, limits.max_body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -108,17 +117,20 @@ class ChatEndpoint:
         record: ExchangeRecord,
     ) -> None:
         self._auth.check(headers.get("authorization"))
-        with self._service.admission.place():
+        with self._service.admission.place(), self._bodies.claim() as claim:
             body = read_body(
                 receive,
                 headers,
+                claim,
                 limit=self._limits.max_body_bytes,
                 timeout_seconds=self._limits.body_timeout_seconds,
             )
-            work = self._answer(await body, reply, record)
+            work = self._answer(await body, claim, reply, record)
             await _until_disconnect(work, receive, reply)
 
-    async def _answer(self, body: bytes, reply: Reply, record: ExchangeRecord) -> None:
+    async def _answer(
+        self, body: bytes, claim: BodyClaim, reply: Reply, record: ExchangeRecord
+    ) -> None:
         limit = self._limits.request_timeout_seconds
         left = limit - record.elapsed
         try:
@@ -128,6 +140,7 @@ class ChatEndpoint:
                 streamed = _StreamForm.of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del body, request
+                claim.release()
                 record.prepared(chat)
                 answer = self._service.answer(chat, request_id=record.request_id)
                 completion = Completion(

@@ -39,6 +39,9 @@ _NO_IMAGES = ImageGeometry(1, Image.Resampling.BICUBIC)
 """Stands in for a text-only engine: requests with images are refused before it is used."""
 
 
+_BODY_MEMORY_BYTES = 512 * 1024 * 1024
+"""For all bodies that are read or prepared at one time: about twenty with the largest image."""
+
 _DECODERS = 2
 """Images decoded at one time: one of 50 million pixels takes up to half a gigabyte meanwhile, and
 two threads decode about a hundred camera pictures a second."""
@@ -122,6 +125,7 @@ def build_gateway(
             max_body_bytes=max_body_bytes(
                 images=plan.max_images_per_request, image_bytes=plan.max_image_bytes
             ),
+            body_memory_bytes=_BODY_MEMORY_BYTES,
             body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),
             request_timeout_seconds=plan.request_timeout_seconds,
         ),
