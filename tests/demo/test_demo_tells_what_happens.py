@@ -26,6 +26,12 @@ def test_the_table_of_stages_can_run(cluster: str) -> None:
     assert [stage.key for stage in stages][-len(walk) :] == walk
 
 
+def test_the_chart_waits_for_the_image_it_names() -> None:
+    """The release names the runtime image by its content, which is known once it is built."""
+    stages = {stage.key: stage for stage in stages_of(Session(Options("dev")), [])}
+    assert set(stages["helm"].needs) == {"operator", "runtime-image"}
+
+
 def test_somebody_elses_cluster_gets_no_images() -> None:
     """With CLUSTER=current nothing is compiled, built or loaded."""
     keys = [stage.key for stage in stages_of(Session(Options("current")), [])]

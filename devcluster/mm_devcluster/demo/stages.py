@@ -21,15 +21,17 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
     """
     current = session.options.cluster == CURRENT
     first = _current_cluster(session) if current else _own_cluster(session)
-    operator_there, runtime_there = ("cluster",) * 2 if current else ("operator", "runtime")
+    # The chart names the runtime image, so it must be built by then, but not yet loaded.
+    operator_there = ("cluster",) if current else ("operator", "runtime-image")
+    runtime_there = "cluster" if current else "runtime"
 
     def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
         return Stage(key, title, partial(work, session), needs)
 
     return (
         *first,
-        stage("helm", "Install the operator", installation.install_operator, operator_there),
-        stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there),
+        stage("helm", "Install the operator", installation.install_operator, *operator_there),
+        stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there[0]),
         stage("apply", "Apply the model", walk.apply_model, "helm", "upload", runtime_there),
         stage("inspect", "  Inspect", walk.wait_inspected, "apply"),
         stage("plan", "  Plan", walk.wait_planned, "inspect"),
