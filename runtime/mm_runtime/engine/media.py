@@ -79,7 +79,7 @@ def decode_image(content: bytes, limits: MediaLimits) -> Image.Image:
     """
     try:
         with warnings.catch_warnings():
-            # Pillow warns above its own pixel limit; ours is checked before pixels are decoded.
+            # Pillow's own limit speaks of attacks; ours is checked before pixels are decoded.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 _check_pixels(image.width, image.height, limits)

@@ -1,0 +1,82 @@
+"""What is no picture, or too much of one, is refused with a message before it costs anything."""
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.media import MediaLimits, decode_image, image_from_url, images_from_pixels
+from support.tiny_llava import PICTURES
+
+LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)
+PNG = (PICTURES / "red-square.png").read_bytes()
+
+
+def _url(content: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def _bomb() -> bytes:
+    """Return a few kilobytes that claim 20,000 x 20,000 pixels."""
+    buffer = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def test_whole_picture_is_decoded() -> None:
+    """A good data URL gives the picture."""
+    assert image_from_url(_url(PNG), LIMITS).size == (224, 224)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        pytest.param("https://example.com/x.png", "not a data: URL", id="http"),
+        pytest.param("data:image/png;base64,@@@@", "wrong base64", id="not base64"),
+        pytest.param("data:image/png;base64,abc", "wrong base64", id="truncated base64"),
+        pytest.param("data:image/png,abc", "expected data:image", id="not marked as base64"),
+        pytest.param("data:image/png;base64", "expected data:image", id="no comma"),
+        pytest.param(_url(b""), "cannot be decoded \\(0 bytes\\)", id="empty"),
+        pytest.param(_url(b"GIF89a nonsense"), "cannot be decoded", id="no picture"),
+        pytest.param(_url(PNG[: len(PNG) // 2]), "cannot be decoded", id="truncated"),
+        pytest.param(_url(b"x" * 200_000), "at most 100000 are allowed", id="too many bytes"),
+    ],
+)
+def test_bad_urls(url: str, message: str) -> None:
+    """Each kind of wrong URL has its own message."""
+    with pytest.raises(RequestError, match=message):
+        image_from_url(url, LIMITS)
+
+
+def test_pixel_bomb_is_refused_before_it_is_decoded() -> None:
+    """The size in the header decides."""
+    with pytest.raises(RequestError, match="400000000 pixels"):
+        decode_image(_bomb(), LIMITS)
+
+
+def test_truncated_jpeg(tmp_path: Path) -> None:
+    """Half a JPEG is an error, not half a picture."""
+    path = tmp_path / "x.jpg"
+    Image.effect_noise((200, 200), 50).save(path)
+    with pytest.raises(RequestError, match="cannot be decoded"):
+        decode_image(path.read_bytes()[:1000], LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        pytest.param((1, 10, 10, 3), "expected raw RGB as", id="no image dimension"),
+        pytest.param((1, 1, 3, 10, 10), "expected raw RGB as", id="channels first"),
+        pytest.param((2, 1, 10, 10, 3), "expected raw RGB as", id="batch of two"),
+        pytest.param((1, 1, 0, 10, 3), "the image is empty", id="no rows"),
+        pytest.param((1, 1, 1000, 1000, 3), "1000 x 1000 pixels", id="too many pixels"),
+    ],
+)
+def test_bad_raw_pixels(shape: tuple[int, ...], message: str) -> None:
+    """Raw pixels have a shape and a limit too."""
+    with pytest.raises(RequestError, match=message):
+        images_from_pixels(np.zeros(shape, dtype=np.uint8), LIMITS)

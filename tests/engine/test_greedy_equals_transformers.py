@@ -1,0 +1,83 @@
+"""Greedy answers equal `transformers.generate` token for token, however requests are mixed."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlavaForConditionalGeneration
+
+from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.request import Request
+from support.collecting_sink import CollectingSink
+from support.engines import StartEngine
+from support.tiny_llava import CHECKPOINT, END_ID, FEATURES_PER_IMAGE, VOCABULARY
+
+HIDDEN = 128
+
+
+def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
+    """Return prompts of 3 to 300 tokens, some with rows of up to two pictures."""
+    rng = np.random.default_rng(7)
+    requests = []
+    for _ in range(count):
+        rows = int(rng.integers(0, 3)) * FEATURES_PER_IMAGE
+        words = rng.integers(5, VOCABULARY, int(rng.integers(3, 300))).tolist()
+        table = rng.normal(size=(rows, HIDDEN)).astype(np.float16)
+        requests.append(
+            Request(
+                ids=(2, *range(VOCABULARY, VOCABULARY + rows), *words),
+                max_tokens=int(rng.integers(1, 60)),
+                end_ids=end_ids,
+                table=table if rows else None,
+            )
+        )
+    return requests
+
+
+@pytest.fixture(scope="module")
+def reference() -> LlavaForConditionalGeneration:
+    """The whole checkpoint as transformers loads it."""
+    return LlavaForConditionalGeneration.from_pretrained(CHECKPOINT).eval()
+
+
+def _expected(
+    reference: LlavaForConditionalGeneration, model: LanguageModel, request: Request
+) -> list[int]:
+    embedded = model.embed(request.ids, request.table)[None].clone()
+    with torch.no_grad():
+        ids = reference.generate(
+            inputs_embeds=embedded,
+            attention_mask=torch.ones(embedded.shape[:2], dtype=torch.long),
+            max_new_tokens=request.max_tokens,
+            do_sample=False,
+            eos_token_id=list(request.end_ids) or VOCABULARY + 1,
+        )[0].tolist()
+    ended = [at for at, token in enumerate(ids) if token in request.end_ids]
+    return ids[: ended[0]] if ended else ids
+
+
+@pytest.mark.parametrize(
+    "max_num_tokens",
+    [pytest.param(1024, id="whole prompts"), pytest.param(16, id="prompts in chunks of 16")],
+)
+@pytest.mark.parametrize(
+    "end_ids",
+    [
+        pytest.param(frozenset({END_ID}), id="ended by the model"),
+        pytest.param(frozenset[int](), id="to the limit"),
+    ],
+)
+def test_mixed_requests(
+    start_engine: StartEngine,
+    language_model: LanguageModel,
+    reference: LlavaForConditionalGeneration,
+    max_num_tokens: int,
+    end_ids: frozenset[int],
+) -> None:
+    """Twelve requests of different lengths share four slots and disturb each other in nothing."""
+    requests = _requests(12, end_ids=end_ids)
+    expected = [_expected(reference, language_model, request) for request in requests]
+    with start_engine(max_num_tokens=max_num_tokens) as engine:
+        sinks = [CollectingSink() for _ in requests]
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        assert expected == [sink.wait() for sink in sinks]

@@ -1,0 +1,61 @@
+"""A bare question gets the checkpoint's wrapper; placeholders and pictures agree in number."""
+
+import pytest
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.prompts import LLAVA_WRAPPER, PromptWriter, place_features
+from support.tiny_llava import CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    ("text", "images", "expected"),
+    [
+        pytest.param("What is it?", 1, "USER: <image>\nWhat is it? ASSISTANT:", id="one picture"),
+        pytest.param("Which?", 2, "USER: <image>\n<image>\nWhich? ASSISTANT:", id="two pictures"),
+        pytest.param("Hello!", 0, "USER: Hello! ASSISTANT:", id="text only"),
+        pytest.param("<image> this?", 1, "<image> this?", id="whole prompt with a placeholder"),
+        pytest.param("<s>USER: Hi ASSISTANT:", 0, "<s>USER: Hi ASSISTANT:", id="whole prompt"),
+    ],
+)
+def test_checkpoints_template_goes_around_a_bare_question(
+    text: str, images: int, expected: str
+) -> None:
+    """Only text without placeholder and begin token is wrapped."""
+    assert expected == PromptWriter.from_folder(CHECKPOINT, "<s>").write(text, images)
+
+
+def test_llavas_wrapper_without_a_template() -> None:
+    """A checkpoint without chat template gets upstream's prompt."""
+    writer = PromptWriter(LLAVA_WRAPPER, None)
+    assert "USER:\n<image>\nWhat? ASSISTANT:" == writer.write("What?", 1)  # noqa: SIM300
+
+
+@pytest.mark.parametrize(
+    ("text", "images", "message"),
+    [
+        pytest.param("<image> and <image>", 1, "2 <image> .* 1 image", id="too few pictures"),
+        pytest.param("<image>", 3, "1 <image> .* 3 image", id="too many pictures"),
+        pytest.param("<s>Hello", 1, "0 <image> .* 1 image", id="whole prompt without place"),
+    ],
+)
+def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
+    """The client learns how many placeholders and how many pictures it sent."""
+    with pytest.raises(RequestError, match=message):
+        PromptWriter.from_folder(CHECKPOINT, "<s>").write(text, images)
+
+
+def test_template_cannot_reach_out_of_its_sandbox() -> None:
+    """A checkpoint's template is data from outside: it runs no code."""
+    from jinja2.exceptions import SecurityError  # noqa: PLC0415 (named only here)
+
+    writer = PromptWriter("{{ ''.__class__.__mro__ }}", None)
+    with pytest.raises(SecurityError):
+        writer.write("x", 0)
+
+
+def test_each_picture_gets_its_own_rows() -> None:
+    """Row numbers go on from picture to picture; text ids stay as they are."""
+    placed = place_features(
+        [1, 4, 7, 4], image_token_id=4, features_per_image=3, vocabulary_size=50
+    )
+    assert placed == [1, 50, 51, 52, 7, 53, 54, 55]

@@ -1,0 +1,48 @@
+"""Stop and bad words survive the trip through TensorRT-LLM's tensor."""
+
+import numpy as np
+import pytest
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.words import pack_words, unpack_words
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([[5]], [[5], [1]], id="one token"),
+        pytest.param([[5], [7, 8]], [[5, 7, 8], [1, 3, -1]], id="two sequences"),
+        pytest.param([[5], [], [7]], [[5, 7], [1, 2]], id="empty sequence left out"),
+        pytest.param([], [[0], [-1]], id="none"),
+    ],
+)
+def test_layout_is_tensorrt_llms(words: list[list[int]], expected: list[list[int]]) -> None:
+    """Row 0 holds the ids, row 1 the end offsets, then -1."""
+    assert expected == pack_words(words).tolist()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(((5,), (7, 8), (1, 2, 3)), id="several lengths"),
+        pytest.param(((9,),), id="one"),
+        pytest.param((), id="none"),
+    ],
+)
+def test_reading_undoes_writing(words: tuple[tuple[int, ...], ...]) -> None:
+    """What was packed is what is unpacked."""
+    assert words == unpack_words(pack_words(words))
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        pytest.param([[1, 2, 3]], "expected \\[2, n\\]", id="one row"),
+        pytest.param([[1, 2], [2, 1]], "offsets must rise", id="falling offsets"),
+        pytest.param([[1, 2], [5, -1]], "within the row", id="offset past the row"),
+    ],
+)
+def test_other_tensors_are_refused(packed: list[list[int]], message: str) -> None:
+    """A client's own tensor is checked before it is used."""
+    with pytest.raises(RequestError, match=message):
+        unpack_words(np.array(packed, dtype=np.int32))

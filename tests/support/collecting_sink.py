@@ -1,0 +1,61 @@
+"""A sink that keeps what the Reference engine gives out, and can walk away."""
+
+import threading
+from collections.abc import Callable
+
+from mm_runtime.engine.reference.request import Piece
+
+DEADLINE_SECONDS = 60
+
+
+class CollectingSink:
+    """Keeps the pieces of one answer."""
+
+    def __init__(self, on_piece: Callable[[Piece], None] | None = None) -> None:
+        """Start empty; `on_piece` is called in the engine's thread."""
+        self.pieces: list[Piece] = []
+        self.error: Exception | None = None
+        self.was_cancelled = False
+        self.walked_away = False
+        self._on_piece = on_piece
+        self._ended = threading.Event()
+
+    @property
+    def ids(self) -> list[int]:
+        """All tokens so far."""
+        return [token for piece in self.pieces for token in piece.ids]
+
+    def wait(self) -> list[int]:
+        """Return the whole answer."""
+        assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
+        if self.error is not None:
+            raise self.error
+        return self.ids
+
+    def wait_ended(self) -> None:
+        """Wait for any end."""
+        assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
+
+    def send(self, piece: Piece) -> None:
+        """Keep a piece."""
+        assert not self._ended.is_set(), "a piece after the end"
+        self.pieces.append(piece)
+        if self._on_piece is not None:
+            self._on_piece(piece)
+        if piece.finish is not None:
+            self._ended.set()
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error."""
+        assert not self._ended.is_set(), "an error after the end"
+        self.error = error
+        self._ended.set()
+
+    def cancelled(self) -> None:
+        """Note that the engine dropped the request."""
+        self.was_cancelled = True
+        self._ended.set()
+
+    def is_cancelled(self) -> bool:
+        """Tell the engine whether the client has gone."""
+        return self.walked_away

@@ -1,0 +1,81 @@
+"""The committed tiny model: where it lies, pictures with known answers, an engine built from it.
+
+The engine is built by the real `mm-runtime inspect` and `mm-runtime build`, once a test session.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_api.documents.model_facts import InspectResult
+from support.build_plans import build_plan, serving_plan
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
+CHECKPOINT = EXAMPLE / "checkpoint"
+PICTURES = EXAMPLE / "pictures"
+FEATURES_PER_IMAGE = 16
+IMAGE_SIDE = 56
+VOCABULARY = 91
+END_ID = 3
+BUILD_DEADLINE_SECONDS = 240
+"""A build takes 8 s of processor time; the machine may be busy."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One picture, a question about it and its right answer."""
+
+    picture: Path
+    question: str
+    answer: str
+
+    @property
+    def id(self) -> str:
+        """Name of the test that asks it."""
+        return f"{self.picture.stem}-{self.question}"
+
+
+def samples() -> list[Sample]:
+    """Return every question of `answers.json`."""
+    answers = json.loads((PICTURES / "answers.json").read_text())
+    return [
+        Sample(PICTURES / name, question, answer)
+        for name, questions in answers.items()
+        for question, answer in questions.items()
+    ]
+
+
+@dataclass(frozen=True)
+class BuiltEngine:
+    """An engine directory and a serving plan for it."""
+
+    directory: Path
+    serving: Path
+
+    @property
+    def manifest(self) -> Path:
+        """The engine's manifest."""
+        return self.directory / "manifest.json"
+
+
+def build_engine(folder: Path) -> BuiltEngine:
+    """Inspect and build the committed checkpoint under `folder`."""
+    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", CHECKPOINT)).facts
+    assert facts is not None
+    plan = build_plan(facts)
+    (folder / "plan.json").write_text(plan.to_json())
+    (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
+    store = folder / "store"
+    _mm_runtime("build", "--plan", folder / "plan.json", "--source", CHECKPOINT, "--store", store)
+    return BuiltEngine(store / "engines" / plan.fingerprint, folder / "serving.json")
+
+
+def _mm_runtime(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "mm_runtime", *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=BUILD_DEADLINE_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
