@@ -1,0 +1,190 @@
+"""What the planner reads of pods, Jobs and Deployments: from their status to records."""
+
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.deployments import deployment_state
+from mm_operator.cluster.jobs import job_state
+from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
+from mm_operator.model import JobPhase
+
+MADE = "2026-01-02T03:04:05Z"
+
+
+def container(name: str = "build", **state: Any) -> dict[str, Any]:
+    """Return a container's status in one state."""
+    return {"name": name, "ready": "running" in state, "restartCount": 0, "state": state}
+
+
+def pod(*containers: dict[str, Any], uid: str = "p", **status: Any) -> dict[str, Any]:
+    """Return a pod of the Job with uid `job`."""
+    return {
+        "metadata": {"name": "pod-x1", "uid": uid, "ownerReferences": [{"uid": "job"}]},
+        "status": {"containerStatuses": list(containers), **status},
+    }
+
+
+def job(*conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
+    """Return a Job with uid `job`."""
+    return {
+        "metadata": {"name": "engine-1", "uid": "job", "creationTimestamp": MADE},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def holds(kind: str, **fields: str) -> dict[str, Any]:
+    """Return a condition that is true."""
+    return {"type": kind, "status": "True", "lastTransitionTime": MADE, **fields}
+
+
+def test_an_oom_kill_is_told() -> None:
+    """The container's reason and exit code come through, and its log is asked for."""
+    killed = container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE})
+    found = pod(killed, phase="Failed")
+    end = pod_end(found, ("last",))
+
+    assert end is not None
+    assert (end.reason, end.exit_code, end.succeeded, end.log_tail) == (
+        "OOMKilled",
+        137,
+        False,
+        ("last",),
+    )
+    assert needs_log(found) == "build"
+
+
+def test_an_eviction_is_told() -> None:
+    """A pod that was disrupted before a container ended has no exit code, but a reason."""
+    found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])
+    end = pod_end(found)
+
+    assert end is not None
+    assert (end.exit_code, end.pod_reason, end.disrupted) == (None, "Evicted", True)
+    assert needs_log(found) == ""
+
+
+def test_a_message_needs_no_log() -> None:
+    """A container that wrote its termination message is not asked for its log."""
+    ended = container(terminated={"exitCode": 3, "message": "{}"})
+
+    assert needs_log(pod(ended, phase="Failed")) == ""
+
+
+def test_running_pods_have_not_ended() -> None:
+    """Only pods in an end phase count as ends."""
+    assert pod_end(pod(container(running={}), phase="Running")) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(
+            pod(
+                phase="Pending",
+                conditions=[
+                    {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no GPU"}
+                ],
+            ),
+            "0/1 nodes: no GPU",
+            id="unschedulable",
+        ),
+        pytest.param(
+            pod(container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
+            "ErrImagePull: no such image",
+            id="image",
+        ),
+        pytest.param(pod(container(waiting={"reason": "ContainerCreating"})), "", id="starting"),
+        pytest.param(pod(container(running={})), "", id="running"),
+        pytest.param({"metadata": {}}, "", id="no-status-yet"),
+    ],
+)
+def test_why_a_pod_does_not_run(found: dict[str, Any], expected: str) -> None:
+    """The scheduler's or the kubelet's sentence is passed on; ordinary starting says nothing."""
+    assert why_not_running(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "expected"),
+    [
+        pytest.param(job(), [], JobPhase.PENDING, id="no-pod"),
+        pytest.param(job(), [pod(phase="Pending")], JobPhase.PENDING, id="pod-pending"),
+        pytest.param(job(), [pod(phase="Running")], JobPhase.RUNNING, id="pod-running"),
+        pytest.param(job(holds("Complete")), [], JobPhase.SUCCEEDED, id="complete"),
+        pytest.param(job(holds("Failed")), [], JobPhase.FAILED, id="failed"),
+        pytest.param(
+            job(),
+            [{**pod(phase="Running"), "metadata": {"uid": "x"}}],
+            JobPhase.PENDING,
+            id="alien",
+        ),
+    ],
+)
+def test_where_a_job_stands(
+    found: dict[str, Any], pods: list[dict[str, Any]], expected: JobPhase
+) -> None:
+    """The phase follows conditions first, then the Job's own pods, never a namesake's."""
+    assert job_state(found, pods, log_tails={}).phase is expected
+
+
+def test_a_failed_job_tells_why() -> None:
+    """Reason and message of the condition Failed, and each pod's end, oldest first."""
+    early = container(terminated={"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"})
+    late = container(terminated={"exitCode": 2, "finishedAt": "2026-01-01T00:01:00Z"})
+    failed = holds("Failed", reason="BackoffLimitExceeded", message="too often")
+    pods = [pod(late, uid="b", phase="Failed"), pod(early, uid="a", phase="Failed")]
+    state = job_state(job(failed, failed=2), pods, log_tails={"b": ("words",)})
+
+    assert (state.reason, state.message, state.failed_pods) == (
+        "BackoffLimitExceeded",
+        "too often",
+        2,
+    )
+    assert [end.exit_code for end in state.ends] == [1, 2]
+    assert state.ends[1].log_tail == ("words",)
+
+
+def test_a_blocked_job_says_so_only_without_pods() -> None:
+    """A quota's message counts while there is no pod."""
+    assert job_state(job(), [], log_tails={}, blocked="exceeded quota").waiting == "exceeded quota"
+    assert job_state(job(), [pod(phase="Pending")], log_tails={}, blocked="old").waiting == ""
+
+
+def test_a_crashing_server_is_told_before_a_waiting_gateway() -> None:
+    """Of several waiting containers the one in CrashLoopBackOff is named, with its last end."""
+    server = container("server", waiting={"reason": "CrashLoopBackOff"})
+    server |= {
+        "restartCount": 4,
+        "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no manifest"}},
+    }
+    gateway = container("gateway", waiting={"reason": "PodInitializing"})
+    found = pod(gateway, server, phase="Running")
+    found["metadata"]["annotations"] = {labels.SERVING_HASH: "abc"}
+    state = pod_state(found)
+
+    assert (state.container, state.waiting, state.restarts) == ("server", "CrashLoopBackOff", 4)
+    assert state.last_end == "Error with exit code 3: no manifest"
+    assert (state.serving_hash, state.ready) == ("abc", False)
+
+
+def test_a_deployment_tells_its_troubles() -> None:
+    """A refused pod and a stalled rollout come through as their messages."""
+    conditions = [
+        holds("ReplicaFailure", message="exceeded quota"),
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+        | {"message": "timed out"},
+    ]
+    state = deployment_state(
+        {
+            "metadata": {"name": "llava", "uid": "d", "generation": 3},
+            "spec": {
+                "replicas": 2,
+                "template": {"metadata": {"annotations": {labels.SERVING_HASH: "abc"}}},
+            },
+            "status": {"observedGeneration": 2, "readyReplicas": 1, "conditions": conditions},
+        }
+    )
+
+    assert (state.replica_failure, state.stalled) == ("exceeded quota", "timed out")
+    assert (state.wanted, state.ready, state.updated, state.serving_hash) == (2, 1, 0, "abc")

@@ -1,0 +1,136 @@
+"""What is sent: intents without empty opinions, statuses as differences, owners together."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.intent import Intent, make_intent
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.owners import Change, OwnerWriter, change_between
+from mm_operator.cluster.status_writer import merge_patch
+
+
+def config(*owners: str, version: int = 1, **data: str) -> dict[str, Any]:
+    """Return a shared ConfigMap."""
+    references = [
+        {"apiVersion": labels.API_VERSION, "kind": labels.KIND, "name": name, "uid": f"{name}-uid"}
+        for name in owners
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": "demo",
+            "name": "engine-1",
+            "uid": "e",
+            "resourceVersion": str(version),
+            "ownerReferences": references,
+        },
+        "data": data,
+    }
+
+
+def test_none_is_no_opinion() -> None:
+    """Entries that are None are not sent: an apply would claim them."""
+    intent = make_intent({**config("a"), "spec": {"x": None, "y": [{"z": None, "w": 1}]}})
+
+    assert intent.body["spec"] == {"y": [{"w": 1}]}
+
+
+def test_owners_do_not_change_the_digest() -> None:
+    """Owners are shared state, compared by themselves; data does change the digest."""
+    alone, shared = make_intent(config("a")), make_intent(config("a", "b"))
+
+    assert alone.digest == shared.digest
+    assert alone.digest != make_intent(config("a", x="1")).digest
+    assert set(shared.owners) == {"a-uid", "b-uid"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param({"a": 1}, {"a": 1}, {}, id="equal"),
+        pytest.param({}, {"a": 1}, {"a": 1}, id="new"),
+        pytest.param({"a": 1}, {}, {"a": None}, id="gone"),
+        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, {"a": {"c": None}}, id="nested"),
+        pytest.param({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}, id="lists-as-a-whole"),
+    ],
+)
+def test_status_patches(old: dict[str, Any], new: dict[str, Any], expected: Any) -> None:
+    """A status is written as its difference."""
+    assert merge_patch(old, new) == expected
+
+
+def change(intent: Intent, add: str = "", remove: str = "") -> Change:
+    """Return a change of one owner each."""
+    added = {f"{add}-uid": {"name": add, "uid": f"{add}-uid"}} if add else {}
+    return Change(intent, added, frozenset({f"{remove}-uid"} if remove else ()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        pytest.param(("a", ""), ("b", ""), {"x", "a", "b"}, id="both-join"),
+        pytest.param(("a", ""), ("", "a"), {"x"}, id="joins-and-leaves"),
+        pytest.param(("", "x"), ("x", ""), {"x"}, id="leaves-and-comes-back"),
+        pytest.param(("", "x"), ("a", ""), {"a"}, id="one-leaves-one-joins"),
+    ],
+)
+def test_changes_of_owners_add_up(
+    first: tuple[str, str], second: tuple[str, str], expected: set[str]
+) -> None:
+    """Several models' changes become one; where they contradict, the later counts."""
+    intent = make_intent(config("x"))
+    both = change(intent, *first).then(change(intent, *second))
+    owners = both.applied_to({"x-uid": {"name": "x", "uid": "x-uid"}})
+
+    assert {owner["name"] for owner in owners.values()} == expected
+
+
+async def test_owners_are_written_once_for_many_models() -> None:
+    """Ten models that join within the delay cost one write, and each of them is woken."""
+    cache, sent, woken = Cache(), list[Intent](), list[Key]()
+    cache.put("ConfigMap", config("x"))
+    live = cache.find("ConfigMap", "demo", "engine-1")
+    assert live is not None
+
+    async def send(intent: Intent, version: int) -> None:
+        assert version == 1
+        sent.append(intent)
+
+    writer = OwnerWriter(
+        cache, same_content=lambda _l, _i: True, send=send, wake=woken.append, delay_seconds=0.01
+    )
+    for number in range(10):
+        intent = make_intent(config("x", f"m{number}"))
+        writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
+    await asyncio.sleep(0.1)
+    await writer.close()
+
+    assert len(sent) == 1
+    assert len(sent[0].owners) == 11
+    assert set(woken) == {Key("demo", f"m{number}") for number in range(10)}
+
+
+async def test_owners_are_not_written_over_newer_content() -> None:
+    """When a sibling recorded something meanwhile, nothing is sent and the models decide again."""
+    cache, woken = Cache(), list[Key]()
+    cache.put("ConfigMap", config("x"))
+    live = cache.find("ConfigMap", "demo", "engine-1")
+    assert live is not None
+
+    async def send(_intent: Intent, _version: int) -> None:
+        raise AssertionError("sent")
+
+    writer = OwnerWriter(
+        cache, same_content=lambda _l, _i: False, send=send, wake=woken.append, delay_seconds=0.01
+    )
+    intent = make_intent(config("x", "m"))
+    writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
+    await asyncio.sleep(0.1)
+    await writer.close()
+
+    assert woken == [Key("demo", "m")]
