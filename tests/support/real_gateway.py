@@ -67,7 +67,7 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
         serve = [
             *("serve", *documents, "--repository", str(folder / "triton" / "repository")),
             *("--http-port", str(http), "--grpc-port", str(grpc)),
-            *("--metrics-port", str(metrics)),
+            *("--metrics-port", str(metrics), "--gateway-port", str(front)),
         ]
         start_server = partial(_start, stack, folder / "serve.log", serve)
         server = start_server()
