@@ -170,6 +170,15 @@ def test_impossible_requests_are_refused(
         engine.submit(request_, CollectingSink())
 
 
+def test_queue_without_bound(start_engine: StartEngine) -> None:
+    """A queue size of 0 refuses nobody."""
+    with start_engine(max_batch_size=1, max_queue_size=0) as engine:
+        sinks = [CollectingSink() for _ in range(40)]
+        for sink in sinks:
+            engine.submit(_request(1), sink)
+        assert [len(sink.wait()) for sink in sinks] == [1] * 40
+
+
 def test_answer_is_cut_to_the_room_there_is(start_engine: StartEngine) -> None:
     """More tokens than a slot has positions: the answer ends at the limit, with its reason."""
     with start_engine() as engine:
