@@ -20,7 +20,7 @@ python_with_pip() {
   done
   [ "$(id -u)" = 0 ] || fail "no python3 here has pip, and only root may install it: apt-get install python3-pip"
   DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >&2 \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null \
     || fail "apt-get could not install python3-pip (its message is above)"
   echo /usr/bin/python3
 }
