@@ -12,6 +12,9 @@ from support.installed import Installed, Space
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
+CRAWLING = {part: {**amounts, "cpu": "80m"} for part, amounts in SLOW.items()}
+"""A build that is not done before its node is given up: with 300m it was."""
+
 LOST_SECONDS = 180
 """The pod garbage collector gives a node that is gone 40 s, looks every 20, and then has to act."""
 
@@ -44,7 +47,7 @@ def test_the_build_is_taken_up_again(
     alone: Space, installed: Installed, node: dict[str, Any]
 ) -> None:
     """The pod counts as lost, not as failed; its successor finishes, in the same attempt."""
-    alone.apply(build_only(alone, "stranded", "good", build={"resources": SLOW}))
+    alone.apply(build_only(alone, "stranded", "good", build={"resources": CRAWLING}))
     job = first_build(alone, "stranded")
     pod = running_build(alone, job)["metadata"]["name"]
 
