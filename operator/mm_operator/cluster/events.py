@@ -9,8 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from mm_api import labels
 from mm_operator.cluster.client import Client, WritesForbiddenError
@@ -45,12 +45,14 @@ class EventPoster:
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WAITING_LIMIT)
         self._wakeup = asyncio.Event()
         self._delays = 0
+        self._told = count()
 
     def tell(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Take what changed between two statuses of a model."""
         now = datetime.now(UTC)
         for event in transitions(old, new):
-            body = _body(record, event, now, self._instance)
+            name = _name(record.key.name, now, next(self._told))
+            body = _body(record, event, now, self._instance, name)
             self._waiting.append((record.key.namespace, body))
             self._wakeup.set()
 
@@ -73,14 +75,24 @@ class EventPoster:
                 _LOG.info("event %s was not posted: %s", body["reason"], error)
 
 
-def _body(record: ModelRecord, event: Event, now: datetime, instance: str) -> dict[str, Any]:
+def _name(model: str, now: datetime, told: int) -> str:
+    """Return a name that sorts by time, microsecond first, then by order within it.
+
+    Events carry whole seconds, and kubectl lists those of one second by their names.
+    """
+    return f"{model[:200]}.{int(now.timestamp() * 1e6):014x}{told % 0x10000:04x}"
+
+
+def _body(
+    record: ModelRecord, event: Event, now: datetime, instance: str, name: str
+) -> dict[str, Any]:
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
         "metadata": {
             "namespace": record.key.namespace,
-            "name": f"{record.key.name[:200]}.{uuid4().hex[:16]}",
+            "name": name,
         },
         "firstTimestamp": moment,
         "lastTimestamp": moment,
