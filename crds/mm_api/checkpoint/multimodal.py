@@ -66,8 +66,8 @@ def vila(config: JsonObject, _: JsonObject) -> Parts:
     if "dynamic" in ratio or config.get("s2") or config.get("dynamic_s2"):
         raise invalid(
             f"image_aspect_ratio is {ratio!r} (s2: {bool(config.get('s2'))}): dynamic tiling"
-            " (NVILA) gives each picture another number of features, and Triton's preprocessing model"
-            " divides one fixed number back from the engine. Use a VILA1.5 checkpoint."
+            " (NVILA) gives each picture another number of features, and Triton's preprocessing"
+            " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint."
         )
     if projector not in {"mlp_downsample", ""}:
         raise invalid(

@@ -10,7 +10,8 @@ from typing import Literal
 from pydantic import Field
 
 from mm_api.base import Document
-from mm_api.documents.build_plan import FINGERPRINT_PATTERN
+from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
+from mm_api.documents.serving_plan import ServingPlan
 
 EngineName = Literal["llm", "encoder", "decoder", "vision"]
 Bound = Literal["GatewayConcurrency", "ExecutorQueue"]
@@ -201,6 +202,12 @@ class ModelPlan(Document):
     pool: PoolPlan | None = None
     serving: ServingLimits | None = None
     fit: Fit | None = None
+    build_plan: BuildPlan | None = Field(
+        default=None, description="Backend Reference: what the build Job reads."
+    )
+    serving_plan: ServingPlan | None = Field(
+        default=None, description="Backend Reference: what pods read."
+    )
     reasons: list[Reason] = Field(default=[], description="Why each number is what it is.")
     warnings: list[PlanWarning] = Field(default=[], description="It works, but.")
     errors: list[PlanError] = Field(default=[], description="Empty: the plan is valid.")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import TextFacts, VisionFacts
 
 
 class Kind(StrEnum):
@@ -125,4 +125,6 @@ class Family:
     quantizations: tuple[str, ...] = ()
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
+    vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
+    """Weights of tower and projector, where checkpoints have no index that tells the total."""
     notes: tuple[str, ...] = ()

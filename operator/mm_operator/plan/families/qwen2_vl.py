@@ -63,10 +63,7 @@ QWEN2_VL = Family(
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     notes=(
         "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",
-        (
-            "all images of a batch must give equal numbers of tokens: the gateway brings them to one "
-            "size"
-        ),
+        "all images of a batch must give equal numbers of tokens: the gateway makes them one size",
         "upstream's preprocessing model holds the token ids of 7B: other vocabularies fail",
         "never send prompt_table_extra_id: upstream's preprocessing model fails on it",
         "the vision builder downloads a demo picture: build nodes without internet fail",

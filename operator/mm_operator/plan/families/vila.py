@@ -1,6 +1,6 @@
 """VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (facts 1a, 1c)."""
 
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_operator.plan.families.family import (
     ENSEMBLE,
     IMAGE_TENSORS,
@@ -18,6 +18,23 @@ def features_per_image(vision: VisionFacts) -> int:
     """Return ceil(side / patch / 2)^2: 384 pixels in patches of 14 are 27 x 27, then 14 x 14."""
     grid = vision.image_size // vision.patch_size
     return (-(-grid // (vision.merge_size or 2))) ** 2
+
+
+def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
+    """Return the weights of SigLIP with its pooling head, and of the projector over 2 x 2 patches.
+
+    VILA's weights lie in three folders without a common index, so they are counted.
+    """
+    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
+    perceptron = 2 * width * inner + inner + width
+    attention = 4 * (width * width + width)
+    tower = vision.layers * (attention + perceptron + 4 * width)
+    positions = (vision.image_size // vision.patch_size) ** 2
+    tower += (3 * vision.patch_size**2 + 1 + positions + 2) * width
+    head = width + attention + 2 * width + perceptron
+    wide, hidden = 4 * width, text.hidden_size
+    projector = 2 * wide + wide * hidden + hidden + hidden * hidden + hidden
+    return tower + head + projector
 
 
 VILA = Family(
@@ -38,6 +55,7 @@ VILA = Family(
     template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
     pool_factor=FIXED_SIZE_FACTOR,
     quantizations=LLAMA_QUANTIZATIONS,
+    vision_parameters=vision_parameters,
     notes=(
         "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
         (

@@ -117,10 +117,9 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
 
 
 def serving_limits(
-    ask: Ask, family: Family, limits: PlannedLimits, pools: Pools, template: dict[str, str]
+    ask: Ask, limits: PlannedLimits, pools: Pools, template: dict[str, str]
 ) -> ServingLimits:
     """Return what keeps the number of requests at N, and Triton's template values."""
-    _ = family
     return ServingLimits(
         gateway_concurrency=pools.gateway_concurrency,
         triton_queue_size=ask.max_queue_size,
