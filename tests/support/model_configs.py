@@ -47,7 +47,7 @@ def facts_of(family: str) -> ModelFacts:
 
 
 def published_parameters() -> dict[str, int]:
-    """Return family -> number of weights, as the table of the folder's README has it."""
+    """Return family -> number of weights, as the README of the folder has it."""
     rows = re.findall(
         r"^\| (\S+) \| (\S+) \|(?:[^|]*\|){5} (\d+) \|",
         (FOLDER / "README.md").read_text(),

@@ -149,7 +149,7 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
             f"{' or '.join(fits)}",
         )
     keys = text.key_value_heads
-    if keys % tensor and tensor % keys:
+    if text.attention_heads % tensor == 0 and keys % tensor and tensor % keys:
         yield _error(
             path,
             "TensorParallelKeyValueHeads",

@@ -52,7 +52,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     empty = ModelPlan(
         model=inputs.model,
         family=facts.family,
-        backend=inputs.backend,  # type: ignore[arg-type]
+        backend=inputs.backend,
         gpu=inputs.gpu,
         tensor_parallel=spec.engine.parallelism.tensor,
     )

@@ -95,7 +95,7 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
             live_requests=live,
             factor=family.pool_factor,
             bytes=ask.cuda_pool_bytes or needed,
-            bounded_by=bounded_by,  # type: ignore[arg-type]
+            bounded_by=bounded_by,
         ),
         gateway_concurrency=cap,
         engine_copies_bytes=bound * single,
