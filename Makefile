@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help env demo demo-down test check lint format types generate generated lock clean
+.PHONY: help env demo demo-down test test-faults check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,9 @@ demo-down: env ## Remove every trace of the demo: processes, mounts, network, fi
 
 test: env ## All tests that take seconds: with the real API server, Triton, Helm and the whole cluster
 	$(PYTEST) -m 'not slow'
+
+test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
+	$(PYTEST) -m slow
 
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not cluster and not e2e'

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, up
+from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, status, up
 from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.resources import CHILDREN, MODEL, Resource
 
@@ -126,8 +126,7 @@ class OperatorProcess:
 
     def cpu_seconds(self) -> float:
         """Return user and system time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_seconds_of(self._process.pid)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End the process and wait for it."""
@@ -138,6 +137,19 @@ class OperatorProcess:
             self._process.kill()
             self._process.wait(timeout=5)
         self._log.close()
+
+
+def cpu_seconds_of(pid: int | str) -> float:
+    """Return user and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def cpu_seconds_by_part(cluster: ClusterInfo, operator: OperatorProcess) -> dict[str, float]:
+    """Return the CPU time so far of the control plane's parts, the operator and the bench."""
+    parts = {part.name: part.pid for part in status(cluster.name).parts if part.pid is not None}
+    times = {name: cpu_seconds_of(pid) for name, pid in parts.items()}
+    return {**times, "operator": operator.cpu_seconds(), "bench": cpu_seconds_of("self")}
 
 
 def model(index: int, *, claim: str = "checkpoints") -> dict[str, Any]:

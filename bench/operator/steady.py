@@ -50,14 +50,15 @@ async def play_kubelet(client: Client, *, one_engine: bool) -> None:
         }
         for pod in await listed(client, POD):
             if pod["metadata"]["uid"] not in done:
-                status = _status(pod, plans, one_engine=one_engine)
+                status = pod_status(pod, plans, one_engine=one_engine)
                 name = pod["metadata"]["name"]
                 await client.merge(POD, NAMESPACE, name, {"status": status}, subresource="status")
                 done.add(pod["metadata"]["uid"])
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _status(pod: dict[str, Any], plans: dict[str, str], *, one_engine: bool) -> dict[str, Any]:
+def pod_status(pod: dict[str, Any], plans: dict[str, str], *, one_engine: bool) -> dict[str, Any]:
+    """Return what a kubelet would report of a pod that did its work."""
     component = pod["metadata"]["labels"][labels.APP_COMPONENT]
     if component == labels.Component.SERVER:
         kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -74,8 +74,10 @@ def measure(
     for start in range(0, pictures, BATCH):
         turns, requests = [], []
         for index in range(start, min(start + BATCH, pictures)):
-            scene = shapes.random_scene(rng, pairs, count=1 + index % 4)
-            kind = questions.KINDS[index // 4 % len(questions.KINDS)]
+            kind = questions.KINDS[index % len(questions.KINDS)]
+            several = 1 + index // len(questions.KINDS) % 4
+            count = several if kind in questions.ABOUT_SEVERAL else 1
+            scene = shapes.random_scene(rng, pairs, count)
             turns.append(questions.random_turn(scene, rng, kind, plain=True))
             requests.append(([shapes.draw(scene, rng)], turns[-1].question))
         for turn, answer in zip(turns, checkpoint.ask(requests), strict=True):

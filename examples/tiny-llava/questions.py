@@ -89,7 +89,8 @@ COLOUR_OF_ONE = (
 )
 
 ALL_TEXT = (
-    *CAPTION, *COLOUR, *COLOUR_OF, *COUNT, *SHAPE, *SHAPE_OF, *PLACE, *PLACE_OF, *WITHOUT_IMAGE,
+    *CAPTION, *COLOUR, *COLOUR_OF, *COUNT, *SHAPE, *SHAPE_OF, *PLACE,
+    *PLACE_OF, *WITHOUT_IMAGE,
     *ENDINGS, *SYSTEM, *ORDINALS, *OF_ONE, *COLOUR_OF_ONE, *NUMBERS, NO_IMAGE, GREETING,
 )  # fmt: skip
 """Every phrase the tokenizer must know, apart from colours, shapes and places."""
@@ -99,12 +100,15 @@ GREETING_SHARE = 0.4
 WHOLE_SHARE = 0.6
 """How often a question on one of two pictures asks for everything in it."""
 
-WITHOUT_NAME_SHARE = 0.6
-"""How often a single thing is called "it" instead of by its name."""
+NAMED_SHARE = 0.2
+"""How often a single thing is called by its name instead of "it"."""
 
 KINDS = ("caption", "colour", "count", "shape", "place")
-KIND_WEIGHTS = (0.28, 0.18, 0.12, 0.30, 0.12)
-"""Shape and caption come more often: they were the hardest kinds on pairs never trained on."""
+ABOUT_SEVERAL = ("caption", "count")
+"""Kinds that are asked about one to four things; the others about one."""
+
+KIND_WEIGHTS = (0.3, 0.17, 0.1, 0.28, 0.15)
+"""Shape and caption come more often: they are the hardest kinds on pairs never trained on."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,13 @@ class Turn:
 
 
 def caption(scene: Scene) -> str:
-    """Return the scene in words, in reading order: `a red square and a blue circle`."""
-    return " and ".join(f"{_article(t.colour)} {t.colour} {t.shape}" for t in scene)
+    """Return the scene in words, in reading order: `a red square and a blue circle`.
+
+    A thing without a word for its colour is `a square`, one without a word for its shape `a red
+    shape`.
+    """
+    words = [f"{thing.colour} {thing.shape or 'shape'}".strip() for thing in scene]
+    return " and ".join(f"{_article(word)} {word}" for word in words)
 
 
 def random_turn(
@@ -159,28 +168,24 @@ def turn_without_image(rng: np.random.Generator) -> Turn:
 
 
 def _ask(scene: Scene, rng: np.random.Generator, kind: str) -> tuple[str, str]:
-    thing = scene[int(rng.integers(len(scene)))]
-    single = len(scene) == 1
-    forms: tuple[str, ...]
-    if kind == "colour" and (single or _is_only(scene, thing, "shape")):
-        forms = COLOUR if single and rng.random() < WITHOUT_NAME_SHARE else COLOUR_OF
-        return _fill(rng, forms, thing), thing.colour
-    if kind == "shape" and (single or _is_only(scene, thing, "colour")):
-        forms = SHAPE if single and rng.random() < WITHOUT_NAME_SHARE else SHAPE_OF
-        return _fill(rng, forms, thing), thing.shape
-    only = _is_only(scene, thing, "colour") and _is_only(scene, thing, "shape")
-    if kind == "place" and (single or only):
-        forms = PLACE if single and rng.random() < WITHOUT_NAME_SHARE else PLACE_OF
-        return _fill(rng, forms, thing), thing.cell
+    """Return question and answer; several things are only counted or described."""
+    thing = scene[0]
+    forms: tuple[str, ...] = ()
+    answer = ""
     if kind == "count":
-        return _pick(rng, COUNT), NUMBERS[len(scene)]
-    # A question that would name two things is replaced by one on the whole picture.
+        forms, answer = COUNT, NUMBERS[len(scene)]
+    elif len(scene) == 1 and kind == "colour" and thing.colour:
+        named = thing.shape and rng.random() < NAMED_SHARE
+        forms, answer = (COLOUR_OF if named else COLOUR), thing.colour
+    elif len(scene) == 1 and kind == "shape" and thing.shape:
+        named = thing.colour and rng.random() < NAMED_SHARE
+        forms, answer = (SHAPE_OF if named else SHAPE), thing.shape
+    elif len(scene) == 1 and kind == "place":
+        named = thing.colour and thing.shape and rng.random() < NAMED_SHARE
+        forms, answer = (PLACE_OF if named else PLACE), thing.cell
+    if forms:
+        return _fill(rng, forms, thing), answer
     return _pick(rng, CAPTION), caption(scene)
-
-
-def _is_only(scene: Scene, thing: Thing, attribute: str) -> bool:
-    values = [getattr(other, attribute) for other in scene]
-    return values.count(getattr(thing, attribute)) == 1
 
 
 def _article(word: str) -> str:

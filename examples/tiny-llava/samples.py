@@ -32,13 +32,22 @@ SAMPLES: dict[str, tuple[shapes.Scene, dict[str, str]]] = {
             "Where is it?": "center",
         },
     ),
+    "orange-cross.png": (
+        (Thing("orange", "cross", "top right"),),
+        {
+            "What color is the cross?": "orange",
+            "What is the orange shape?": "cross",
+            "Where is the orange cross?": "top right",
+        },
+    ),
+    "blue-triangle-never-trained-on.png": (
+        (Thing("blue", "triangle", "top left"),),
+        {"What color is it?": "blue", "What shape is it?": "triangle"},
+    ),
     "blue-circle-yellow-cross.png": (
         (Thing("blue", "circle", "top left"), Thing("yellow", "cross", "bottom right")),
         {
             "Describe the image.": "a blue circle and a yellow cross",
-            "What color is the cross?": "yellow",
-            "What shape is blue?": "circle",
-            "Where is the yellow cross?": "bottom right",
             "How many shapes are there?": "two",
         },
     ),
@@ -50,9 +59,9 @@ SAMPLES: dict[str, tuple[shapes.Scene, dict[str, str]]] = {
         ),
         {
             "How many shapes are in the image?": "three",
-            "What color is the circle?": "pink",
-            "What shape is the orange one?": "triangle",
-            "Where is the purple square?": "top right",
+            "What can you see in this picture?": (
+                "a purple square and an orange triangle and a pink circle"
+            ),
         },
     ),
     "four-shapes.png": (
@@ -64,8 +73,9 @@ SAMPLES: dict[str, tuple[shapes.Scene, dict[str, str]]] = {
         ),
         {
             "How many objects are in the picture?": "four",
-            "What color is the square?": "blue",
-            "What shape is black?": "cross",
+            "What is in the image?": (
+                "a black cross and a red circle and a blue square and a yellow triangle"
+            ),
         },
     ),
 }

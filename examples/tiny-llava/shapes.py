@@ -40,8 +40,17 @@ ALL_PAIRS = tuple(product(COLOURS, SHAPES))
 SEEN_PAIRS = tuple(pair for pair in ALL_PAIRS if pair not in HELD_OUT)
 UNSEEN_PAIRS = tuple(pair for pair in ALL_PAIRS if pair in HELD_OUT)
 
+UNNAMED = ""
+"""Colour or shape of a thing for which the model has no word.
+
+Training mixes in such things, so that it learns a shape in any colour and a colour on any shape.
+"""
+
 MIDDLE_SHARE = 0.15
 """Share of single things that stand in the middle instead of in a quarter of the picture."""
+
+UNNAMED_DISTANCE = 100
+"""Distance in RGB to every named colour; their own shades stay within 25."""
 
 DRAWN_SIDE = 112
 """Pixels of a picture's side as drawn for training; the processor halves it to the model's 56."""
@@ -59,17 +68,39 @@ class Thing:
 Scene = tuple[Thing, ...]
 
 
-def random_scene(rng: np.random.Generator, pairs: tuple[tuple[str, str], ...], count: int) -> Scene:
-    """Return `count` (1 to 4) things of the given pairs, in reading order."""
+def random_scene(
+    rng: np.random.Generator,
+    pairs: tuple[tuple[str, str], ...],
+    count: int,
+    *,
+    unnamed_share: float = 0.0,
+) -> Scene:
+    """Return `count` (1 to 4) things of the given pairs, in reading order.
+
+    Args:
+        rng: source of every choice.
+        pairs: colours with shapes to choose from.
+        count: number of things.
+        unnamed_share: chance of a thing to have no word for its colour, and as much for its shape.
+    """
     if count == 1 and rng.random() < MIDDLE_SHARE:
         cells = [MIDDLE]
     else:
         chosen = rng.choice(len(CELLS), size=count, replace=False)
         cells = [CELLS[index] for index in sorted(chosen)]
-    picked = [pairs[int(rng.integers(len(pairs)))] for _ in cells]
-    return tuple(
-        Thing(colour, shape, cell) for (colour, shape), cell in zip(picked, cells, strict=True)
-    )
+    return tuple(_random_thing(rng, pairs, cell, unnamed_share) for cell in cells)
+
+
+def _random_thing(
+    rng: np.random.Generator, pairs: tuple[tuple[str, str], ...], cell: str, unnamed_share: float
+) -> Thing:
+    colour, shape = pairs[int(rng.integers(len(pairs)))]
+    chance = rng.random()
+    if chance < unnamed_share:
+        return Thing(UNNAMED, shape, cell)
+    if chance < 2 * unnamed_share:
+        return Thing(colour, UNNAMED, cell)
+    return Thing(colour, shape, cell)
 
 
 def draw(scene: Scene, rng: np.random.Generator, side: int = DRAWN_SIDE) -> Image.Image:
@@ -101,19 +132,57 @@ def _draw_thing(
         slack = (cell - size) / 2
         centre = np.array([(column + 0.5) * cell, (row + 0.5) * cell])
         centre = centre + rng.uniform(-slack, slack, size=2)
-    jitter = rng.integers(-14, 15, size=3)
-    fill = tuple(
-        int(np.clip(c + j, 0, 255)) for c, j in zip(COLOURS[thing.colour], jitter, strict=True)
-    )
+    fill = _fill(thing.colour, rng)
     x, y, half = float(centre[0]), float(centre[1]), float(size) / 2
     if thing.shape == "circle":
         pencil.ellipse([x - half, y - half, x + half, y + half], fill=fill)
     elif thing.shape == "square":
         pencil.rectangle([x - half, y - half, x + half, y + half], fill=fill)
     elif thing.shape == "triangle":
-        corners = [-pi / 2, pi / 6, 5 * pi / 6]
-        pencil.polygon([(x + half * cos(a), y + half * sin(a)) for a in corners], fill=fill)
-    else:
+        pencil.polygon(_star(x, y, [half] * 3), fill=fill)
+    elif thing.shape == "cross":
         bar = half / 3
         pencil.rectangle([x - half, y - bar, x + half, y + bar], fill=fill)
         pencil.rectangle([x - bar, y - half, x + bar, y + half], fill=fill)
+    else:
+        _draw_unnamed(pencil, (x, y, half), fill, rng)
+
+
+def _draw_unnamed(
+    pencil: ImageDraw.ImageDraw,
+    place: tuple[float, float, float],
+    fill: tuple[int, ...],
+    rng: np.random.Generator,
+) -> None:
+    """Draw a star, a half disc or a bar: nothing that could be taken for a named shape."""
+    x, y, half = place
+    kind = int(rng.integers(3))
+    if kind == 0:
+        points = int(rng.integers(5, 8))
+        pencil.polygon(_star(x, y, [half, half * rng.uniform(0.35, 0.5)] * points), fill=fill)
+    elif kind == 1:
+        start = int(rng.integers(4)) * 90
+        pencil.pieslice([x - half, y - half, x + half, y + half], start, start + 180, fill=fill)
+    else:
+        wide, high = (half, half / 4) if rng.random() < 1 / 2 else (half / 4, half)
+        pencil.rectangle([x - wide, y - high, x + wide, y + high], fill=fill)
+
+
+def _star(x: float, y: float, radii: list[float]) -> list[tuple[float, float]]:
+    """Return corners at these distances from the middle, evenly turned, the first on top."""
+    angles = [2 * pi * index / len(radii) - pi / 2 for index in range(len(radii))]
+    return [
+        (x + r * cos(angle), y + r * sin(angle)) for r, angle in zip(radii, angles, strict=True)
+    ]
+
+
+def _fill(colour: str, rng: np.random.Generator) -> tuple[int, ...]:
+    """Return a shade of the colour, or one that is far from every named colour and from white."""
+    if colour != UNNAMED:
+        shade = np.array(COLOURS[colour]) + rng.integers(-14, 15, size=3)
+        return tuple(int(value) for value in np.clip(shade, 0, 255))
+    known = np.array([*COLOURS.values(), (240, 240, 240)])
+    while True:
+        shade = rng.integers(0, 256, size=3)
+        if np.sqrt(((known - shade) ** 2).sum(axis=1)).min() > UNNAMED_DISTANCE:
+            return tuple(int(value) for value in shade)

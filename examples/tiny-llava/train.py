@@ -26,16 +26,19 @@ IGNORED = -100
 """Label of a position that gives no loss: everything but the answers."""
 
 BATCH = 64
-PEAK_LEARNING_RATE = 2e-3
-WARMUP_STEPS = 60
-COUNT_WEIGHTS = (0.5, 0.2, 0.15, 0.15)
+PEAK_LEARNING_RATE = 1e-3
+WARMUP_STEPS = 100
+COUNT_WEIGHTS = (0.6, 0.16, 0.12, 0.12)
 """Shares of pictures with one to four things."""
 
 PAIR_SHARE = 0.08
 NO_IMAGE_SHARE = 0.03
-UNKNOWN_WORD_SHARE = 0.03
-SYSTEM_SHARE = 0.08
-TURNS = (1, 2, 3)
+UNNAMED_SHARE = 0.15
+"""Things without a word for their colour, and as many without one for their shape."""
+
+UNKNOWN_WORD_SHARE = 0.01
+SYSTEM_SHARE = 0.05
+SECOND_TURN_SHARE = 0.1
 
 logger = logging.getLogger("train")
 
@@ -79,8 +82,11 @@ class Examples:
             turns = [questions.pair_turn(scenes, rng) for _ in range(int(rng.integers(1, 3)))]
             return self._converse(turns, [shapes.draw(scene, rng) for scene in scenes])
         count = 1 + int(rng.choice(len(COUNT_WEIGHTS), p=COUNT_WEIGHTS))
-        scene = shapes.random_scene(rng, shapes.SEEN_PAIRS, count)
-        turns = [questions.random_turn(scene, rng) for _ in range(int(rng.choice(TURNS)))]
+        scene = shapes.random_scene(rng, shapes.SEEN_PAIRS, count, unnamed_share=UNNAMED_SHARE)
+        turns = [
+            questions.random_turn(scene, rng)
+            for _ in range(1 + int(rng.random() < SECOND_TURN_SHARE))
+        ]
         return self._converse(turns, [shapes.draw(scene, rng)])
 
     def _converse(self, turns: list[questions.Turn], images: list[Image.Image]) -> Example:
@@ -92,13 +98,14 @@ class Examples:
             new = self.tokenizer(text, add_special_tokens=False).input_ids
             if learn:
                 new = [*new, self._end]
+                ids.extend(new)
+                labels.extend(new)
             else:
-                new = [
+                ids.extend(
                     self._unknown if i != self._image and rng.random() < UNKNOWN_WORD_SHARE else i
                     for i in new
-                ]
-            ids.extend(new)
-            labels.extend(new if learn else [IGNORED] * len(new))
+                )
+                labels.extend([IGNORED] * len(new))
 
         if rng.random() < SYSTEM_SHARE:
             add(questions.SYSTEM[int(rng.integers(len(questions.SYSTEM)))], learn=False)
@@ -157,7 +164,7 @@ class Normalise:
         return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
 
 
-def train(out: Path, *, steps: int, seed: int, threads: int) -> None:
+def train(out: Path, *, steps: int, seed: int, threads: int, device: str) -> None:
     """Train for `steps` batches and save model, tokenizer and processor to `out`."""
     torch.manual_seed(seed)
     torch.set_num_threads(threads)
@@ -165,31 +172,35 @@ def train(out: Path, *, steps: int, seed: int, threads: int) -> None:
     source = Examples(seed)
     examples, normalise = iter(source), Normalise()
     model = untrained.build_model(source.tokenizer)
+    untrained.spread_positions(model)
+    model.to(device)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LEARNING_RATE, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, PEAK_LEARNING_RATE, total_steps=steps, pct_start=WARMUP_STEPS / steps
     )
-    started, running = time.monotonic(), 0.0
+    started = time.monotonic()
     for step in range(1, steps + 1):
         batch = [next(examples) for _ in range(BATCH)]
-        loss = model(**collate(batch, source.pad, normalise, rng)).loss
+        inputs = collate(batch, source.pad, normalise, rng)
+        loss = model(**{name: tensor.to(device) for name, tensor in inputs.items()}).loss
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        running = 0.95 * running + 0.05 * loss.item() if step > 1 else loss.item()
         if step % 50 == 0:
             elapsed = time.monotonic() - started
-            logger.info("step %d of %d  loss %.4f  %.0f s", step, steps, running, elapsed)
-    save(model, source.tokenizer, out)
+            logger.info("step %d of %d  loss %.4f  %.0f s", step, steps, loss.item(), elapsed)
+    save(model.cpu(), source.tokenizer, out)
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
     """Write config, weights, tokenizer and processor files to `out`."""
     model.eval()
     model.save_pretrained(out)
+    for weights in out.glob("*.safetensors"):
+        weights.chmod(0o644)  # saved for the owner alone; pods read them as another user
     processor = untrained.build_processor(tokenizer)
     processor.save_pretrained(out)
     # Newer processors keep this inside processor_config.json; other readers still ask for the file.
@@ -200,12 +211,19 @@ def main() -> None:
     """Parse the command line and train."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for the checkpoint")
-    parser.add_argument("--steps", type=int, default=2000, help="batches of 64 (default 2000)")
+    parser.add_argument("--steps", type=int, default=3000, help="batches of 64 (default 3000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
+    parser.add_argument("--device", default="cpu", help="torch device (default cpu)")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    train(options.out, steps=options.steps, seed=options.seed, threads=options.threads)
+    train(
+        options.out,
+        steps=options.steps,
+        seed=options.seed,
+        threads=options.threads,
+        device=options.device,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The one loop: observe, plan, build the children, apply, prune, report.
 
 Everything that knows a stage lives in that stage's module; here is only the order, and that the
-status is written once at the end of every round, whatever the stages before it met.
+status is written once, whatever the stages before it met. A round that changed children is followed
+by another one at once, and leaves the status to it.
 """
 
 import logging
@@ -66,6 +67,7 @@ class Reconciler:
         self._clock = clock
         self._on_error = on_error
         self._events = events
+        self._unreported: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one model; return seconds until it wants another look, None for events only.
@@ -73,11 +75,12 @@ class Reconciler:
         Raises:
             RetryLaterError: the API server refused something.
         """
+        look_again = await self._gather(key)
         record = self._models.find(key)
         if record is None or record.deleting:
+            self._unreported.discard(key)
             return None  # the garbage collector deletes what it owned
         now = self._clock()
-        look_again = await self._evidence.gather(self._observer.jobs_of(record), now)
         snapshot = self._observer.snapshot(record, now)
         plan = decide(snapshot)
         try:
@@ -86,15 +89,34 @@ class Reconciler:
             return _SOON_SECONDS
         if outcome is None:
             return None
+        if self._comes_again(key, outcome):
+            return _SOON_SECONDS
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
         for problem in problems:
             self._on_error(problem.stage)
         if problems:
             raise RetryLaterError(problems[0].message)
-        # What was just written is in the cache already, but this round decided without it.
-        at_once = _SOON_SECONDS if outcome.changed or outcome.deleted else None
-        waits = [wait for wait in (at_once, plan.recheck_after, look_again) if wait is not None]
+        soon = _SOON_SECONDS if _wrote(outcome) else None
+        waits = [wait for wait in (soon, plan.recheck_after, look_again) if wait is not None]
         return min(waits, default=None)
+
+    async def _gather(self, key: Key) -> float | None:
+        """Read what a decision needs beside the caches; afterwards nothing is awaited until it."""
+        record = self._models.find(key)
+        jobs = self._observer.jobs_of(record) if record else ()
+        return await self._evidence.gather(jobs, self._clock())
+
+    def _comes_again(self, key: Key, outcome: Outcome) -> bool:
+        """Return whether the status can wait for the next round, which sees what this one wrote.
+
+        Only one round in a row is left out, so that a model whose children keep changing still
+        tells where it stands.
+        """
+        if not _wrote(outcome) or outcome.errors or key in self._unreported:
+            self._unreported.discard(key)
+            return False
+        self._unreported.add(key)
+        return True
 
     async def _act(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> Outcome | None:
         """Apply and prune; None when the model turned out to be gone."""
@@ -141,3 +163,8 @@ class Reconciler:
         if written:
             self._events.tell(record, snapshot.status, status)
         return []
+
+
+def _wrote(outcome: Outcome) -> bool:
+    """Return whether a round changed children: it decided without what it wrote."""
+    return bool(outcome.changed or outcome.deleted)

@@ -19,7 +19,7 @@ from mm_devcluster.record import Record
 from support.clusters import apply, eventually, kubectl, kubectl_json
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 NAME = f"tests-b-{os.getpid()}"
 GPU = "nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3"

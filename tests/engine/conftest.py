@@ -1,10 +1,17 @@
 """One built engine and one loaded language model for all tests of this folder."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from mm_runtime.engine.reference.language_model import LanguageModel
 from support.engines import StartEngine, engine_starter, load_language_model
+from support.ensemble import Ensemble
+from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine, build_engine
+
+MAX_SEQ_LEN = 1024
+"""All positions the checkpoint has: an answer that nobody ends runs for seconds."""
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +29,20 @@ def start_engine(language_model: LanguageModel) -> StartEngine:
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    return build_engine(tmp_path_factory.mktemp("tiny-engine"))
+    folder = tmp_path_factory.mktemp("tiny-engine")
+    return build_engine(folder, max_seq_len=MAX_SEQ_LEN)
+
+
+@pytest.fixture(scope="session")
+def served(built_engine: BuiltEngine) -> Iterator[Served]:
+    """The real tritonserver on the built engine."""
+    with start_serving(built_engine.manifest, built_engine.serving) as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture
+def ensemble(served: Served) -> Iterator[Ensemble]:
+    """A fresh stream to the server's ensemble."""
+    with Ensemble(served.grpc_url) as client:
+        yield client

@@ -8,7 +8,7 @@ from transformers import LlavaForConditionalGeneration
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Request
 from support.collecting_sink import CollectingSink
-from support.engines import StartEngine
+from support.engines import StartEngine, engine_starter
 from support.tiny_llava import CHECKPOINT, END_ID, FEATURES_PER_IMAGE, VOCABULARY
 
 HIDDEN = 128
@@ -31,6 +31,18 @@ def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
             )
         )
     return requests
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_engines_run(dtype: str) -> None:
+    """A prompt table of another dtype than the weights' is converted."""
+    model = LanguageModel(CHECKPOINT, dtype=dtype, slots=1, max_length=64)
+    table = np.ones((FEATURES_PER_IMAGE, HIDDEN), dtype=np.float32)
+    ids = (2, *range(VOCABULARY, VOCABULARY + FEATURES_PER_IMAGE), 10)
+    with engine_starter(model)(max_batch_size=1, max_seq_len=64) as engine:
+        sink = CollectingSink()
+        engine.submit(Request(ids=ids, max_tokens=5, end_ids=frozenset(), table=table), sink)
+        assert len(sink.wait()) == 5
 
 
 @pytest.fixture(scope="module")

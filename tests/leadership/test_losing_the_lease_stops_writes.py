@@ -128,6 +128,28 @@ async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
     assert (lease.lease["spec"]["holderIdentity"], work.running) == ("", 0)
 
 
+async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory) -> None:
+    """A renewal that arrives while the leader stops is overtaken by a second attempt."""
+    work = Work()
+    elector = Elector(lease, "me", work.lead, timing=FAST)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+    update, lost = lease.update, []
+
+    async def update_late(read: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+        if not lost:
+            lost.append(await update(read, {**spec, "holderIdentity": "me"}))
+            raise ClusterError(409, "Lease", "x", "changed")
+        return await update(read, spec)
+
+    task.cancel()
+    lease.update = update_late  # type: ignore[method-assign]  # one answer gets lost
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert lease.lease is not None
+    assert lease.lease["spec"]["holderIdentity"] == ""
+
+
 async def test_failing_work_ends_the_election(lease: LeaseInMemory) -> None:
     """An error of the leader's work is not swallowed, and the Lease is given back."""
 

@@ -29,7 +29,7 @@ def test_a_killed_leader_is_replaced(api: Api, tmp_path: Path) -> None:
     ):
         first = leader_of(one, two)
         second = two if first is one else one
-        assert second.get("/readyz") == "ok"
+        assert eventually(lambda: second.get("/readyz") == "ok", timeout=30)
         first.kill()
         killed = time.monotonic()
 

@@ -29,6 +29,7 @@ UNDER_WAY = BuildResult(
         retryable=True,
     ),
 ).to_json()
+DONE = BuildResult(fingerprint="a" * 64, manifest_sha256="b" * 64).to_json()
 REFUSAL = InspectResult(
     error=InspectError(reason=InspectReason.PICKLE_REFUSED, message="weights are pickle files")
 ).to_json()
@@ -104,6 +105,12 @@ def bad(**fields: object) -> PodEnd:
             "BuildEvicted",
             "lost its pod (disruption of its node, exit code 1)",
             id="node-lost",
+        ),
+        pytest.param(
+            failed(bad(exit_code=0, disrupted=True, message=DONE)),
+            "BuildEvicted",
+            "(disruption of its node, exit code 0); finished steps are kept",
+            id="ended-well-on-a-lost-node",
         ),
         pytest.param(
             failed(bad(message=REPORT)),

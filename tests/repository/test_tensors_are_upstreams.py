@@ -41,9 +41,11 @@ SEVERAL = {"image_url_input", "IMAGE_URL"}
 """One value upstream, any number here (as in newer templates): [1] still fits."""
 
 
-def configs(dtype: str = "float16") -> dict[str, ModelConfig]:
+def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, ModelConfig]:
     """Return every model's configuration."""
     engine = manifest(dtype=dtype)
+    spec = engine.plan.engine.model_copy(update={"backend": backend})
+    engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})
     serving = serving_plan(engine.fingerprint)
     values = values_of(engine, serving, PurePath("/engine"), PurePath("/serving.json"))
     return {module.NAME: module.config(values) for module in MODELS}
@@ -110,16 +112,18 @@ def test_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected"),
+    ("dtype", "backend", "expected"),
     [
-        pytest.param("float16", "TYPE_FP16", id="float16"),
-        pytest.param("bfloat16", "TYPE_BF16", id="bfloat16"),
-        pytest.param("float32", "TYPE_FP32", id="float32"),
+        pytest.param("float16", "TensorRT", "TYPE_FP16", id="float16"),
+        pytest.param("bfloat16", "TensorRT", "TYPE_BF16", id="bfloat16"),
+        pytest.param("float32", "TensorRT", "TYPE_FP32", id="float32"),
+        pytest.param("float16", "Reference", "TYPE_FP16", id="Reference, float16"),
+        pytest.param("bfloat16", "Reference", "TYPE_FP32", id="Reference, numpy has no bfloat16"),
     ],
 )
-def test_prompt_table_has_the_engines_dtype(dtype: str, expected: str) -> None:
+def test_prompt_table_has_the_engines_dtype(dtype: str, backend: str, expected: str) -> None:
     """TensorRT-LLM refuses a prompt table of another dtype than the engine's."""
-    both = configs(dtype)
+    both = configs(dtype, backend)
     produced = next(
         tensor.data_type.value
         for tensor in both["multimodal_encoders"].outputs

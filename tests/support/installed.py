@@ -29,6 +29,8 @@ UPLOAD_TIMEOUT = 180.0
 READY_TIMEOUT = 240.0  # seconds; measured about 35 alone, more when the machine is shared
 POLL_SECONDS = 0.5
 CLAIM = "checkpoints"
+RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "4Gi"}}
+"""Small requests: the node has two cores, and a rolling update needs room for two pods."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,9 @@ class Space:
         spec: dict[str, Any] = {
             "model": {"source": {"persistentVolumeClaim": {"claimName": CLAIM, "path": path}}},
             "engine": {"backend": "Reference", "maxBatchSize": 4, "maxImagesPerRequest": 2},
-            "build": {"store": {"size": "1Gi"}, "resources": {"limits": {"memory": "4Gi"}}},
-            "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
+            "build": {"store": {"size": "1Gi"}, "resources": RESOURCES},
+            "runtime": {"resources": RESOURCES},
+            "gateway": {"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}},
         }
         for part, values in parts.items():
             spec[part] = {**spec.get(part, {}), **values}

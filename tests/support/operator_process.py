@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from mm_devcluster.cluster import ClusterInfo
@@ -35,9 +36,13 @@ class OperatorProcess:
         return self.get("/metrics")
 
     def get(self, path: str) -> str:
-        """Return what a path of the operator's HTTP port answers."""
-        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-            return str(answer.read().decode())
+        """Return what a path of the operator's HTTP port answers, with whatever status."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return str(answer.read().decode())
+        except HTTPError as refusal:
+            with refusal:
+                return refusal.read().decode()
 
     def writes(self) -> int:
         """Return how many writes it sent, the Lease's left out."""

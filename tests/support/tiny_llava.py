@@ -60,11 +60,16 @@ class BuiltEngine:
         return self.directory / "manifest.json"
 
 
-def build_engine(folder: Path) -> BuiltEngine:
-    """Inspect and build the committed checkpoint under `folder`."""
+def build_engine(folder: Path, **limits: int) -> BuiltEngine:
+    """Inspect and build the committed checkpoint under `folder`; `limits` replace the plan's."""
     facts = InspectResult.from_json(_mm_runtime("inspect", "--source", CHECKPOINT)).facts
     assert facts is not None
     plan = build_plan(facts)
+    if limits:
+        changed = plan.engine.limits.model_copy(update=limits)
+        plan = plan.model_copy(
+            update={"engine": plan.engine.model_copy(update={"limits": changed})}
+        )
     (folder / "plan.json").write_text(plan.to_json())
     (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
     store = folder / "store"

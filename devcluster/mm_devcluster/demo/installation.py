@@ -16,6 +16,7 @@ from mm_devcluster.demo.target import Target, run_program
 from mm_devcluster.demo.walk import is_rolled_out
 from mm_devcluster.errors import DevClusterError
 
+MANAGED_BY = "app.kubernetes.io/managed-by"
 HEALTHY = frozenset({"deployed", "superseded"})
 HELM_TIMEOUT = 120  # seconds
 POLL_SECONDS = 0.5
@@ -32,16 +33,32 @@ def namespace(name: str) -> dict[str, Any]:
             "name": name,
             "labels": {
                 "pod-security.kubernetes.io/enforce": "restricted",
-                "app.kubernetes.io/managed-by": settings.MADE_BY_DEMO,
+                MANAGED_BY: settings.MADE_BY_DEMO,
             },
         },
     }
 
 
+def make_namespace(target: Target, name: str) -> None:
+    """Make a namespace of the demo's own, or find the one that it made before.
+
+    Raises:
+        DevClusterError: Somebody else's namespace has that name: `make demo-down` would delete it.
+    """
+    there = target.document("namespace", name)
+    labels = there.get("metadata", {}).get("labels", {})
+    if there and labels.get(MANAGED_BY) != settings.MADE_BY_DEMO:
+        raise DevClusterError(
+            f"namespace {name} exists and is not the demo's, which would use and later delete it; "
+            f"use another cluster, or delete it: kubectl delete namespace {name}"
+        )
+    target.apply(namespace(name))
+
+
 def install_operator(session: Session, report: Report) -> str:
     """Install the chart, or upgrade what is installed; wait until both operator pods are ready."""
     target = session.target
-    target.apply(namespace(settings.SYSTEM_NAMESPACE))
+    make_namespace(target, settings.SYSTEM_NAMESPACE)
     values = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
@@ -121,10 +138,8 @@ def _upgrade_definitions(target: Target) -> None:
 def upload_checkpoint(session: Session, report: Report) -> str:
     """Make the demo's namespace and claim, and copy the checkpoint into it."""
     target = session.target
-    target.apply(
-        namespace(settings.DEMO_NAMESPACE),
-        yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")),
-    )
+    make_namespace(target, settings.DEMO_NAMESPACE)
+    target.apply(yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")))
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
     command = [mmctl, "upload", str(session.options.checkpoint), "--claim", settings.CLAIM]

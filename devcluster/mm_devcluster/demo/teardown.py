@@ -6,6 +6,7 @@ import helm_python
 
 from mm_devcluster import cluster
 from mm_devcluster.demo import settings
+from mm_devcluster.demo.installation import MANAGED_BY
 from mm_devcluster.demo.target import CURRENT, Target, current_target
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.paths import cache_dir, state_dir
@@ -37,29 +38,37 @@ def remove_demo(name: str, *, purge: bool) -> str:
 
 def _clean_current() -> str:
     target = current_target(lambda _: None)
-    namespaces = [
-        item["metadata"]["name"]
-        for item in target.document(
-            "namespaces", "-l", f"app.kubernetes.io/managed-by={settings.MADE_BY_DEMO}"
-        ).get("items", [])
-    ]
     try:
-        if not namespaces:
-            return "the current cluster holds nothing of the demo"
-        _delete(target, "namespace", settings.DEMO_NAMESPACE)
+        ours = ("-l", f"{MANAGED_BY}={settings.MADE_BY_DEMO}")
+        found = target.document("namespaces", *ours).get("items", [])
+        names = [item["metadata"]["name"] for item in found]
+        # The models go before the operator that looks after them.
+        if settings.DEMO_NAMESPACE in names:
+            _delete(target, "namespace", settings.DEMO_NAMESPACE)
+        if settings.SYSTEM_NAMESPACE in names:
+            _uninstall(target)
+            _delete(target, "namespace", settings.SYSTEM_NAMESPACE)
+    finally:
+        shutil.rmtree(state_dir() / CURRENT, ignore_errors=True)
+    if not names:
+        return "the current cluster holds nothing of the demo"
+    return f"removed from the current cluster: {', '.join(names)}"
+
+
+def _uninstall(target: Target) -> None:
+    try:
         with helm_python.Config(
             kubeconfig_path=str(target.kubeconfig), namespace=settings.SYSTEM_NAMESPACE
         ) as config:
             config.uninstall(settings.RELEASE, ignore_not_found=True, timeout=DELETE_TIMEOUT)
-        # Helm leaves CRDs, because deleting one deletes every model; other models keep it here.
-        if not target.document("multimodalmodels", "--all-namespaces").get("items"):
-            _delete(target, "crd", "multimodalmodels.serving.multimodal.dev")
-        _delete(target, "namespace", settings.SYSTEM_NAMESPACE)
     except helm_python.HelmError as error:
         raise DevClusterError(f"helm could not remove {settings.RELEASE}: {error}") from error
-    finally:
-        shutil.rmtree(state_dir() / CURRENT, ignore_errors=True)
-    return f"removed from the current cluster: {', '.join(namespaces)}"
+    # Helm leaves CRDs, because deleting one deletes every model; models of others keep it here.
+    definition = "multimodalmodels.serving.multimodal.dev"
+    if target.document("crd", definition) and not target.document(
+        "multimodalmodels", "--all-namespaces"
+    ).get("items"):
+        _delete(target, "crd", definition)
 
 
 def _delete(target: Target, kind: str, name: str) -> None:

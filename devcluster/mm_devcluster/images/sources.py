@@ -40,7 +40,7 @@ def find_uv() -> Path:
 
 
 def run_step(what: str, command: list[str], *, timeout: float, environment: dict[str, str]) -> None:
-    """Run one program of an image build, at low priority so that a cluster beside it stays quick.
+    """Run one program of an image build.
 
     Args:
         what: The step, for the error message.
@@ -53,7 +53,7 @@ def run_step(what: str, command: list[str], *, timeout: float, environment: dict
     """
     try:
         done = subprocess.run(
-            ["nice", "-n", "5", *command],
+            command,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import LEASE
 
 REQUEST_SECONDS = 3.0
-"""Two attempts fit into the renew deadline of 8 s, so one slow answer does not cost the lead."""
+"""Two attempts fit into the renew deadline of 6.5 s, so one slow answer does not cost the lead."""
 
 
 class LeaseObject:

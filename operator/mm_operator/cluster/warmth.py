@@ -100,8 +100,11 @@ class Warmth:
 
     async def _list_models(self) -> None:
         items: list[dict[str, Any]] = []
-        version = ""
+        versions: list[int] = []
         for namespace in self._namespaces:
+            version = ""
             async for page, version in self._client.list(MODEL, namespace):  # noqa: B007  # the last one
                 items += page
-        self._models.replace(items, int(version))
+            versions.append(int(version))
+        # The oldest of them: what kopf told after that may be missing in an earlier list.
+        self._models.replace(items, min(versions))

@@ -61,7 +61,6 @@ class Elector:
         self._timing = timing or Timing()
         self._clock = clock
         self._sighting: Sighting | None = None
-        self._lease: dict[str, Any] | None = None
         self._valid_until = float("-inf")
 
     def leads(self) -> bool:
@@ -106,17 +105,17 @@ class Elector:
         """Read the Lease, take or renew it when allowed; return whether it is ours now."""
         started = self._clock()
         try:
-            self._lease = await self._api.get()
-            if self._lease is not None:
-                self._sighting = sight(self._lease, self._sighting, self._clock())
+            lease = await self._api.get()
+            if lease is not None:
+                self._sighting = sight(lease, self._sighting, self._clock())
                 if not may_take(self._sighting, self._identity, self._clock()):
                     self._valid_until = float("-inf")
                     return False
-            spec = claimed(self._lease, self._identity, self._timing, datetime.now(UTC))
-            if self._lease is None:
-                self._lease = await self._api.create(spec)
+            spec = claimed(lease, self._identity, self._timing, datetime.now(UTC))
+            if lease is None:
+                await self._api.create(spec)
             else:
-                self._lease = await self._api.update(self._lease, spec)
+                await self._api.update(lease, spec)
         except ClusterError as error:
             _LOG.warning("the Lease could not be read or renewed: %s", error)
             return False
@@ -124,12 +123,22 @@ class Elector:
         return True
 
     async def _release(self) -> None:
+        """Give the Lease back, whatever the renewal that was under way has become of.
+
+        The cancelled renewal may still arrive after our read, so a lost race is tried once more.
+        """
         held, self._valid_until = self.leads(), float("-inf")
-        if not held or self._lease is None:
-            return
-        try:
-            await self._api.update(self._lease, released(self._lease, datetime.now(UTC)))
-        except ClusterError as error:
-            _LOG.warning("the Lease was not given back, it expires by itself: %s", error)
-        else:
-            _LOG.info("the Lease was given back")
+        for _ in range(2 if held else 0):
+            try:
+                lease = await self._api.get()
+                if (
+                    lease is None
+                    or (lease.get("spec") or {}).get("holderIdentity") != self._identity
+                ):
+                    return
+                await self._api.update(lease, released(lease, datetime.now(UTC)))
+            except ClusterError as error:
+                _LOG.warning("giving the Lease back failed: %s", error)
+            else:
+                _LOG.info("the Lease was given back")
+                return

@@ -13,14 +13,14 @@ from typing import Any
 class Timing:
     """The numbers of the election, in seconds.
 
-    A leader killed right after a renewal is replaced within duration + 2 x retry = 16 s (the
+    A leader killed right after a renewal is replaced within duration + 2 x retry = 14 s (the
     candidate may see the renewal one retry late, and looks once per retry); the limit is 20 s. A
-    leader that cannot renew stops writing after `renew_deadline`, 4 s before anybody else may
+    leader that cannot renew stops writing after `renew_deadline`, 3.5 s before anybody else may
     start.
     """
 
-    duration: float = 12.0
-    renew_deadline: float = 8.0
+    duration: float = 10.0
+    renew_deadline: float = 6.5
     retry: float = 2.0
 
 

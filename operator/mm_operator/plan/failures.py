@@ -189,9 +189,13 @@ def _said(end: PodEnd) -> str:
 def _tail(end: PodEnd) -> str:
     """Return the last log lines, each after a line break.
 
-    The step's own lines when the build reported them. A termination message that is no document is
-    the log's end: the kubelet's FallbackToLogsOnError.
+    The step's own lines when the build reported them; none of a build that ended well on a node
+    that was given up meanwhile. A termination message that is no document is the log's end: the
+    kubelet's FallbackToLogsOnError.
     """
-    failure = _reported(end)
-    lines = failure.log_tail if failure else end.log_tail or end.message.splitlines()
+    result = parse(BuildResult, end.message)
+    if result:
+        lines = result.failure.log_tail if result.failure else []
+    else:
+        lines = list(end.log_tail) or end.message.splitlines()
     return "".join(f"\n{line}" for line in lines[-LOG_LINES:])

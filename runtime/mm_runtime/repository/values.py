@@ -8,6 +8,9 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.records import DataType, Parameter, strings
 
+NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
+"""The Reference engine's models hand tables over as numpy arrays, which have no bfloat16."""
+
 ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32": DataType.FP32}
 
 
@@ -61,6 +64,9 @@ def values_of(
         raise PermanentError(
             f"The engine's dtype {engine.dtype!r} is not one of {', '.join(ENGINE_DTYPES)}."
         )
+    table_type = ENGINE_DTYPES[engine.dtype]
+    if engine.backend == "Reference":
+        table_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
     return RepositoryValues(
         engine_dir=engine_dir,
         serving_plan=serving_plan,
@@ -69,5 +75,5 @@ def values_of(
         max_images=engine.limits.max_images_per_request,
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
-        table_type=ENGINE_DTYPES[engine.dtype],
+        table_type=table_type,
     )

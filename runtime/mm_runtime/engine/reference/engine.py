@@ -33,7 +33,7 @@ class EngineOptions:
     """Requests that run at one time."""
 
     max_queue_size: int
-    """Requests that wait; more are refused."""
+    """Requests that wait; more are refused. 0 means without bound, as in Triton's queue policy."""
 
     max_num_tokens: int
     """Tokens of one step, prompts and answers together."""
@@ -107,7 +107,7 @@ class Engine:
         with self._wake:
             if self._stopping:
                 raise EngineStoppedError("the server is shutting down; send the request again")
-            if len(self._waiting) >= max(1, self._options.max_queue_size):
+            if 0 < self._options.max_queue_size <= len(self._waiting):
                 raise QueueFullError(
                     f"{len(self._waiting)} requests wait already (maxQueueSize "
                     f"{self._options.max_queue_size}); try again later"

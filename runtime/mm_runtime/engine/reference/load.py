@@ -1,11 +1,15 @@
 """From an engine directory to an engine that is ready to start."""
 
 import json
+import os
 from dataclasses import dataclass
+
+import torch
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.reference.engine import Engine, EngineOptions
 from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.tokens import TextCodec
 
 GENERATION_CONFIG = "generation_config.json"
@@ -32,6 +36,7 @@ def load_engine(
         OSError, ValueError: a file is missing or not understood.
     """
     limits = directory.limits
+    torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
     model = LanguageModel(
         directory.llm,
         dtype=directory.manifest.plan.engine.dtype,

@@ -16,16 +16,22 @@ Pixels = NDArray[np.float16] | NDArray[np.float32]
 class VisionEncoder:
     """Encodes the pictures of several requests in as few runs as the batch limit allows."""
 
-    def __init__(self, model: Path, *, max_batch_size: int, image_size: int) -> None:
+    def __init__(
+        self, model: Path, *, max_batch_size: int, image_size: int, threads: int = 1
+    ) -> None:
         """Load the model on CPU.
 
         Args:
             model: `pixel_values` float32 [batch, 3, S, S] -> `features` [batch, rows, hidden].
             max_batch_size: pictures in one run at most.
             image_size: S in pixels.
+            threads: processor threads of one run.
         """
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # warnings on unused initialisers of exports help nobody
+        options.intra_op_num_threads = threads
+        # Idle threads would spin on cores that the language model needs.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session: Any = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
         )

@@ -1,9 +1,11 @@
 """Triton model `multimodal_encoders`; what it does is in mm_runtime.engine.encoding."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
 from mm_runtime.engine.vision.encoder import VisionEncoder
 
@@ -22,6 +24,7 @@ class TritonPythonModel:
             engine.vision_model,
             max_batch_size=engine.vision.max_batch_size,
             image_size=engine.vision.image_size,
+            threads=threads_for(engine.facts.weight_bytes, len(os.sched_getaffinity(0))),
         )
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:

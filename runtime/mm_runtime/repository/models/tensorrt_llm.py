@@ -47,7 +47,8 @@ class TritonPythonModel:
                     self._stop(request.request_id())
                     sink.cancelled()
                     continue
-                self._sinks[request.request_id()] = sink
+                if request.request_id():
+                    self._sinks[request.request_id()] = sink
                 sink.streaming = is_streaming(inputs)
                 asked = read_request(
                     inputs,

@@ -1,0 +1,61 @@
+"""On somebody else's cluster the demo touches only what it made."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from mm_devcluster.cluster import ClusterInfo
+from mm_devcluster.demo import installation, settings
+from mm_devcluster.demo.target import CURRENT, Target, current_target
+from mm_devcluster.demo.teardown import remove_demo
+from mm_devcluster.errors import DevClusterError
+from support.clusters import apply, kubectl
+
+pytestmark = pytest.mark.cluster
+
+THEIRS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.DEMO_NAMESPACE}}
+
+
+@pytest.fixture(name="target")
+def current_context(
+    control_plane: ClusterInfo, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Target]:
+    """Make the control plane the current kubectl context; leave no namespace of the demo in it."""
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
+    yield current_target(lambda _: None)
+    for name in (settings.DEMO_NAMESPACE, settings.SYSTEM_NAMESPACE):
+        kubectl(control_plane, "delete", "namespace", name, "--ignore-not-found")
+
+
+def test_a_namespace_of_somebody_else_is_refused(
+    control_plane: ClusterInfo, target: Target
+) -> None:
+    """The demo neither uses nor later deletes a namespace that happens to have its name."""
+    apply(control_plane, THEIRS)
+    with pytest.raises(DevClusterError, match="exists and is not the demo's"):
+        installation.make_namespace(target, settings.DEMO_NAMESPACE)
+    assert remove_demo(CURRENT, purge=False) == "the current cluster holds nothing of the demo"
+    there = json.loads(
+        kubectl(control_plane, "get", "namespace", settings.DEMO_NAMESPACE, "-o", "json")
+    )
+    assert there["status"]["phase"] == "Active"
+
+
+def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Target) -> None:
+    """Namespaces of the demo go; the pinned kubeconfig goes with them."""
+    for name in (settings.DEMO_NAMESPACE, settings.SYSTEM_NAMESPACE):
+        installation.make_namespace(target, name)
+        installation.make_namespace(target, name)  # a second run finds its own
+    told = remove_demo(CURRENT, purge=False)
+    left = kubectl(control_plane, "get", "namespaces", "-o", "name")
+    assert told == "removed from the current cluster: demo, multimodal-system"
+    assert [name for name in ("demo", "multimodal-system") if name in left] == []
+    assert not target.kubeconfig.exists()
+
+
+def test_no_context_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a current context the message says how to go on."""
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    with pytest.raises(DevClusterError, match="leave CLUSTER=current out"):
+        current_target(lambda _: None)

@@ -1,0 +1,146 @@
+"""A build that fails is tried again after a pause; then the model says why, and goes on trying."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from support.builds import SLOW, build_only, build_pods, first_build, running_build
+from support.clusters import eventually
+from support.installed import Space
+from support.outside import kill_container
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+
+RETRIES = 1
+PAUSE_SECONDS = 5
+"""A Job waits 10 s before its second pod; timestamps are whole seconds and the watch is late."""
+
+COMMAND = "-m mm_runtime.build.commands."
+"""Stands in the first line of every step's log."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done to a build, and how it is told."""
+
+    batch: int
+    """Batch size of the engine: each fault gets a build of its own."""
+    build: dict[str, Any]
+    reason: str
+    message: str
+    """Regular expression for the first line."""
+    exit_code: int | None
+    """None: the kubelet gives an evicted pod no time, so it may not be known."""
+
+
+FAULTS = {
+    "out-of-memory": Fault(
+        2,
+        {"resources": {"limits": {"memory": "200Mi"}, "requests": {"cpu": "100m"}}},
+        "BuildOutOfMemory",
+        r"step export-vision was killed: it needed more memory .*\(exit code 137\)",
+        137,
+    ),
+    "out-of-time": Fault(
+        3,
+        {"resources": SLOW, "timeout": "20s"},
+        "BuildTimedOut",
+        r"step [a-z-]+ ran longer than spec\.build\.timeout \(exit code 143\)",
+        143,
+    ),
+    "evicted": Fault(
+        5,
+        {"resources": {**SLOW, "limits": {**SLOW["limits"], "ephemeral-storage": "1Ki"}}},
+        "BuildEvicted",
+        r"step [a-z-]+ lost its pod \(Evicted, exit code (137|143): .*ephemeral local storage",
+        None,
+    ),
+}
+
+
+@pytest.fixture(name="failing", scope="module")
+def models_that_fail(space: Space) -> Iterator[Space]:
+    """Apply the models side by side: each takes half a minute to fail twice."""
+    for name, fault in FAULTS.items():
+        build = {"store": {"size": "1Gi"}, "retries": RETRIES, **fault.build}
+        engine = {"maxBatchSize": fault.batch}
+        space.apply(build_only(space, name, "good", build=build, engine=engine))
+    yield space
+    space.kubectl("delete", "mmm", *FAULTS, "--timeout=60s")
+
+
+def failed_at(pod: dict[str, Any]) -> datetime:
+    """Return when a pod failed, to the second."""
+    ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
+    return datetime.fromisoformat(ready["lastTransitionTime"])
+
+
+def wait_for_step(space: Space, pod: str) -> None:
+    """Wait until a build is in one of its steps."""
+    assert eventually(lambda: COMMAND in space.kubectl("logs", pod), timeout=60)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_step_exit_code_and_last_lines_are_told(failing: Space, name: str) -> None:
+    """After a second try EngineBuilt is False and says everything that a person needs."""
+    fault = FAULTS[name]
+    job = first_build(failing, name)
+    condition = failing.wait(name, "EngineBuilt", lambda one: one.reason == fault.reason)
+    pods = build_pods(failing, job)
+    first, *rest = condition.message.splitlines()
+    build = failing.read(name)["status"]["build"]
+
+    assert condition.status == "False"
+    assert re.match(fault.message, first), condition.message
+    assert f"(pods that failed: {RETRIES + 1})" in condition.message
+    assert any(COMMAND in line for line in rest), condition.message
+    assert build["failedStep"] in first
+    assert fault.exit_code in {None, build.get("exitCode")}
+    assert failing.condition(name, "Degraded").reason == fault.reason
+    assert len(pods) == RETRIES + 1
+    begun = datetime.fromisoformat(pods[1]["metadata"]["creationTimestamp"])
+    assert (begun - failed_at(pods[0])).total_seconds() >= PAUSE_SECONDS
+
+
+def test_the_failure_is_an_event(failing: Space) -> None:
+    """`kubectl describe` shows the warning, with the model as its subject."""
+    name = "out-of-memory"
+    failing.wait(name, "EngineBuilt", lambda one: one.reason == FAULTS[name].reason)
+    chosen = f"involvedObject.name={name},type=Warning,reason={FAULTS[name].reason}"
+
+    found = eventually(lambda: failing.get("events", "--field-selector", chosen).get("items"))
+
+    assert found
+
+
+def test_another_job_follows_by_itself(failing: Space) -> None:
+    """Nobody has to touch a model whose build failed: the next attempt is made after a minute."""
+    name = "out-of-memory"
+
+    def attempts() -> int:
+        return int(failing.read(name)["status"].get("build", {}).get("attempts") or 0)
+
+    assert eventually(lambda: attempts() > 1, timeout=180, interval=1), attempts()
+
+
+def test_a_build_that_is_killed_whole_has_left_word(space: Space) -> None:
+    """SIGKILL of the container leaves no time to report: step and last lines were there before."""
+    build = {"store": {"size": "1Gi"}, "retries": RETRIES, "resources": SLOW}
+    space.apply(build_only(space, "killed", "good", build=build, engine={"maxBatchSize": 6}))
+    job = first_build(space, "killed")
+    name = ""
+    for _ in range(RETRIES + 1):
+        pod = running_build(space, job, after=name)
+        name = pod["metadata"]["name"]
+        wait_for_step(space, name)
+        kill_container(pod, "mm-runtime")
+
+    condition = space.wait("killed", "EngineBuilt", lambda one: one.reason == "StepFailed")
+
+    assert re.match(r"step [a-z-]+ ended with exit code 137: ", condition.message)
+    assert COMMAND in condition.message
+    space.kubectl("delete", "mmm", "killed", "--timeout=60s")

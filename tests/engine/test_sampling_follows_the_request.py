@@ -1,0 +1,130 @@
+"""Each rule of sampling changes the choice the way its description says."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from mm_runtime.engine.reference.request import Request, Sampling
+from mm_runtime.engine.reference.sampling import TokenChooser
+
+LOGITS = torch.tensor([1.0, 3.0, 2.9, 0.5, -1.0])
+"""Token 1 is likeliest, then 2."""
+
+SIZE = len(LOGITS)
+
+
+def _chooser(prompt: tuple[int, ...] = (4,), **changes: object) -> TokenChooser:
+    fields = {"max_tokens": 9, "end_ids": frozenset({0}), **changes}
+    return TokenChooser(Request(ids=prompt, **fields), SIZE)  # type: ignore[arg-type]
+
+
+def _draws(sampling: Sampling, count: int = 2000) -> Counter[int]:
+    chooser = _chooser(sampling=sampling)
+    return Counter(chooser.choose(LOGITS, []) for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(Sampling(), id="nothing set"),
+        pytest.param(Sampling(temperature=5.0), id="temperature alone"),
+        pytest.param(Sampling(top_k=1, top_p=0.9, temperature=2.0), id="top_k 1"),
+        pytest.param(Sampling(top_p=1.0, temperature=0.0), id="temperature 0"),
+    ],
+)
+def test_greedy(sampling: Sampling) -> None:
+    """As in TensorRT-LLM, decoding is greedy unless top_k or top_p asks for more."""
+    assert {1} == set(_draws(sampling, 50))
+
+
+def test_sampling_follows_the_probabilities() -> None:
+    """With top_p 1 every token comes as often as the model says."""
+    draws = _draws(Sampling(top_p=1.0, seed=3), 4000)
+    expected = LOGITS.softmax(-1).tolist()
+    actual = [draws[token] / 4000 for token in range(SIZE)]
+    assert expected == pytest.approx(actual, abs=0.03)
+
+
+def test_top_k_keeps_the_likeliest() -> None:
+    """No other token is ever drawn."""
+    assert {1, 2} == set(_draws(Sampling(top_k=2)))
+
+
+@pytest.mark.parametrize(
+    ("top_p", "tokens"),
+    [
+        pytest.param(0.01, {1}, id="less than the first token's share"),
+        pytest.param(0.6, {1, 2}, id="first and second"),
+        pytest.param(0.999, {0, 1, 2, 3, 4}, id="nearly everything"),
+    ],
+)
+def test_top_p_keeps_the_mass(top_p: float, tokens: set[int]) -> None:
+    """The smallest set of likeliest tokens with that much probability is kept."""
+    assert tokens == set(_draws(Sampling(top_p=top_p)))
+
+
+def test_seed_repeats_an_answer() -> None:
+    """One seed gives one sequence, another seed another one."""
+    sequences = [
+        [chooser.choose(LOGITS, []) for _ in range(40)]
+        for chooser in (_chooser(sampling=Sampling(top_p=1.0, seed=seed)) for seed in (7, 7, 8))
+    ]
+    assert sequences[0] == sequences[1]
+    assert sequences[0] != sequences[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "expected"),
+    [
+        pytest.param({"bad": ((1,),)}, [], 2, id="bad word"),
+        pytest.param({"bad": ((3, 1),)}, [3], 2, id="bad sequence completed"),
+        pytest.param({"bad": ((3, 1),)}, [2], 1, id="bad sequence not begun"),
+        pytest.param({"sampling": Sampling(repetition_penalty=2.0)}, [1], 2, id="repetition"),
+        pytest.param(
+            {"sampling": Sampling(repetition_penalty=2.0), "prompt": (1,)}, [], 2, id="in prompt"
+        ),
+        pytest.param({"sampling": Sampling(presence_penalty=0.5)}, [1], 2, id="presence"),
+        pytest.param(
+            {"sampling": Sampling(presence_penalty=0.5), "prompt": (1,)},
+            [],
+            1,
+            id="presence counts the answer only",
+        ),
+        pytest.param({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 3, 2, id="frequency"),
+        pytest.param({"sampling": Sampling(frequency_penalty=0.04)}, [1] * 2, 1, id="twice only"),
+        pytest.param(
+            {"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=2)}, [3], 2, id="too early"
+        ),
+        pytest.param(
+            {"end_ids": frozenset({1}), "sampling": Sampling(min_tokens=1)}, [3], 1, id="may end"
+        ),
+        pytest.param({"bias": torch.tensor([0.0, 0, 0, 9, 0]).numpy()}, [], 3, id="bias"),
+    ],
+)
+def test_rules_move_the_choice(
+    changes: dict[str, object], answer: list[int], expected: int
+) -> None:
+    """A greedy choice under one rule."""
+    assert expected == _chooser(**changes).choose(LOGITS, answer)  # type: ignore[arg-type]
+
+
+def test_logits_of_the_step_are_not_changed() -> None:
+    """Requests share the step's logits, so each works on its own copy."""
+    before = LOGITS.clone()
+    _chooser(bad=((1,),)).choose(LOGITS, [])
+    assert torch.equal(before, LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, True, id="greedy"),
+        pytest.param({"sampling": Sampling(top_k=5)}, False, id="sampled"),
+        pytest.param({"bad": ((1,),)}, False, id="bad words"),
+        pytest.param({"sampling": Sampling(min_tokens=1)}, False, id="min tokens"),
+    ],
+)
+def test_only_plain_requests_share_the_argmax(changes: dict[str, object], expected: bool) -> None:  # noqa: FBT001
+    """A request with any rule is looked at by itself."""
+    assert expected == _chooser(**changes).plain  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""Concurrent streams of the real server interleave, and a client that goes frees its slot."""
+
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from support.ensemble import DEADLINE_SECONDS, Ensemble, ask_all
+from support.served import Served
+from support.tiny_llava import samples
+
+pytestmark = pytest.mark.triton
+
+STREAMS = 8
+LONG = 900
+ACTIVE = 'nv_trt_llm_request_metrics{request_type="active"}'
+ENDLESS = {"end_id": -1, "min_tokens": 100, "max_tokens": 100, "stream": True}
+
+
+def _metric(served: Served, name: str) -> float:
+    """Return the one value of a metric with these labels."""
+    page = httpx.get(f"http://127.0.0.1:{served.metrics}/metrics", timeout=10).text
+    values = [line.rsplit(" ", 1)[1] for line in page.splitlines() if line.startswith(name)]
+    assert len(values) == 1, page
+    return float(values[0])
+
+
+def _executions(served: Served) -> float:
+    """Return how many pieces became text."""
+    return _metric(served, 'nv_inference_count{model="postprocessing"')
+
+
+def _active(served: Served) -> float:
+    """Return the number of requests whose stream is open."""
+    return _metric(served, ACTIVE)
+
+
+def _wait_active(served: Served, expected: float) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while _active(served) != expected:
+        assert time.monotonic() < deadline, _active(served)
+        time.sleep(0.02)
+
+
+def test_concurrent_streams_interleave(served: Served) -> None:
+    """Eight answers of 100 tokens: every stream has begun before the first one ends."""
+    order: list[int] = []
+
+    def ask(number: int) -> None:
+        with Ensemble(served.grpc_url) as ensemble:
+            ensemble.ask("Hello!", on_piece=lambda _: order.append(number), **ENDLESS)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_SECONDS)
+    first_end = min(len(order) - order[::-1].index(number) - 1 for number in range(STREAMS))
+    last_start = max(order.index(number) for number in range(STREAMS))
+    assert last_start < first_end
+
+
+def test_concurrent_answers_are_right(served: Served) -> None:
+    """Questions on different pictures at the same time do not mix."""
+    asked = samples()
+    questions = [
+        (
+            sample.question,
+            {"image_bytes_input": np.asarray(Image.open(sample.picture))[None, None]},
+        )
+        for sample in asked
+    ]
+    answers = ask_all(served.grpc_url, questions)
+    assert [sample.answer for sample in asked] == [answer.text for answer in answers]
+
+
+def test_client_that_goes_frees_its_slots(served: Served) -> None:
+    """Eight long streams are cut after their first piece, and the engine stops working on them.
+
+    Each piece is one execution of postprocessing: without cancellation all of them would come.
+    """
+    before = _executions(served)
+    clients = [Ensemble(served.grpc_url) for _ in range(STREAMS)]
+    for client in clients:
+        client.send("Hello!", **{**ENDLESS, "min_tokens": LONG, "max_tokens": LONG})
+    for client in clients:
+        client.wait_for_a_piece()
+    for client in clients:
+        client.close()
+    _wait_active(served, 0)
+    assert _executions(served) - before < STREAMS * LONG * 0.9
+    with Ensemble(served.grpc_url) as ensemble:
+        assert "i answer questions about shapes" == ensemble.ask("Hello!").text  # noqa: SIM300

@@ -1,0 +1,172 @@
+"""Tensors of TensorRT-LLM's names become a request, or a message that names the tensor."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.generation import join_pieces, read_request, write_piece
+from mm_runtime.engine.reference.request import Finish, Piece, Request, Sampling, Wanted
+from mm_runtime.engine.words import pack_words
+
+Tensors = dict[str, NDArray[np.generic]]
+VOCABULARY = 20
+
+
+def _int(*values: int) -> NDArray[np.int32]:
+    return np.array([values], dtype=np.int32)
+
+
+def _float(value: float) -> NDArray[np.float32]:
+    return np.array([[value]], dtype=np.float32)
+
+
+MINIMUM: Tensors = {
+    "input_ids": _int(2, 5, 6),
+    "input_lengths": np.array([3], dtype=np.int32),
+    "request_output_len": np.array([7], dtype=np.int32),
+}
+
+
+def _read(**changes: NDArray[np.generic]) -> Request:
+    return read_request(
+        {**MINIMUM, **changes},
+        end_ids=frozenset({3}),
+        vocabulary_size=VOCABULARY,
+        fresh_seed=11,
+    )
+
+
+def test_minimum() -> None:
+    """Ids, length and number of tokens are enough; the seed is a fresh one."""
+    expected = Request(
+        ids=(2, 5, 6), max_tokens=7, end_ids=frozenset({3}), sampling=Sampling(seed=11)
+    )
+    assert expected == _read()
+
+
+def test_padding_after_the_length_is_left_out() -> None:
+    """Only `input_lengths` ids count."""
+    assert _read(input_lengths=np.array([2], dtype=np.int32)).ids == (2, 5)
+
+
+def test_every_sampling_tensor_arrives() -> None:
+    """Each tensor sets its field."""
+    actual = _read(
+        temperature=_float(0.5),
+        runtime_top_k=_int(4),
+        runtime_top_p=_float(0.25),
+        repetition_penalty=_float(1.5),
+        presence_penalty=_float(0.5),
+        frequency_penalty=_float(-0.5),
+        min_length=_int(2),
+        random_seed=np.array([[9]], dtype=np.uint64),
+    ).sampling
+    assert Sampling(0.5, 4, 0.25, 1.5, 0.5, -0.5, 2, 9) == actual
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "field"),
+    [
+        pytest.param("random_seed", "seed", "seed", id="seed"),
+        pytest.param("min_length", "min_tokens", "min_tokens", id="min tokens"),
+    ],
+)
+def test_newer_name_wins(older: str, newer: str, field: str) -> None:
+    """Both spellings are understood."""
+    tensors: Tensors = {older: _int(1), newer: _int(2)}
+    assert (
+        getattr(_read(**{older: _int(1)}).sampling, field),
+        getattr(_read(**tensors).sampling, field),
+    ) == (1, 2)
+
+
+def test_unsigned_seeds_fit_the_generator() -> None:
+    """The largest seed a client can send is taken."""
+    assert _read(seed=np.array([[2**64 - 1]], dtype=np.uint64)).sampling.seed == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("end_id", "expected"),
+    [
+        pytest.param(3, {3}, id="the checkpoint's"),
+        pytest.param(8, {8}, id="another one"),
+        pytest.param(-1, set(), id="none, as upstream's client says"),
+    ],
+)
+def test_end_id(end_id: int, expected: set[int]) -> None:
+    """The request says what ends its answer."""
+    assert expected == set(_read(end_id=_int(end_id)).end_ids)
+
+
+def test_words_and_wishes() -> None:
+    """Word lists are unpacked; log probabilities are returned on request."""
+    words = pack_words([[5], [6, 7]])[np.newaxis]
+    request = _read(
+        stop_words_list=words, bad_words_list=words, return_log_probs=np.array([[True]])
+    )
+    expected = (((5,), (6, 7)), ((5,), (6, 7)), Wanted(log_probs=True))
+    assert expected == (request.stop, request.bad, request.wanted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"temperature": _float(-1)}, "temperature is -1.0", id="temperature"),
+        pytest.param({"runtime_top_k": _int(-2)}, "top_k is -2", id="top_k"),
+        pytest.param({"runtime_top_p": _float(1.5)}, "top_p is 1.5", id="top_p"),
+        pytest.param({"repetition_penalty": _float(0)}, "repetition_penalty is 0", id="repetition"),
+        pytest.param({"min_length": _int(-1)}, "min_length is -1", id="min length"),
+        pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
+        pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
+        pytest.param({"lora_task_id": _int(1)}, "lora_task_id is not supported", id="lora"),
+        pytest.param({"input_lengths": _int(4)}, "input_lengths is 4", id="length past ids"),
+        pytest.param({"input_ids": np.zeros((2, 3), np.int32)}, "one prompt", id="batch of two"),
+        pytest.param({"temperature": np.zeros((1, 2), np.float32)}, "2 values", id="two values"),
+        pytest.param(
+            {"embedding_bias": np.zeros((1, 3), np.float32)}, "expected \\[20\\]", id="short bias"
+        ),
+        pytest.param(
+            {"stop_words_list": np.zeros((1, 3, 2), np.int32)}, "expected \\[2, n\\]", id="words"
+        ),
+    ],
+)
+def test_wrong_values_are_named(changes: Tensors, message: str) -> None:
+    """The message says what was sent and what is allowed."""
+    with pytest.raises(RequestError, match=message):
+        _read(**changes)
+
+
+@pytest.mark.parametrize("name", ["input_ids", "input_lengths", "request_output_len"])
+def test_missing_tensors_are_named(name: str) -> None:
+    """Without a required tensor the message says which."""
+    tensors = {key: value for key, value in MINIMUM.items() if key != name}
+    with pytest.raises(RequestError, match=f"{name} is missing"):
+        read_request(tensors, end_ids=frozenset(), vocabulary_size=9, fresh_seed=0)
+
+
+def test_piece_fills_every_output() -> None:
+    """Empty lists are padded, since a tensor must hold something; the length says zero."""
+    outputs = write_piece(Piece(previous=(), ids=(), finish=Finish.STOP))
+    expected = {
+        "output_ids": [[[-1]]],
+        "sequence_length": [[0]],
+        "previous_ids": [[[-1]]],
+        "is_last": [[True]],
+        "cum_log_probs": [[0.0]],
+        "output_log_probs": [[[0.0]]],
+        "context_logits": [[[0.0]]],
+        "generation_logits": [[[[0.0]]]],
+        "batch_index": [[0]],
+        "sequence_index": [[0]],
+    }
+    assert expected == {name: array.tolist() for name, array in outputs.items()}
+
+
+def test_pieces_join_to_one() -> None:
+    """A client that does not stream gets all tokens at once."""
+    pieces = [
+        Piece((), (5,), None, (-0.5,), -0.5),
+        Piece((5,), (6, 7), Finish.LENGTH, (-0.25, -1.0), -1.75),
+    ]
+    assert Piece((), (5, 6, 7), Finish.LENGTH, (-0.5, -0.25, -1.0), -1.75) == join_pieces(pieces)

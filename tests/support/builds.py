@@ -1,0 +1,68 @@
+"""Models that are only built, and what is seen of their builds on a real cluster."""
+
+from typing import Any
+
+from mm_api import labels
+from support.clusters import eventually
+from support.installed import Space
+
+SLOW = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "300m", "memory": "2Gi"}}
+"""Resources with which a build takes a minute and more (measured 60 s with 400m, 10 s with a whole
+processor): time for a fault to happen in the middle."""
+
+BUILD = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
+
+
+def build_only(space: Space, name: str, path: str, **parts: dict[str, Any]) -> dict[str, Any]:
+    """Describe a model whose engine is built and that runs no pod."""
+    model = space.model(name, path, **parts)
+    model["spec"]["replicas"] = 0
+    return model
+
+
+def first_build(space: Space, model: str) -> str:
+    """Wait for a model's plan and return the name of its first build Job."""
+    space.wait(model, "Planned", lambda one: one.holds)
+    return f"engine-{space.read(model)['status']['plan']['fingerprint'][:16]}-1"
+
+
+def build_pods(space: Space, job: str) -> list[dict[str, Any]]:
+    """Return the pods of a build Job, the oldest first."""
+    pods = space.get("pods", "-l", f"{BUILD},job-name={job}").get("items", [])
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+
+def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
+    """Wait until the container of a build runs and return its pod.
+
+    Args:
+        space: the namespace.
+        job: name of the Job.
+        after: name of a pod that does not count: the one before.
+    """
+
+    def running() -> list[dict[str, Any]]:
+        return [
+            pod
+            for pod in build_pods(space, job)
+            if pod["metadata"]["name"] != after
+            and any("running" in one["state"] for one in pod["status"].get("containerStatuses", ()))
+        ]
+
+    found = eventually(running, timeout=120)
+    assert found, f"no pod of {job} runs"
+    return found[0]
+
+
+def pods_ever(space: Space, job: str) -> list[str]:
+    """Return what the Job controller said of each pod that it made; Jobs themselves are removed.
+
+    Args:
+        space: the namespace.
+        job: beginning of the Jobs' names.
+    """
+    chosen = ("--field-selector", "involvedObject.kind=Job,reason=SuccessfulCreate")
+    events = space.get("events", *chosen).get("items", [])
+    return sorted(
+        event["message"] for event in events if event["involvedObject"]["name"].startswith(job)
+    )

@@ -1,0 +1,148 @@
+"""A gRPC client of the ensemble, as existing clients of TensorRT-LLM's Triton models write it."""
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import tritonclient.grpc as triton
+from numpy.typing import NDArray
+
+DEADLINE_SECONDS = 60
+TYPES = {
+    "max_tokens": ("INT32", np.int32),
+    "top_k": ("INT32", np.int32),
+    "end_id": ("INT32", np.int32),
+    "beam_width": ("INT32", np.int32),
+    "min_tokens": ("INT32", np.int32),
+    "temperature": ("FP32", np.float32),
+    "top_p": ("FP32", np.float32),
+    "random_seed": ("UINT64", np.uint64),
+    "stream": ("BOOL", np.bool_),
+    "return_log_probs": ("BOOL", np.bool_),
+    "return_context_logits": ("BOOL", np.bool_),
+    "return_generation_logits": ("BOOL", np.bool_),
+    "image_input": ("FP16", np.float16),
+    "image_bytes_input": ("UINT8", np.uint8),
+}
+
+
+class EnsembleError(Exception):
+    """What the server said instead of an answer."""
+
+
+@dataclass
+class Answer:
+    """Everything one request got back."""
+
+    pieces: list[str] = field(default_factory=list)
+    outputs: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All pieces, joined."""
+        return "".join(self.pieces)
+
+
+class Ensemble:
+    """One gRPC stream; one request at a time."""
+
+    def __init__(self, url: str) -> None:
+        """Open the stream."""
+        self._client = triton.InferenceServerClient(url)
+        self._responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        self._client.start_stream(
+            callback=lambda result, error: self._responses.put((result, error))
+        )
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the stream."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the stream; what still runs is cancelled."""
+        self._client.stop_stream(cancel_requests=True)
+        self._client.close()
+
+    def ask(
+        self, text: str, *, on_piece: Callable[[str], None] | None = None, **values: object
+    ) -> Answer:
+        """Send a request and collect its answer.
+
+        Raises:
+            EnsembleError: the server's error message.
+        """
+        self.send(text, **values)
+        answer = Answer()
+        while True:
+            result, error = self._responses.get(timeout=DEADLINE_SECONDS)
+            if error is not None:
+                raise EnsembleError(str(error))
+            response = result.get_response()
+            if len(response.outputs):
+                outputs = {out.name: result.as_numpy(out.name) for out in response.outputs}
+                answer.outputs.append(outputs)
+                answer.pieces.append(outputs["text_output"].reshape(-1)[0].decode())
+                if on_piece is not None:
+                    on_piece(answer.pieces[-1])
+            if response.parameters["triton_final_response"].bool_param:
+                return answer
+
+    def wait_for_a_piece(self) -> None:
+        """Wait until the request that was sent has given out something."""
+        _, error = self._responses.get(timeout=DEADLINE_SECONDS)
+        if error is not None:
+            raise EnsembleError(str(error))
+
+    def send(self, text: str, **values: object) -> None:
+        """Send a request and do not wait."""
+        values = {"max_tokens": 24, **values}
+        inputs = [_text("text_input", [text])]
+        url = values.pop("image_url_input", None)
+        if url is not None:
+            inputs.append(_text("image_url_input", [url] if isinstance(url, str) else url))
+        stop = values.pop("stop_words", None)
+        if stop is not None:
+            inputs.append(_text("stop_words", stop))
+        inputs += [_tensor(name, value) for name, value in values.items()]
+        self._client.async_stream_infer("ensemble", inputs, enable_empty_final_response=True)
+
+
+def ask_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
+    """Ask all questions at the same time, each over its own stream."""
+    answers: list[Answer | None] = [None] * len(questions)
+
+    def ask(number: int) -> None:
+        text, values = questions[number]
+        with Ensemble(url) as ensemble:
+            answers[number] = ensemble.ask(text, **values)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(questions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_SECONDS)
+    assert None not in answers, "a question was not answered"
+    return [answer for answer in answers if answer is not None]
+
+
+def _text(name: str, values: Any) -> triton.InferInput:
+    tensor = triton.InferInput(name, [1, len(values)], "BYTES")
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    tensor.set_data_from_numpy(np.array([encoded], dtype=np.object_))
+    return tensor
+
+
+def _tensor(name: str, value: object) -> triton.InferInput:
+    kind, dtype = TYPES[name]
+    array = np.asarray(value, dtype=dtype)
+    array = array.reshape(1, 1) if array.ndim == 0 else array
+    tensor = triton.InferInput(name, list(array.shape), kind)
+    tensor.set_data_from_numpy(array)
+    return tensor

@@ -1,0 +1,42 @@
+"""What ends a container without asking it: the kernel, a dying node. Sent from this machine.
+
+The node of a development cluster is a namespace of this machine, so its processes are ours to see.
+"""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+INIT = "1"
+"""Number of a container's first process inside its own namespace."""
+
+
+def kill_container(pod: dict[str, Any], program: str) -> None:
+    """Send SIGKILL to the first process of a pod's container.
+
+    Args:
+        pod: the pod as the API server holds it.
+        program: a word of the process's command line, to tell containers of a pod apart.
+
+    Raises:
+        AssertionError: no such process runs on this machine.
+    """
+    uid = pod["metadata"]["uid"]
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and _is_first(process, uid, program):
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+    raise AssertionError(f"{program} of pod {pod['metadata']['name']} runs not on this machine")
+
+
+def _is_first(process: Path, pod_uid: str, program: str) -> bool:
+    try:
+        if pod_uid not in (process / "cgroup").read_text():
+            return False
+        status = (process / "status").read_text()
+        command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return False  # it has just ended
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+    return numbers.split()[-1] == INIT and program in command
