@@ -12,8 +12,14 @@ from mm_operator.plan.sizing.weights import DTYPE_BYTES
 FRACTION_STEPS = 1000
 """The fraction is rounded down to three digits: 80 MB of an H100."""
 
-CROSS_FRACTION = 0.5
-"""Upstream's documented cross_kv_cache_fraction (facts 1b, 1e)."""
+SHARE_DIGITS = 4
+SHARE_STEPS = 10**SHARE_DIGITS
+LARGEST_SHARE = 0.99
+"""Neither pool is ever starved: upstream's documented cross_kv_cache_fraction is 0.5 (1b, 1e)."""
+
+SHARE_SLACK_PERMILLE = 11
+"""A share between 1 % and 99 % that is rounded to four digits makes one of the two pools at most
+1.1 % too small: the whole is planned bigger by that."""
 
 _KEY_AND_VALUE = 2
 
@@ -58,16 +64,20 @@ def cache_size(
     own_bytes = limits.max_beam_width * own_tokens * own * layer
     cross_bytes = cross_tokens * crossing * layer  # beams share what was read
     share = _cross_share(own_bytes, cross_bytes, cross_fraction)
-    needed = limits.max_batch_size * (own_bytes + cross_bytes)
-    if share is not None:  # two pools of fixed shares: the smaller one decides
-        needed = limits.max_batch_size * max(
-            -(-cross_bytes * 1000 // floor(share * 1000)),
-            -(-own_bytes * 1000 // (1000 - floor(share * 1000))),
+    sequence = own_bytes + cross_bytes
+    if cross_bytes and cross_fraction is None:
+        sequence += -(-sequence * SHARE_SLACK_PERMILLE // 1000)
+    elif share is not None:  # two pools of fixed shares: the smaller one decides
+        digits = round(share * SHARE_STEPS)
+        sequence = max(
+            -(-cross_bytes * SHARE_STEPS // max(1, digits)),
+            -(-own_bytes * SHARE_STEPS // max(1, SHARE_STEPS - digits)),
         )
+    needed = limits.max_batch_size * sequence
     return CacheSize(
         bytes_per_token=own * layer,
         cross_bytes_per_token=crossing * layer,
-        sequence_bytes=-(-needed // limits.max_batch_size),
+        sequence_bytes=sequence,
         needed_bytes=needed,
         cross_fraction=share,
     )
@@ -79,7 +89,8 @@ def _cross_share(own: int, cross: int, asked: float | None) -> float | None:
         return None
     if asked is not None:
         return asked
-    return min(0.99, max(0.01, round(cross / (own + cross), 2)))
+    share = min(LARGEST_SHARE, max(1 - LARGEST_SHARE, cross / (own + cross)))
+    return round(share, SHARE_DIGITS)
 
 
 def fraction_of(available: int, free: int) -> float:
