@@ -14,6 +14,7 @@ from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
     read_config,
+    read_object,
     read_optional,
 )
 
@@ -29,6 +30,13 @@ so that a truncated one is found here and not by the first request."""
 
 WITHOUT_FAST_TOKENIZER = frozenset({"byt5", "nmt", "vila"})
 """ByT5's tokens are bytes, FairSeq has dictionaries, VILA keeps its tokenizer in llm/."""
+
+
+FAIRSEQ_CONFIG = "args.json"
+"""FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
+
+VILA_PARTS = ("llm", "vision_tower", "mm_projector")
+"""Folders of a VILA checkpoint, each with weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 
 def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
-    config = read_config(source)
+    config = _config(source)
     family = checkpoint.resolve(config, options.family)
     custom_code = _custom_code(source, config)
     if custom_code and not options.trust_remote_code:
@@ -73,9 +81,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         )
     preprocessor = read_optional(source / "preprocessor_config.json")
     dimensions = checkpoint.read(family, config, preprocessor)
-    stored = weights.read(
-        source, allow_pickle=options.allow_pickle, config_dtype=_config_dtype(config)
-    )
+    stored = _weights(source, family, config, options)
     if family not in WITHOUT_FAST_TOKENIZER and not (source / "tokenizer.json").is_file():
         raise InspectRefusedError(
             InspectReason.CONFIG_MISSING,
@@ -98,6 +104,23 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     )
 
 
+def _config(source: Path) -> JsonObject:
+    """Return config.json, or the args namespace that stands for it in a FairSeq checkpoint."""
+    arguments = source / FAIRSEQ_CONFIG
+    if arguments.is_file() and not (source / "config.json").is_file():
+        return read_object(arguments, InspectReason.CONFIG_INVALID)
+    return read_config(source)
+
+
+def _weights(
+    source: Path, family: str, config: JsonObject, options: InspectOptions
+) -> weights.Weights:
+    dtype, pickles = _config_dtype(config), options.allow_pickle
+    if family == "vila" and (source / VILA_PARTS[0]).is_dir():
+        return weights.read_parts(source, VILA_PARTS, allow_pickle=pickles, config_dtype=dtype)
+    return weights.read(source, allow_pickle=pickles, config_dtype=dtype)
+
+
 def _custom_code(source: Path, config: JsonObject) -> str | None:
     """Return the name of the first file that names code of the checkpoint itself."""
     documents = {"config.json": config}
@@ -115,5 +138,5 @@ def _architecture(config: JsonObject) -> str:
 
 def _config_dtype(config: JsonObject) -> str | None:
     # transformers 5 writes `dtype`, earlier versions `torch_dtype`.
-    value = config.get("dtype") or config.get("torch_dtype")
+    value = config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype")
     return str(value).removeprefix("torch.") if value else None

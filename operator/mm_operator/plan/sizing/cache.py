@@ -12,6 +12,9 @@ from mm_operator.plan.sizing.weights import DTYPE_BYTES
 FRACTION_STEPS = 1000
 """The fraction is rounded down to three digits: 80 MB of an H100."""
 
+MOST_FRACTION = 0.95
+"""Libraries allocate a little after start-up; TensorRT-LLM's own default leaves 10 % for it."""
+
 SHARE_DIGITS = 4
 SHARE_STEPS = 10**SHARE_DIGITS
 LARGEST_SHARE = 0.99
@@ -97,4 +100,4 @@ def fraction_of(available: int, free: int) -> float:
     """Return the largest fraction, rounded down, of `free` bytes that `available` bytes allow."""
     if free <= 0 or available <= 0:
         return 0.0
-    return min(1.0, floor(available / free * FRACTION_STEPS) / FRACTION_STEPS)
+    return min(MOST_FRACTION, floor(available / free * FRACTION_STEPS) / FRACTION_STEPS)

@@ -33,7 +33,6 @@ PLANNED_FLAGS = frozenset(
     ]
 )
 """Flags that are planned: memory and pools were computed for their values."""
-_PROMPT_TABLE_TENSOR_PARALLEL = "0.13.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +158,6 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
     if tensor > 1 and not now.family.tensor_parallel:
         yield _error(
             path, "TensorParallel", f"{now.family.name}'s converter cannot split it: use 1"
-        )
-    if tensor > 1 and version_of(now.version) < version_of(_PROMPT_TABLE_TENSOR_PARALLEL):
-        yield _error(
-            path,
-            "TensorParallelPromptTable",
-            "prompt tables on several GPUs fail up to TensorRT-LLM 0.12: use a newer image",
         )
     if pipeline > 1:
         yield _error(
