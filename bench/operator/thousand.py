@@ -46,9 +46,7 @@ async def right(client: Client, count: int) -> bool:
 
 
 def _may_be_right(operator: OperatorProcess, count: int) -> bool:
-    """Return whether enough was written: asked first, because listing 1,000 models costs the API
-    server as much as creating ten of them.
-    """
+    """Return whether enough was written to look; looking each second would load the API server."""
     sent = operator.requests()
     return min(sent.get("patch jobs", 0), sent.get("patch multimodalmodels/status", 0)) >= count
 

@@ -97,11 +97,28 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             inspect_job(JobPhase.RUNNING), Step.RUNNING, "Inspecting", "inspected", id="running"
         ),
         pytest.param(
+            inspect_job(
+                JobPhase.RUNNING,
+                ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),),
+            ),
+            Step.DONE,
+            "PlanComplete",
+            "was inspected",
+            id="pod-ended-before-its-job",
+        ),
+        pytest.param(
             inspect_job(JobPhase.SUCCEEDED),
+            Step.START,
+            "Inspecting",
+            "being created",
+            id="pod-is-gone-with-its-facts",
+        ),
+        pytest.param(
+            inspect_job(JobPhase.SUCCEEDED, attempt=2),
             Step.FAILED,
             "InspectFailed",
             "left no pod",
-            id="succeeded-without-a-word",
+            id="pod-is-gone-again",
         ),
         pytest.param(
             inspect_job(JobPhase.FAILED, finished_at=EPOCH),
@@ -187,10 +204,17 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
                 JobPhase.SUCCEEDED,
                 ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),),
             ),
+            Step.START,
+            "Building",
+            "being created",
+            id="pod-is-gone-with-its-result",
+        ),
+        pytest.param(
+            building(JobPhase.SUCCEEDED, attempt=2),
             Step.FAILED,
             "BuildFailed",
             "left no result",
-            id="succeeded-without-a-word",
+            id="pod-is-gone-again",
         ),
         pytest.param(
             building(
@@ -243,7 +267,16 @@ def test_result_of_another_engine_is_not_taken() -> None:
     """A result counts only when it names the fingerprint that was asked for."""
     text = BuildResult(fingerprint="f" * 64, manifest_sha256="a" * 64).to_json()
     end = PodEnd("a", succeeded=True, exit_code=0, message=text)
-    assert Step.FAILED is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
+    assert Step.START is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
+
+
+def test_result_is_taken_from_the_pod_before_its_job_ends() -> None:
+    """Pods may be deleted, with what they said: an eviction deletes also one that ends well."""
+    plan = decide(inspected()).build_plan
+    assert plan is not None
+    result = BuildResult(fingerprint=plan.fingerprint, manifest_sha256="a" * 64)
+    end = PodEnd("a", succeeded=True, exit_code=0, message=result.to_json())
+    assert result == decide(building(JobPhase.RUNNING, ends=(end,))).build.result
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str) -> Manifest
         "enableServiceLinks": False,
         "restartPolicy": "Never",
         "securityContext": pod.pod_security(),
+        "shareProcessNamespace": pod.SHARE_PROCESSES,
         "volumes": [
             *volumes.build_volumes(spec),
             {

@@ -100,6 +100,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         "enableServiceLinks": False,
         "restartPolicy": "Never",
         "securityContext": pod.pod_security(),
+        "shareProcessNamespace": pod.SHARE_PROCESSES,
         "volumes": [volumes.source_volume(spec), pod.scratch("tmp")],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
         **pod.placement(spec.build, Gpu()),

@@ -14,6 +14,11 @@ CONFIG_MOUNT = "/etc/multimodal"
 WORK_MOUNT = "/var/lib/multimodal"
 TERMINATION_LOG = "/dev/termination-log"
 
+SHARE_PROCESSES = True
+"""For pods of Jobs. The kernel ignores SIGTERM for a container's first process until it has a
+handler, and Python takes a second to get there: an evicted build went on for its whole 30 s of
+grace. With a shared namespace the pause process is the first one."""
+
 
 def pod_security() -> Manifest:
     """Return the pod's security context."""

@@ -41,6 +41,10 @@ def decide_build(
 
 
 def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
+    result = _result(draft, job)
+    if result:
+        # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
+        return _built(result, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
         stands = "its last pod failed" if job.ends else "the build has not started"
@@ -48,18 +52,24 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     if job.phase is JobPhase.RUNNING:
         return _running(job, Reason.BUILDING, "the engine is being built")
     if job.phase is JobPhase.SUCCEEDED:
-        return _finished(draft, job, inspect, now)
+        return _lost(draft, job, inspect, now)
     return _failed(draft, job, build_failure(job), inspect, now)
 
 
-def _finished(
-    draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
-) -> BuildDecision:
+def _result(draft: Draft, job: JobState) -> BuildResult | None:
     fingerprint = draft.build_plan.fingerprint
     texts = (end.message for end in reversed(job.ends) if end.succeeded)
-    result = next(filter(None, (successful(text, fingerprint) for text in texts)), None)
-    if result:
-        return _built(result, job=job.name, attempt=attempt_of(job))
+    return next(filter(None, (successful(text, fingerprint) for text in texts)), None)
+
+
+def _lost(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
+    """Return what follows a build that ended well and whose pod is gone with its result.
+
+    Another Job finds the engine in the store and says so within seconds: the first comes at once.
+    """
+    attempt = attempt_of(job)
+    if attempt == 1:
+        return _start(draft.engine_config, attempt=attempt + 1)
     lost = Failure(Reason.BUILD_FAILED, "the build ended well but left no result", retryable=True)
     return _failed(draft, job, lost, inspect, now)
 

@@ -1,7 +1,10 @@
 """Is the checkpoint inspected, and if not, what happens next?"""
 
+from datetime import datetime
+
 from mm_api import labels
 from mm_api.conditions import Reason
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
 from mm_operator.plan import names
@@ -71,6 +74,10 @@ def _started(snapshot: Snapshot, wanted: str, round_: int, *, attempt: int = 1) 
 def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
     wanted = job.annotations[labels.INPUTS_HASH]
     attempt = attempt_of(job)
+    found = _found(job)
+    if found:
+        # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
+        return _done(job, found, round_)
 
     def decided(step: Step, reason: str, message: str) -> InspectDecision:
         return InspectDecision(
@@ -83,16 +90,23 @@ def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
         return decided(Step.RUNNING, reason, f"{stands}: {message}")
     if job.phase is JobPhase.RUNNING:
         return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
-    if job.phase is JobPhase.SUCCEEDED:
-        return _finished(snapshot, job, round_)
+    if job.phase is JobPhase.SUCCEEDED and attempt == 1:
+        # The facts went with the pod; the same inspection finds them again. Once: then it is told.
+        return _started(snapshot, wanted, round_, attempt=attempt + 1)
     return _failed(snapshot, job, round_)
 
 
-def _finished(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
-    reports = (read_inspect_result(end.message) for end in reversed(job.ends) if end.succeeded)
-    facts = next((report.facts for report in reports if report and report.facts), None)
-    if facts is None:
-        return _failed(snapshot, job, round_)
+def _found(job: JobState) -> tuple[ModelFacts, datetime] | None:
+    """Return what a pod of the Job found, and when."""
+    for end in reversed(job.ends):
+        report = read_inspect_result(end.message) if end.succeeded else None
+        if report and report.facts:
+            return report.facts, end.finished_at or job.finished_at or job.created
+    return None
+
+
+def _done(job: JobState, found: tuple[ModelFacts, datetime], round_: int) -> InspectDecision:
+    facts, when = found
     return InspectDecision(
         Step.DONE,
         Reason.PLAN_COMPLETE,
@@ -102,7 +116,7 @@ def _finished(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision
         attempt=attempt_of(job),
         round=round_,
         facts=facts,
-        inspected_at=job.finished_at or job.created,
+        inspected_at=when,
     )
 
 
