@@ -152,8 +152,8 @@ def _after(ask: Ask, sizing: EngineSizing) -> list[PlanError]:
                 PlanError(
                     path="spec.engine.kvCache.freeGpuMemoryFraction",
                     code="KvFractionTooLarge",
-                    message=f"{ask.kv_fraction} leaves no room for the vision engine, which may "
-                    f"load after the cache is made: use at most {most}, or Auto",
+                    message=f"{ask.kv_fraction} leaves too little for what is allocated after the "
+                    f"cache (the vision engine may load later): use at most {most}, or Auto",
                 )
             )
     return found
@@ -200,6 +200,14 @@ def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
                 code="Deprecated",
                 message=f"TensorRT-LLM {now.version} prints deprecation warnings for engines; "
                 f"{table('images')['engines']['last']} is the last with them",
+            )
+        )
+    if now.backend == "PyTorch":
+        found.append(
+            PlanWarning(
+                code="PyTorchEstimate",
+                message="memory is that of an engine: TensorRT-LLM on PyTorch reserves no prompt "
+                "table, and sizes its cache by its own fraction",
             )
         )
     memory, batch = sizing.memory, sizing.sized.limits.max_batch_size
