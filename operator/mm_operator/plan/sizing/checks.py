@@ -188,15 +188,7 @@ def _images(now: Situation) -> Iterator[PlanError]:
 
 def _limits(now: Situation) -> Iterator[PlanError]:
     ask = now.ask
-    if ask.max_num_tokens is not None and ask.max_input_len is not None:
-        if ask.max_num_tokens < ask.max_input_len:
-            yield _error(
-                "engine.maxNumTokens",
-                "NumTokensBelowInputLen",
-                f"{ask.max_num_tokens} is below maxInputLen {ask.max_input_len}, and a prompt must "
-                "fit into one step (chunked context is off): raise it",
-            )
-    elif ask.max_num_tokens is not None and ask.max_num_tokens < ask.max_batch_size:
+    if ask.max_num_tokens is not None and ask.max_num_tokens < ask.max_batch_size:
         yield _error(
             "engine.maxNumTokens",
             "NumTokensBelowBatch",
