@@ -33,6 +33,13 @@ INTENT_HASH = f"{PREFIX}/intent-hash"
 ATTEMPT = f"{PREFIX}/attempt"
 """Annotation on Jobs: how many Jobs were made from the same inputs, this one included."""
 
+TERMS_HASH = f"{PREFIX}/terms-hash"
+"""Annotation on Jobs: digest of what their pods were made from beside the inputs: image, place,
+resources, deadline. A Job of other terms is replaced when none of its pods runs."""
+
+MADE_BY = f"{PREFIX}/made-by"
+"""Annotation on build Jobs, which models share: uid of the model whose terms they follow."""
+
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 

@@ -15,13 +15,14 @@ from mm_operator.model import (
     JobPhase,
     JobState,
     Observed,
+    Owner,
     PodEnd,
     Snapshot,
     Step,
 )
 from mm_operator.plan import decide, names
 from mm_operator.plan.inspection import inputs_hash
-from mm_operator.plan.jobs import attempt_of, latest
+from mm_operator.plan.jobs import attempt_of, latest, terms_of
 from mm_operator.plan.records import (
     FACTS_KEY,
     INSPECTION_KEY,
@@ -29,7 +30,7 @@ from mm_operator.plan.records import (
     read_inspect_result,
     read_inspection,
 )
-from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
+from support.models import EPOCH, SETTINGS, snapshot_of, spec_of, tiny_facts
 
 HASH = inputs_hash(spec_of(), 0)
 FOUND = InspectResult(facts=tiny_facts()).to_json()
@@ -255,6 +256,64 @@ def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> 
 def test_own_writes_are_followed_at_once(expected: float | None, snapshot: Snapshot) -> None:
     """What this reconcile writes may raise no event: the next one is asked for."""
     assert expected == decide(snapshot).recheck_after
+
+
+FAILED = {"finished_at": EPOCH, "ends": (PodEnd("a", succeeded=False, exit_code=3),)}
+ME, OTHER = "uid-of-llava", "uid-of-other"
+
+
+@pytest.mark.parametrize(
+    ("expected", "phase", "made_by", "owners"),
+    [
+        pytest.param(Step.START, JobPhase.FAILED, ME, (ME, OTHER), id="mine-failed"),
+        pytest.param(Step.START, JobPhase.PENDING, ME, (ME,), id="mine-waits"),
+        pytest.param(Step.RUNNING, JobPhase.RUNNING, ME, (ME,), id="mine-runs-undisturbed"),
+        pytest.param(Step.FAILED, JobPhase.FAILED, OTHER, (ME, OTHER), id="of-another-owner"),
+        pytest.param(Step.START, JobPhase.FAILED, OTHER, (ME,), id="its-maker-has-left"),
+    ],
+)
+def test_changed_terms_make_another_build_job(
+    expected: Step, phase: JobPhase, made_by: str, owners: tuple[str, ...]
+) -> None:
+    """More memory, another node or image count at once, unless a pod runs or it is not ours."""
+    marks = {labels.ATTEMPT: "1", labels.TERMS_HASH: "former", labels.MADE_BY: made_by}
+    job = JobState(f"{ENGINE}-1", "uid", phase, EPOCH, annotations=marks, **FAILED)
+    config = ConfigState(ENGINE, "uid", owners=tuple(Owner(uid, uid) for uid in owners))
+    state = {ENGINE: EngineState(config, (job,))}
+    decision = decide(inspected(engines=state, owned_engines=frozenset({ENGINE}))).build
+    assert expected == decision.step
+    assert decision.job == f"{ENGINE}-{2 if expected is Step.START else 1}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "phase"),
+    [
+        pytest.param(Step.START, JobPhase.FAILED, id="failed"),
+        pytest.param(Step.START, JobPhase.PENDING, id="waits"),
+        pytest.param(Step.RUNNING, JobPhase.RUNNING, id="runs"),
+    ],
+)
+def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) -> None:
+    """An inspection that waits for a node that never comes is made anew where it may run."""
+    job = inspect_job(phase, **FAILED)
+    former = replace(job, annotations={**job.annotations, labels.TERMS_HASH: "former"})
+    assert expected == decide(seen(former)).inspect.step
+
+
+@pytest.mark.parametrize(
+    ("changed", "changes"),
+    [
+        pytest.param(True, {"build": {"timeout": "1h"}}, id="timeout"),
+        pytest.param(True, {"build": {"nodeSelector": {"a": "b"}}}, id="place"),
+        pytest.param(True, {"build": {"image": "x/y:1"}}, id="image"),
+        pytest.param(False, {"replicas": 3}, id="replicas"),
+        pytest.param(False, {"runtime": {"podLabels": {"a": "b"}}}, id="pods"),
+    ],
+)
+def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:
+    """What only concerns serving pods disturbs no Job."""
+    before, after = (terms_of(spec_of(one), SETTINGS, ME) for one in ({}, changes))
+    assert changed == (before != after)
 
 
 def test_engine_of_others_is_looked_at_again() -> None:

@@ -8,12 +8,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-INIT = "1"
-"""Number of a container's first process inside its own namespace."""
-
 
 def kill_container(pod: dict[str, Any], program: str) -> None:
-    """Send SIGKILL to the first process of a pod's container.
+    """Send SIGKILL to the process that a container of a pod was started with.
 
     Args:
         pod: the pod as the API server holds it.
@@ -31,12 +28,17 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
 
 def _is_first(process: Path, pod_uid: str, program: str) -> bool:
+    """Tell whether a process is of the pod and its parent, the container's shim, is not."""
     try:
         if pod_uid not in (process / "cgroup").read_text():
             return False
-        status = (process / "status").read_text()
+        status = dict(
+            line.split(":", 1) for line in (process / "status").read_text().splitlines() if line
+        )
+        parent = Path("/proc") / status["PPid"].strip()
+        if pod_uid in (parent / "cgroup").read_text():
+            return False
         command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return False  # it has just ended
-    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
-    return numbers.split()[-1] == INIT and program in command
+    return program in command

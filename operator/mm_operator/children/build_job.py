@@ -9,6 +9,7 @@ from mm_operator.children import pod, volumes
 from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
+from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.records import PLAN_KEY
 from mm_operator.plan.store import store_of
 
@@ -35,6 +36,8 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "annotations": {
                 labels.INPUTS_HASH: fingerprint,
                 labels.ATTEMPT: str(plan.build.attempt),
+                labels.TERMS_HASH: terms_of(spec, snapshot.settings, snapshot.uid).digest,
+                labels.MADE_BY: snapshot.uid,
             },
             "ownerReferences": [config_reference(engine.config.name, engine.config.uid)],
         },

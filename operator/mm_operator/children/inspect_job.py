@@ -5,6 +5,7 @@ from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
+from mm_operator.plan.jobs import terms_of
 
 DEADLINE_SECONDS = 1800
 """Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes. Counted from
@@ -30,6 +31,7 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
     annotations = {
         labels.INPUTS_HASH: inspect.inputs_hash,
         labels.ATTEMPT: str(inspect.attempt),
+        labels.TERMS_HASH: terms_of(spec, snapshot.settings, snapshot.uid).digest,
     }
     return {
         "apiVersion": "batch/v1",

@@ -15,7 +15,7 @@ from mm_operator.model import (
 from mm_operator.plan import names
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.failures import Failure, build_failure
-from mm_operator.plan.jobs import attempt_of, latest, pending
+from mm_operator.plan.jobs import Terms, attempt_of, latest, pending
 from mm_operator.plan.records import RESULT_KEY, successful
 from mm_operator.plan.retry import BUILD
 
@@ -24,7 +24,11 @@ _UNWRITTEN = BuildDecision(Step.WAITING, Reason.BUILD_PENDING, "the build plan i
 
 
 def decide_build(
-    draft: Draft | None, engine: EngineState, inspect: InspectDecision, now: datetime
+    draft: Draft | None,
+    engine: EngineState,
+    inspect: InspectDecision,
+    terms: Terms,
+    now: datetime,
 ) -> BuildDecision:
     """Return what becomes of the engine. `draft` is None while there is no plan."""
     if draft is None:
@@ -37,7 +41,16 @@ def decide_build(
     job = latest(engine.jobs)
     if job is None:
         return _start(draft.engine_config, attempt=1)
-    return _follow(draft, job, inspect, now)
+    decision = _follow(draft, job, inspect, now)
+    if _asked_anew(decision, job) and terms.replace(job, engine.config):
+        return _start(draft.engine_config, attempt=attempt_of(job) + 1)
+    return decision
+
+
+def _asked_anew(decision: BuildDecision, job: JobState) -> bool:
+    """Return whether a change of spec.build counts now: a pod that runs is not disturbed."""
+    waits = job.phase is JobPhase.PENDING and not job.deleting
+    return decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING)
 
 
 def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:

@@ -17,6 +17,7 @@ from mm_operator.model import (
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.draft import Draft, draft
 from mm_operator.plan.inspection import decide_inspect
+from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.preflight import first_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
@@ -114,7 +115,8 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
             problem = error
     name = planned.engine_config if planned else ""
     state = snapshot.observed.engines.get(name, EngineState())
-    return _Engine(planned, problem, decide_build(planned, state, inspect, snapshot.now))
+    terms = terms_of(spec, snapshot.settings, snapshot.uid)
+    return _Engine(planned, problem, decide_build(planned, state, inspect, terms, snapshot.now))
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -10,7 +10,7 @@ from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Ste
 from mm_operator.plan import names
 from mm_operator.plan.failures import inspect_failure
 from mm_operator.plan.fingerprint import digest, stated
-from mm_operator.plan.jobs import attempt_of, latest, pending
+from mm_operator.plan.jobs import attempt_of, latest, pending, terms_of
 from mm_operator.plan.records import read_inspect_result, read_inspection
 from mm_operator.plan.retry import INSPECT
 
@@ -55,7 +55,15 @@ def decide_inspect(
         for job in snapshot.observed.jobs.values()
         if job.annotations.get(labels.INPUTS_HASH) == wanted
     )
-    return _started(snapshot, wanted, round_) if job is None else _follow(snapshot, job, round_)
+    if job is None:
+        return _started(snapshot, wanted, round_)
+    decision = _follow(snapshot, job, round_)
+    waits = job.phase is JobPhase.PENDING and not job.deleting
+    if decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING):
+        terms = terms_of(spec, snapshot.settings, snapshot.uid)
+        if terms.replace(job):
+            return _started(snapshot, wanted, round_, attempt=attempt_of(job) + 1)
+    return decision
 
 
 def _started(snapshot: Snapshot, wanted: str, round_: int, *, attempt: int = 1) -> InspectDecision:

@@ -1,10 +1,45 @@
-"""Reading Jobs: which attempt is the current one, and why one has not started."""
+"""Reading Jobs: which attempt is the current one, why it waits, what it was made from."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mm_api import labels
 from mm_api.conditions import Reason
-from mm_operator.model import JobState
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.model import ConfigState, JobState, PlanSettings
+from mm_operator.plan.fingerprint import digest, stated
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a model's Jobs are made from beside their inputs, as a digest, and whose they are."""
+
+    digest: str
+    model_uid: str
+
+    def replace(self, job: JobState, config: ConfigState | None = None) -> bool:
+        """Return whether a Job follows other terms and is this model's to replace.
+
+        A Job of another model that still wants the engine (it owns `config`) is left to that one:
+        two models of different terms would replace each other's Jobs without end. So is a Job that
+        tells no terms: it is not ours to judge.
+        """
+        owners = {owner.uid for owner in config.owners} if config else set()
+        others = owners - {self.model_uid}
+        if job.annotations.get(labels.MADE_BY, self.model_uid) in others:
+            return False
+        return job.annotations.get(labels.TERMS_HASH, self.digest) != self.digest
+
+
+def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Terms:
+    """Return the terms of a model: a change of any of them is worth a new Job."""
+    content = {
+        "build": stated(spec.build),
+        "source": stated(spec.model.source),
+        "image": spec.build.image or settings.runtime_image,
+        "pullSecrets": list(spec.runtime.image_pull_secrets),
+    }
+    return Terms(digest(content), uid)
 
 
 def attempt_of(job: JobState) -> int:

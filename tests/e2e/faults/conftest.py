@@ -1,24 +1,30 @@
-"""A namespace whose claim holds a good checkpoint, shared by all faults; models go in between."""
+"""A namespace whose claim holds good checkpoints, shared by all faults; models go in between."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.clusters import eventually
+from support.clusters import eventually, kubectl
 from support.installed import Installed, Space, model_space
 from support.random_llava import write_random_llava
+from support.tiny_llava import CHECKPOINT
 
-CHECKPOINT = "good"
 GONE_SECONDS = 90.0
+GPU = "/status/capacity/nvidia.com~1gpu"
+"""JSON pointer to the fake GPUs of the node: a build that asks for one waits until there is one."""
+
+Gate = Callable[[], None]
 
 
 @pytest.fixture(name="faults", scope="session")
 def space_of_all_faults(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Space]:
-    """Make the namespace and fill its claim; what a checkpoint has learnt is nothing to a fault."""
+    """Make the namespace and fill its claim: `good` has random weights, `tiny` gives answers."""
     with model_space(installed, "faults") as space:
-        space.upload(write_random_llava(tmp_path_factory.mktemp("checkpoint")), CHECKPOINT)
+        space.upload(write_random_llava(tmp_path_factory.mktemp("checkpoint")), "good")
+        space.upload(CHECKPOINT, "tiny")
         yield space
 
 
@@ -26,5 +32,36 @@ def space_of_all_faults(
 def space_of_one_module(faults: Space) -> Iterator[Space]:
     """Lend the namespace to the tests of a file; afterwards nothing of theirs is left in it."""
     yield faults
-    faults.kubectl("delete", "mmm", "--all", "--timeout=60s")
-    assert eventually(lambda: not faults.names("pods"), timeout=GONE_SECONDS), faults.names("pods")
+    delete_models(faults)
+
+
+@pytest.fixture
+def alone(space: Space) -> Iterator[Space]:
+    """Lend the namespace to one test; afterwards nothing of its is left."""
+    yield space
+    delete_models(space)
+
+
+@pytest.fixture
+def open_gate(installed: Installed) -> Iterator[Gate]:
+    """Give the node a GPU when called: builds that ask for one start then, and not before."""
+    node = kubectl(installed.cluster, "get", "nodes", "-o", "name").strip()
+
+    def patch(operation: dict[str, str]) -> None:
+        change = ("--subresource=status", "--type=json", "-p", json.dumps([operation]))
+        kubectl(installed.cluster, "patch", node, *change)
+
+    add = {"op": "add", "path": GPU}
+    yield lambda: patch({**add, "value": "1"})
+    patch({**add, "value": "0"})
+
+
+def delete_models(space: Space) -> None:
+    """Delete every model and wait until nothing runs any more."""
+    space.kubectl("delete", "mmm", "--all", "--timeout=60s")
+
+    def left() -> list[str]:
+        return space.names("pods") + space.names("jobs")
+
+    eventually(lambda: not left(), timeout=GONE_SECONDS)
+    assert left() == []

@@ -1,0 +1,148 @@
+"""A build that loses its pod, its plan, its source or its model ends as if nothing had happened."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.builds import build_only, build_pods, first_build, pods_ever, running_build
+from support.clusters import eventually
+from support.installed import Space
+from support.outside import kill_container
+from support.random_llava import write_random_llava
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+
+
+def evict(space: Space, pod: dict[str, Any]) -> None:
+    """Evict a pod as `kubectl drain` does."""
+    name = pod["metadata"]["name"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": space.name},
+    }
+    path = f"/api/v1/namespaces/{space.name}/pods/{name}/eviction"
+    space.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+
+
+def delete(space: Space, pod: dict[str, Any]) -> None:
+    """Delete a pod without waiting for its end, as somebody does who lost patience."""
+    space.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+
+
+def kill(_space: Space, pod: dict[str, Any]) -> None:
+    """Kill a build as the kernel does."""
+    kill_container(pod, "mm-runtime")
+
+
+@pytest.mark.parametrize("way", [evict, delete, kill], ids=["evicted", "deleted", "killed"])
+def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
+    """The Job makes a second pod, and that one finishes; no second Job is needed."""
+    alone.apply(build_only(alone, "lost", "good"))
+    job = first_build(alone, "lost")
+    before = pods_ever(alone, job)
+
+    way(alone, running_build(alone, job))
+
+    assert alone.wait("lost", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
+    assert alone.read("lost")["status"]["build"]["attempts"] == 1
+    assert len(pods_ever(alone, job)) == len(before) + 1
+
+
+def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
+    """A build that was killed for its memory starts again at once when the limit is raised."""
+    starved = {"resources": {"limits": {"memory": "200Mi"}}, "retries": 0}
+    alone.apply(build_only(alone, "starved", "good", build=starved))
+    alone.wait_reason("starved", "EngineBuilt", "BuildOutOfMemory")
+
+    alone.apply(build_only(alone, "starved", "good"))
+
+    assert alone.wait("starved", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
+
+
+def test_a_changed_checkpoint_is_inspected_again(
+    alone: Space, tmp_path: Path, open_gate: Any
+) -> None:
+    """The build sees that the source is not the planned one; the new one is planned and built."""
+    source = write_random_llava(tmp_path / "first")
+    alone.upload(source, "changing")
+    alone.apply(build_only(alone, "changing", "changing", build={"gpu": {"count": 1}}))
+    former = first_build(alone, "changing")
+    before = alone.read("changing")["status"]["plan"]
+    config = source / "generation_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 77}))
+    alone.upload(source, "changing")
+
+    open_gate()
+
+    alone.wait("changing", "EngineBuilt", lambda one: one.holds)
+    after = alone.read("changing")["status"]
+    chosen = "involvedObject.name=changing,reason=SourceChanged"
+    assert alone.get("events", "--field-selector", chosen)["items"]
+    assert before["sourceDigest"] != after["plan"]["sourceDigest"]
+    assert before["fingerprint"] != after["build"]["fingerprint"]
+    assert former.removesuffix("-1") not in alone.names("configmaps")
+
+
+def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
+    """Models that need the same engine share one build, and each says that it has it."""
+    alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
+    jobs = {first_build(alone, name) for name in ("first", "second")}
+    before = pods_ever(alone, "engine-")
+
+    for name in ("first", "second"):
+        alone.wait(name, "EngineBuilt", lambda one: one.holds)
+
+    assert len(jobs) == 1
+    assert len(set(pods_ever(alone, "engine-")) - set(before)) <= 1
+    assert len(pods_ever(alone, min(jobs))) >= 1
+
+
+def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
+    """The model that stays gets its engine from the pod that both had waited for."""
+    alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
+    job = first_build(alone, "second")
+    first_build(alone, "first")
+    pod = running_build(alone, job)["metadata"]["name"]
+
+    alone.kubectl("delete", "mmm", "first", "--timeout=60s")
+
+    alone.wait("second", "EngineBuilt", lambda one: one.holds)
+    made = [said for said in pods_ever(alone, job) if pod in said]
+    assert (len(made), alone.read("second")["status"]["build"]["attempts"]) == (1, 1)
+    claim = alone.get("pvc", "multimodal-store")
+    assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["second"]
+
+
+def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
+    """The engine that ends up built is the one that the spec wants now; the former build stops."""
+    alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 3}))
+    former = first_build(alone, "moving")
+    running_build(alone, former)
+
+    alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 5}))
+
+    alone.wait("moving", "EngineBuilt", lambda one: one.holds)
+    status = alone.read("moving")["status"]
+    assert status["plan"]["limits"]["maxBatchSize"] == 5
+    assert status["build"]["fingerprint"] == status["plan"]["fingerprint"]
+    assert eventually(lambda: not build_pods(alone, former), timeout=60)
+    assert former.removesuffix("-1") not in alone.names("configmaps")
+
+
+def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:
+    """Jobs, pods, documents and the operator's own claim go with the last model."""
+    alone.apply(build_only(alone, "gone", "good"))
+    running_build(alone, first_build(alone, "gone"))
+
+    alone.kubectl("delete", "mmm", "gone", "--timeout=60s")
+
+    def left() -> list[str]:
+        kinds = ("jobs", "pods", "configmaps", "pvc", "deployments", "services")
+        stay = {"kube-root-ca.crt", "checkpoints"}
+        return [name for kind in kinds for name in alone.names(kind) if name not in stay]
+
+    eventually(lambda: not left(), timeout=90)
+    assert left() == []

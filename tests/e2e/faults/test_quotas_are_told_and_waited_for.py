@@ -1,0 +1,64 @@
+"""A quota that allows no pods is named by the model; once it allows them, nobody has to help."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.builds import build_only
+from support.clusters import eventually
+from support.installed import Space
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+
+QUOTA = "no-pods"
+
+
+@pytest.fixture(autouse=True)
+def _lifted(alone: Space) -> Iterator[None]:
+    yield
+    lift(alone)
+
+
+def forbid_pods(space: Space) -> None:
+    """Make a quota of no pods and wait until it counts."""
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": QUOTA, "namespace": space.name},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    space.apply(quota)
+    found = eventually(lambda: space.get("resourcequota", QUOTA).get("status", {}).get("hard"))
+    assert found == {"pods": "0"}
+
+
+def lift(space: Space) -> None:
+    """Delete the quota."""
+    space.kubectl("delete", "resourcequota", QUOTA, "--ignore-not-found")
+
+
+def test_before_the_inspection(alone: Space) -> None:
+    """A model that comes before its namespace may have pods says so and goes on later."""
+    forbid_pods(alone)
+    alone.apply(build_only(alone, "early", "good"))
+
+    condition = alone.wait_reason("early", "Planned", "QuotaExceeded")
+
+    assert f"exceeded quota: {QUOTA}" in condition.message
+    lift(alone)
+    assert alone.wait("early", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
+
+
+def test_before_the_rollout(alone: Space) -> None:
+    """Serving pods that are refused are told the same way, and come when they may."""
+    alone.apply(build_only(alone, "early", "tiny"))
+    alone.wait("early", "EngineBuilt", lambda one: one.holds)
+    forbid_pods(alone)
+
+    alone.kubectl("scale", "mmm", "early", "--replicas=1")
+
+    condition = alone.wait_reason("early", "RollingOut", "QuotaExceeded")
+    assert f"exceeded quota: {QUOTA}" in condition.message
+    assert alone.condition("early", "Degraded").reason == "QuotaExceeded"
+    lift(alone)
+    assert alone.wait_ready("early").holds
