@@ -62,6 +62,22 @@ def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     assert alone.wait("starved", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
 
 
+def test_a_build_that_waits_for_no_node_is_mended_in_the_spec(alone: Space) -> None:
+    """A Job cannot be changed, so one that waits in the wrong place is replaced."""
+    misplaced = {"gpu": {"count": 1, "product": "no-such-product"}}
+    alone.apply(build_only(alone, "misplaced", "good", build=misplaced))
+    job = first_build(alone, "misplaced")
+    condition = alone.wait(
+        "misplaced", "EngineBuilt", lambda one: "nodes are available" in one.message
+    )
+
+    alone.apply(build_only(alone, "misplaced", "good"))
+
+    assert condition.reason == "BuildPending"
+    assert alone.wait("misplaced", "EngineBuilt", lambda one: one.holds).holds
+    assert eventually(lambda: job not in alone.names("jobs"), timeout=60)
+
+
 def test_a_changed_checkpoint_is_inspected_again(
     alone: Space, tmp_path: Path, open_gate: Any
 ) -> None:
