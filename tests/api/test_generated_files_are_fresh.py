@@ -1,4 +1,4 @@
-"""The committed CRD, its copy in the chart and the reference page say what the types say."""
+"""The committed CRD, its copy in the chart and the generated pages say what their sources say."""
 
 from pathlib import Path
 
@@ -6,7 +6,15 @@ import pytest
 
 from support.scripts import ROOT, load_tool
 
-GENERATORS = pytest.mark.parametrize("name", ["generate_crds", "generate_api_reference"])
+GENERATORS = pytest.mark.parametrize(
+    "name",
+    [
+        "generate_crds",
+        "generate_api_reference",
+        "generate_document_schemas",
+        "generate_planning_page",
+    ],
+)
 
 
 @GENERATORS

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mm_api.checkpoint import KNOWN_FAMILIES
 from mm_api.documents.model_facts import InspectReason
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from mm_runtime.inspect.families import KNOWN_FAMILIES
 from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
 
 Damage = Callable[[Path], object]
@@ -93,7 +93,6 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
         "nested too deeply",
     ),
     ("family-unknown", config_with(model_type="gpt9"), R.UNKNOWN_FAMILY, "'gpt9'"),
-    ("family-not-served", config_with(model_type="mllama"), R.UNKNOWN_FAMILY, "does not serve"),
     (
         "original-llava-layout",
         config_with(mm_vision_tower="openai/clip"),

@@ -131,7 +131,7 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
 )
 def test_family_is_detected(config: dict[str, Any], family: str | None) -> None:
     """model_type alone does not name the family; the table of rules does."""
-    from mm_runtime.inspect.families import detect  # noqa: PLC0415 (the only test that needs it)
+    from mm_api.checkpoint import detect  # noqa: PLC0415 (the only test that needs it)
 
     assert family == detect(config)
 

@@ -135,9 +135,9 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
         pytest.param(
             tiny_facts(family="qwen2-vl"),
             {},
-            "",
-            "known families: llava",
-            id="unknown-family-lists-the-known",
+            "spec.model.source",
+            "does not serve yet: use a checkpoint of llava",
+            id="family-not-served",
         ),
         pytest.param(
             tiny_facts(vision=tiny_facts().vision.model_copy(update={"features_per_image": 15})),  # type: ignore[union-attr]

@@ -115,6 +115,20 @@ RULE_EXAMPLES = (
         at("engine", {"maxNumTokens": 7, "maxBatchSize": 8}),
     ),
     RuleExample(
+        "a-prompt-fits-a-step",
+        "spec.engine.maxNumTokens",
+        "maxNumTokens must be at least maxInputLen",
+        at("engine", {"maxNumTokens": 64, "maxInputLen": 64}),
+        at("engine", {"maxNumTokens": 63, "maxInputLen": 64}),
+    ),
+    RuleExample(
+        "something-bounds-the-requests",
+        "spec.runtime.maxQueueSize",
+        "without a gateway runtime.maxQueueSize must be at least 1",
+        at("runtime.maxQueueSize", 0),
+        {"runtime": {"maxQueueSize": 0}, "gateway": {"enabled": False}},
+    ),
+    RuleExample(
         "store-has-a-size",
         "spec.build.store.size",
         "size must be above zero",

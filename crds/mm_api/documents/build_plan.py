@@ -27,6 +27,9 @@ class EngineLimits(Document):
     max_multimodal_len: int = Field(
         ge=0, description="maxBatchSize x featuresPerImage x maxImagesPerRequest, exact."
     )
+    max_encoder_input_len: int | None = Field(
+        default=None, ge=1, description="Tokens cross attention sees. None: no such attention."
+    )
 
 
 class VisionPlan(Document):

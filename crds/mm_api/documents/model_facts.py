@@ -16,7 +16,7 @@ MESSAGE_LIMIT_BYTES = 4096
 
 
 class TextFacts(Document):
-    """Dimensions of the language model."""
+    """Dimensions of the language model, or of an encoder-decoder's decoder."""
 
     hidden_size: int = Field(ge=1)
     intermediate_size: int = Field(ge=1)
@@ -26,6 +26,33 @@ class TextFacts(Document):
     head_size: int = Field(ge=1)
     vocabulary_size: int = Field(ge=1)
     max_position_embeddings: int = Field(ge=1)
+    gated_mlp: bool | None = Field(
+        default=None,
+        description="The perceptron has a third matrix, its gate. None: as the family has it.",
+    )
+    tied_embeddings: bool | None = Field(
+        default=None,
+        description="The checkpoint stores embedding and output matrix once. None: twice.",
+    )
+    cross_attention_layers: int | None = Field(
+        default=None,
+        ge=0,
+        description="Of `layers`, those that attend to the encoder only (mllama); None: 0.",
+    )
+
+
+class EncoderFacts(Document):
+    """Dimensions of an encoder-decoder's encoder; `TextFacts` describes the decoder."""
+
+    hidden_size: int = Field(ge=1)
+    intermediate_size: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    attention_heads: int = Field(ge=1)
+    head_size: int = Field(ge=1)
+    max_positions: int | None = Field(
+        default=None, ge=1, description="Longest input in tokens. None: positions are relative."
+    )
+    mel_bins: int | None = Field(default=None, ge=1, description="Audio only: rows of the input.")
 
 
 class VisionFacts(Document):
@@ -33,13 +60,36 @@ class VisionFacts(Document):
 
     hidden_size: int = Field(ge=1)
     layers: int = Field(ge=1)
-    image_size: int = Field(ge=1, description="Pixels of the square input's side.")
+    image_size: int = Field(
+        ge=1,
+        description="Pixels of the square input's side: of one tile where pictures are tiled, of "
+        "the largest square where their size is free.",
+    )
     patch_size: int = Field(ge=1, description="Pixels of a patch's side.")
     features_per_image: int = Field(ge=1, description="Rows of the prompt table for one image.")
     feature_layer: int = Field(
-        description="Hidden state that is used; negative counts from the end."
+        default=-1, description="Hidden state that is used; negative counts from the end."
     )
-    feature_select: Literal["default", "full"]
+    feature_select: Literal["default", "full"] = "full"
+    intermediate_size: int | None = Field(default=None, ge=1)
+    attention_heads: int | None = Field(default=None, ge=1)
+    query_tokens: int | None = Field(
+        default=None, ge=1, description="BLIP-2: queries of the Q-Former, one feature each."
+    )
+    max_tiles: int | None = Field(
+        default=None, ge=1, description="Tiles of one picture at most, its thumbnail included."
+    )
+    grid_pinpoints: list[tuple[int, int]] | None = Field(
+        default=None, description="LLaVA-OneVision: heights and widths that pictures become."
+    )
+    grid_limit: int | None = Field(
+        default=None, ge=1, description="LLaVA-OneVision: n of anyres_max_n."
+    )
+    merge_size: int | None = Field(
+        default=None, ge=1, description="Patches a side that become one feature."
+    )
+    min_pixels: int | None = Field(default=None, ge=1)
+    max_pixels: int | None = Field(default=None, ge=1)
 
 
 class ModelFacts(Document):
@@ -60,6 +110,7 @@ class ModelFacts(Document):
     image_token_id: int | None = None
     text: TextFacts
     vision: VisionFacts | None = None
+    encoder: EncoderFacts | None = None
 
 
 class InspectReason(StrEnum):

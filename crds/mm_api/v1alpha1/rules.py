@@ -89,6 +89,12 @@ def _input_below_sequence(engine: EngineSpec) -> bool:
     return engine.max_input_len < engine.max_seq_len
 
 
+def _prompt_fits_a_step(engine: EngineSpec) -> bool:
+    if engine.max_num_tokens is None or engine.max_input_len is None:
+        return True
+    return engine.max_num_tokens >= engine.max_input_len
+
+
 def _autoscaling_is_off(spec: MultimodalModelSpec) -> bool:
     bounds = spec.autoscaling
     return bounds is None or bounds.min_replicas == bounds.max_replicas == spec.replicas
@@ -120,6 +126,13 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=_autoscaling_is_off,
             field="autoscaling",
         ),
+        Rule(
+            cel="self.gateway.enabled || self.runtime.maxQueueSize > 0",
+            message="without a gateway runtime.maxQueueSize must be at least 1: an endless queue "
+            "lets in more requests than any CUDA pool holds",
+            holds=lambda spec: spec.gateway.enabled or spec.runtime.max_queue_size > 0,
+            field="runtime.maxQueueSize",
+        ),
     ),
     ModelSource: (
         Rule(
@@ -148,6 +161,14 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=lambda engine: (
                 (engine.max_num_tokens or engine.max_batch_size) >= engine.max_batch_size
             ),
+            field="maxNumTokens",
+        ),
+        Rule(
+            cel="!has(self.maxNumTokens) || !has(self.maxInputLen) || "
+            "self.maxNumTokens >= self.maxInputLen",
+            message="maxNumTokens must be at least maxInputLen: a prompt is read in one step; "
+            "raise maxNumTokens or lower maxInputLen",
+            holds=_prompt_fits_a_step,
             field="maxNumTokens",
         ),
     ),

@@ -38,18 +38,21 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def validate(document: Mapping[str, Any]) -> list[Problem]:
+def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Problem]:
     """Return every problem of a MultimodalModel, in the order of paths; none means valid.
 
     Args:
         document: the whole resource as read from YAML, with apiVersion, kind and metadata.
+        to_serve: also refuse fields without behaviour yet; planning covers more than serving.
     """
     document = _without_nulls(document)
     try:
         model = MultimodalModel.model_validate(document, strict=True)
     except ValidationError as error:
         return sorted({_structural(document, detail) for detail in error.errors()})
-    problems = [*_broken_rules(model, ""), *_unsupported(model)]
+    problems = list(_broken_rules(model, ""))
+    if to_serve:
+        problems.extend(_unsupported(model))
     return sorted(set(problems))
 
 

@@ -11,11 +11,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_operator.cli import plan, status, upload, validate
+from mm_operator.cli import families, plan, status, upload, validate
 from mm_operator.cli.documents import UsageError
 from mm_operator.errors import ClusterError
 
-COMMANDS = {"validate": validate, "plan": plan, "status": status, "upload": upload}
+COMMANDS = {
+    "validate": validate,
+    "plan": plan,
+    "families": families,
+    "status": status,
+    "upload": upload,
+}
 FAILED = 1
 WRONG = 2
 INTERRUPTED = 130

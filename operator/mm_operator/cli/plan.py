@@ -1,31 +1,54 @@
-"""`mmctl plan -f FILE --facts FILE`: the operator's plan, without a cluster or a GPU."""
+"""`mmctl plan -f FILE (--checkpoint DIR | --facts FILE)`: the plan, without a cluster or a GPU."""
 
 import argparse
 import json
 import sys
+from pathlib import Path
+from typing import Any, Literal
 
+import yaml
 from pydantic import ValidationError
 
-from mm_api.conditions import Reason
 from mm_api.documents.model_facts import InspectResult, ModelFacts
+from mm_api.documents.model_plan import GpuModel, ModelPlan, PlanWarning
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
+from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.cli.documents import UsageError, name_of, read_models, read_text
+from mm_operator.cli.plan_commands import as_commands
+from mm_operator.cli.plan_table import as_table
 from mm_operator.errors import SpecError
-from mm_operator.plan.draft import Draft, draft
+from mm_operator.plan.families import SERVED
+from mm_operator.plan.sizing.model_plan import Inputs, plan_model
+from mm_operator.plan.sizing.reference import plan_reference
+from mm_operator.plan.sizing.tables import gpu_names, gpu_of
 from mm_operator.settings import BUILDER_VERSION
 
-HELP = "compute limits, memory and pools of a resource from an inspection (mm-runtime inspect)"
+HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
+
+Backend = Literal["TensorRT", "PyTorch", "Reference"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("-f", "--filename", required=True, help="YAML file with one resource")
-    parser.add_argument(
-        "--facts", required=True, help="JSON that mm-runtime inspect printed; - is standard input"
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--facts",
+        help="JSON that mm-runtime inspect printed (- is standard input), or a folder of "
+        "config.json and its neighbours",
     )
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    source.add_argument("--checkpoint", help="folder of the checkpoint; no weight is read")
+    parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
+    parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
+    parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
+    parser.add_argument("--image", help="image of build and serving; its tag tells the version")
+    parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,26 +57,59 @@ def run(options: argparse.Namespace) -> int:
     if len(documents) > 1:
         raise UsageError(f"{options.filename} holds {len(documents)} resources: give one")
     document = documents[0]
-    if problems := validate(document):
+    if problems := validate(document, to_serve=False):
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)
         return INVALID
-    spec = MultimodalModelSpec.model_validate(document["spec"])
-    try:
-        planned = draft(
-            model=name_of(document),
-            spec=spec,
-            facts=_facts(read_text(options.facts), options.facts),
-            builder_version=BUILDER_VERSION,
-        )
-    except SpecError as error:
-        print(f"{name_of(document)}: {error}", file=sys.stderr)
-        return DOES_NOT_FIT if error.reason == Reason.DOES_NOT_FIT else INVALID
-    print(_as_json(planned) if options.output == "json" else _as_text(planned))
+    planned = _plan(document, options)
+    if options.output != "table" or not planned.errors:
+        print(_rendered(planned, options.output))
+    for error in planned.errors:
+        where = f"{error.path}: " if error.path else ""
+        print(f"{planned.model}: {where}{error.message} ({error.code})", file=sys.stderr)
+    if planned.errors:
+        return INVALID
+    if planned.fit and planned.fit.verdict == "DoesNotFit":
+        print(f"{planned.model}: does not fit: {planned.fit.message}", file=sys.stderr)
+        return DOES_NOT_FIT
     return FITS
 
 
-def _facts(text: str, name: str) -> ModelFacts:
+def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
+    spec = MultimodalModelSpec.model_validate(document["spec"])
+    facts = _facts(options, spec)
+    backend, assumed = _backend(document, facts, options)
+    if backend == "Reference":
+        return plan_reference(
+            model=name_of(document), spec=spec, facts=facts, builder_version=BUILDER_VERSION
+        )
+    try:
+        gpu = _gpu(options, spec)
+    except SpecError as error:
+        raise UsageError(str(error)) from error
+    planned = plan_model(
+        Inputs(
+            model=name_of(document),
+            spec=spec,
+            facts=facts,
+            gpu=gpu,
+            image=options.image,
+            given_version=options.trtllm_version,
+            backend=backend,
+            builder_version=BUILDER_VERSION,
+        )
+    )
+    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
+
+
+def _facts(options: argparse.Namespace, spec: MultimodalModelSpec) -> ModelFacts:
+    given = options.checkpoint or options.facts
+    if options.checkpoint or (given != "-" and Path(given).is_dir()):
+        return facts_of_folder(Path(given), spec.model.family)
+    return _inspected(read_text(given), given)
+
+
+def _inspected(text: str, name: str) -> ModelFacts:
     """Return the facts of an inspection's result, or of a document that is the facts alone."""
     try:
         if "facts" not in json.loads(text) and "error" not in json.loads(text):
@@ -67,21 +123,51 @@ def _facts(text: str, name: str) -> ModelFacts:
     return result.facts
 
 
-def _as_json(planned: Draft) -> str:
-    return json.dumps(
-        {
-            "buildPlan": planned.build_plan.model_dump(mode="json", by_alias=True),
-            "servingPlan": planned.serving_plan.model_dump(mode="json", by_alias=True),
-            "memory": planned.footprint.status().model_dump(mode="json", by_alias=True),
-        },
-        indent=2,
+def _backend(
+    document: dict[str, Any], facts: ModelFacts, options: argparse.Namespace
+) -> tuple[Backend, list[PlanWarning]]:
+    """Return the backend; where the spec names none, what the question is about."""
+    engine = document["spec"].get("engine") or {}
+    if asked := engine.get("backend"):
+        return asked, []
+    if facts.family in SERVED and not (options.gpu or options.gpu_memory):
+        return "Reference", []
+    message = "spec.engine.backend is absent, and the API's default is Reference: planned for "
+    return "TensorRT", [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
+
+
+def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
+    """Return the GPU that is asked about, else the one that the spec names."""
+    if options.gpu:
+        return gpu_of(options.gpu)
+    if options.gpu_memory or options.compute_capability:
+        if not (options.gpu_memory and options.compute_capability):
+            raise UsageError("--gpu-memory and --compute-capability belong together: give both")
+        try:
+            size = bytes_of(options.gpu_memory)
+        except ValueError as error:
+            raise UsageError(f"--gpu-memory: {error}") from error
+        if size < 1:
+            raise UsageError("--gpu-memory must be above zero, for example 80Gi")
+        return GpuModel(
+            product="custom", memory_bytes=size, compute_capability=options.compute_capability
+        )
+    if product := spec.runtime.gpu.product or spec.build.gpu.product:
+        return gpu_of(product)
+    raise UsageError(
+        "which GPU? give --gpu (mmctl plan --help lists them), or --gpu-memory and "
+        "--compute-capability, or set spec.runtime.gpu.product"
     )
 
 
-def _as_text(planned: Draft) -> str:
-    """Return each number with its reason, then the bytes, then the identity of the engine."""
-    memory = planned.footprint.status().model_dump(by_alias=True)
-    lines = [f"{choice.field} = {choice.value}: {choice.reason}" for choice in planned.choices]
-    lines += [f"{name} = {value:,}" for name, value in memory.items()]
-    lines.append(f"fingerprint = {planned.build_plan.fingerprint}")
-    return "\n".join(lines)
+def _rendered(planned: ModelPlan, output: str) -> str:
+    match output:
+        case "json":
+            return planned.to_json(indent=2)
+        case "yaml":
+            content = planned.model_dump(mode="json", by_alias=True, exclude_none=True)
+            return yaml.safe_dump(content, sort_keys=False, width=100).rstrip()
+        case "commands":
+            return as_commands(planned)
+        case _:
+            return as_table(planned)

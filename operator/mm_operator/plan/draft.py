@@ -10,7 +10,7 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
 from mm_operator.plan import memory, names, pools
-from mm_operator.plan.families import family_of
+from mm_operator.plan.families import served_family
 from mm_operator.plan.families.family import Family
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import plan_limits
@@ -36,7 +36,7 @@ def draft(
     Raises:
         SpecError: the spec contradicts the checkpoint, or the plan does not fit.
     """
-    family = family_of(facts.family)
+    family = served_family(facts.family)
     limits = plan_limits(spec, facts, family)
     dtype, dtype_choice = _dtype(spec, facts)
     engine = EngineSpec(

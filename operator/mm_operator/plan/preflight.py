@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
-from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.families import SERVED
 
 Checker = Callable[[MultimodalModelSpec], SpecError | None]
 
@@ -30,12 +30,12 @@ def _source_is_a_claim(spec: MultimodalModelSpec) -> SpecError | None:
 
 
 def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
-    if spec.model.family is None or spec.model.family in FAMILIES:
+    if spec.model.family is None or spec.model.family in SERVED:
         return None
     return SpecError(
         reason="NotSupported",
         path="spec.model.family",
-        message=f"this version serves {', '.join(sorted(FAMILIES))} only: got {spec.model.family}",
+        message=f"this version serves {', '.join(sorted(SERVED))} only: got {spec.model.family}",
     )
 
 

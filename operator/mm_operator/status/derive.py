@@ -66,7 +66,8 @@ def _plan_summary(plan: Plan) -> PlanStatus:
         parameters=facts.parameters,
         features_per_image=facts.vision.features_per_image if facts.vision else None,
         max_concurrency=serving.gateway.max_concurrency if serving else None,
-        limits=LimitsStatus(**limits.model_dump()),
+        # Cross attention is planned by mmctl only: the status has no field for it yet.
+        limits=LimitsStatus(**limits.model_dump(exclude={"max_encoder_input_len"})),
         memory=plan.memory,
         fits=True,
     )

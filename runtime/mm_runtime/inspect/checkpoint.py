@@ -4,14 +4,17 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_api import checkpoint
+from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_runtime.build.source import source_digest
 from mm_runtime.errors import InspectRefusedError
-from mm_runtime.inspect import families, llava, weights
+from mm_runtime.inspect import weights
 from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
     read_config,
+    read_object,
     read_optional,
 )
 
@@ -23,6 +26,17 @@ CODE_CONFIGS = (
 )
 """Besides config.json, files that can name Python code of the checkpoint. All of them are parsed,
 so that a truncated one is found here and not by the first request."""
+
+
+WITHOUT_FAST_TOKENIZER = frozenset({"byt5", "nmt", "vila"})
+"""ByT5's tokens are bytes, FairSeq has dictionaries, VILA keeps its tokenizer in llm/."""
+
+
+FAIRSEQ_CONFIG = "args.json"
+"""FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
+
+VILA_PARTS = ("llm", "vision_tower", "mm_projector")
+"""Folders of a VILA checkpoint, each with weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,8 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
     check_directory(source)
     try:
         return _inspect(source, options)
+    except CheckpointError as refused:
+        raise InspectRefusedError(refused.reason, refused.message) from refused
     except PermissionError as error:
         # Libraries that save checkpoints give weight files mode 0600.
         raise InspectRefusedError(
@@ -54,8 +70,8 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 
 def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
-    config = read_config(source)
-    family = families.resolve(config, options.family)
+    config = _config(source)
+    family = checkpoint.resolve(config, options.family)
     custom_code = _custom_code(source, config)
     if custom_code and not options.trust_remote_code:
         raise InspectRefusedError(
@@ -63,11 +79,10 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
             f"{custom_code} asks to run Python code of the checkpoint (auto_map). Set"
             " spec.model.trustRemoteCode: true if you have read that code and trust it.",
         )
-    dimensions = llava.read(config)
-    stored = weights.read(
-        source, allow_pickle=options.allow_pickle, config_dtype=_config_dtype(config)
-    )
-    if not (source / "tokenizer.json").is_file():
+    preprocessor = read_optional(source / "preprocessor_config.json")
+    dimensions = checkpoint.read(family, config, preprocessor)
+    stored = _weights(source, family, config, options)
+    if family not in WITHOUT_FAST_TOKENIZER and not (source / "tokenizer.json").is_file():
         raise InspectRefusedError(
             InspectReason.CONFIG_MISSING,
             f"{source} has no tokenizer.json. Save the processor with a fast tokenizer beside the"
@@ -85,7 +100,25 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         image_token_id=dimensions.image_token_id,
         text=dimensions.text,
         vision=dimensions.vision,
+        encoder=dimensions.encoder,
     )
+
+
+def _config(source: Path) -> JsonObject:
+    """Return config.json, or the args namespace that stands for it in a FairSeq checkpoint."""
+    arguments = source / FAIRSEQ_CONFIG
+    if arguments.is_file() and not (source / "config.json").is_file():
+        return read_object(arguments, InspectReason.CONFIG_INVALID)
+    return read_config(source)
+
+
+def _weights(
+    source: Path, family: str, config: JsonObject, options: InspectOptions
+) -> weights.Weights:
+    dtype, pickles = _config_dtype(config), options.allow_pickle
+    if family == "vila" and (source / VILA_PARTS[0]).is_dir():
+        return weights.read_parts(source, VILA_PARTS, allow_pickle=pickles, config_dtype=dtype)
+    return weights.read(source, allow_pickle=pickles, config_dtype=dtype)
 
 
 def _custom_code(source: Path, config: JsonObject) -> str | None:
@@ -99,10 +132,11 @@ def _architecture(config: JsonObject) -> str:
     names = config.get("architectures")
     if isinstance(names, list) and names and isinstance(names[0], str):
         return names[0]
-    return "LlavaForConditionalGeneration"  # what the class writes; old files leave it out
+    # LlavaConfig's class writes this; old files leave it out. FairSeq calls it arch.
+    return str(config.get("arch", "LlavaForConditionalGeneration"))
 
 
 def _config_dtype(config: JsonObject) -> str | None:
     # transformers 5 writes `dtype`, earlier versions `torch_dtype`.
-    value = config.get("dtype") or config.get("torch_dtype")
+    value = config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype")
     return str(value).removeprefix("torch.") if value else None

@@ -87,6 +87,29 @@ def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weigh
     return Weights("pickle", pickles, total, max(1, total // ITEM_BYTES.get(dtype, 4)), dtype)
 
 
+def read_parts(
+    source: Path, folders: tuple[str, ...], *, allow_pickle: bool, config_dtype: str | None
+) -> Weights:
+    """Return the weights of a checkpoint whose parts lie in folders of their own (VILA).
+
+    Raises:
+        InspectRefusedError: as `read`, for the first part that is refused.
+    """
+    parts = {
+        name: read(source / name, allow_pickle=allow_pickle, config_dtype=config_dtype)
+        for name in folders
+    }
+    largest = max(parts.values(), key=lambda part: part.bytes)
+    pickled = any(part.format == "pickle" for part in parts.values())
+    return Weights(
+        format="pickle" if pickled else "safetensors",
+        files=tuple(f"{name}/{file}" for name, part in parts.items() for file in part.files),
+        bytes=sum(part.bytes for part in parts.values()),
+        parameters=sum(part.parameters for part in parts.values()),
+        dtype=largest.dtype,
+    )
+
+
 def read_header(path: Path) -> dict[str, Any]:
     """Return a safetensors header: tensor name -> {dtype, shape, data_offsets}.
 
@@ -196,7 +219,10 @@ def _pickles(source: Path) -> tuple[str, ...]:
                 f"{PICKLE_INDEX} names {missing[0]}, which is missing.",
             )
         return tuple(names)
-    return tuple(sorted(path.name for path in source.glob("pytorch_model*.bin") if path.is_file()))
+    patterns = ("pytorch_model*.bin", "model*.pt")  # the latter as FairSeq writes them
+    return tuple(
+        sorted(path.name for kind in patterns for path in source.glob(kind) if path.is_file())
+    )
 
 
 def _invalid(what: str) -> InspectRefusedError:

@@ -2,8 +2,76 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import TextFacts, VisionFacts
+
+
+class Kind(StrEnum):
+    """How pictures, or whatever the encoder reads, reach the language model."""
+
+    PROMPT_TABLE = "PromptTable"
+    """Features are rows of the prompt table; ids from vocab_size on index them."""
+    CROSS_ATTENTION = "CrossAttention"
+    """Features are read by cross-attention layers of a decoder (mllama)."""
+    ENCODER_DECODER = "EncoderDecoder"
+    """Two engines; the encoder reads text or sound."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStyle:
+    """Which weights a transformer block of the family has."""
+
+    gated: bool = False
+    qkv_bias: bool = False
+    key_bias: bool = True
+    """Whisper alone has biases of queries and values but none of keys."""
+    dense_bias: bool = False
+    mlp_bias: bool = False
+    norm_vectors: int = 1
+    """Vectors of a norm: 1 RMSNorm, 2 LayerNorm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """What stands around the blocks."""
+
+    position_offset: int | None = None
+    """Rows beyond the positions of a learned table; None: rotary, relative or sinusoidal."""
+    embedding_norm: bool = False
+    final_norm: bool = True
+    relative_buckets: bool = False
+    """T5: a table of 32 buckets x heads in the first block of each stack."""
+    extra_rows: int = 0
+    """Rows of the embedding beyond vocab_size (mllama: 8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How upstream builds the family: facts sections 1a, 1e."""
+
+    converter: str
+    """Folder of convert_checkpoint.py: llama, qwen, mllama, opt, enc_dec, whisper."""
+    convert_flags: tuple[str, ...] = ()
+    build_flags: tuple[tuple[str, str], ...] = ()
+    """Flags of trtllm-build beside the limits; `{dtype}` is the engine's."""
+    encoder_flags: tuple[tuple[str, str], ...] = ()
+    vision_type: str | None = None
+    """model_type of the vision builder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What Triton's repository of the family holds."""
+
+    models: tuple[str, ...]
+    client_tensors: tuple[str, ...]
+    prompt_template: str = ""
+
+
+ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
+IMAGE_TENSORS = ("text_input", "max_tokens", "image_input")
+BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_input")
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,15 +80,51 @@ class Family:
 
     `default_input_tokens` and `default_output_tokens` are what a request gets when the spec names
     no limit and the checkpoint has positions for them. `template_tokens` is the most that the
-    family's own wrapper adds around a prompt. `pool_factor` is the room for
-    fragmentation in the CUDA pool.
+    family's own wrapper adds around a prompt. `pool_factor` is the room for fragmentation in the
+    CUDA pool.
     """
 
     name: str
+    title: str
     architectures: tuple[str, ...]
+    kind: Kind
+    dtypes: tuple[str, ...]
+    """What engines may compute in; the first is what Auto means for TensorRT."""
+    dtype_reason: str
+    style: BlockStyle
+    embeddings: Embeddings
+    recipe: Recipe
+    serving: Serving
     features_per_image: Callable[[VisionFacts], int]
-    """Rows of the prompt table that one image becomes."""
+    """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
     default_input_tokens: int
     default_output_tokens: int
     template_tokens: int
     pool_factor: float
+    fixed_features: bool = True
+    """Triton's preprocessing model divides the number back from the engine's limits."""
+    tiles_per_image: Callable[[VisionFacts], int] = lambda _: 1
+    """Entries of the vision engine's batch that one image takes."""
+    positions_per_tile: Callable[[VisionFacts], int] = lambda vision: (
+        (vision.image_size // vision.patch_size) ** 2 + 1
+    )
+    """Positions of the vision tower for one entry of its batch."""
+    extra_output_bytes: Callable[[int, int, int], int] = lambda _positions, _head, _tokens: 0
+    """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
+    masked_vision: bool = False
+    """The vision engine takes an explicit attention mask, positions squared."""
+    max_images: int = 64
+    """Images in one request that upstream's models can serve."""
+    max_images_reason: str = ""
+    vision_dtype_bytes: int = 2
+    context_fmha: bool = True
+    default_encoder_tokens: int = 0
+    decoder_input_tokens: int = 1
+    tensor_parallel: bool = True
+    """The converter has --tp_size."""
+    quantizations: tuple[str, ...] = ()
+    video_features: Callable[[VisionFacts, int], int] | None = None
+    """Rows that a video of n frames becomes; None: no video."""
+    vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
+    """Weights of tower and projector, where checkpoints have no index that tells the total."""
+    notes: tuple[str, ...] = ()

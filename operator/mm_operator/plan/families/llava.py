@@ -1,8 +1,20 @@
-"""LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table."""
+"""LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table (facts 1a, 1c)."""
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import Family
+from mm_operator.plan.families.family import (
+    ENSEMBLE,
+    IMAGE_TENSORS,
+    BlockStyle,
+    Embeddings,
+    Family,
+    Kind,
+    Recipe,
+    Serving,
+)
 from mm_operator.plan.pools import FIXED_SIZE_FACTOR
+
+LLAMA_STYLE = BlockStyle(gated=True)
+LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
 
 
 def features_per_image(vision: VisionFacts) -> int:
@@ -13,10 +25,28 @@ def features_per_image(vision: VisionFacts) -> int:
 
 LLAVA = Family(
     name="llava",
+    title="LLaVA 1.5",
     architectures=("LlavaForConditionalGeneration",),
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("float16", "bfloat16", "float32"),
+    dtype_reason="upstream's engines are float16",
+    style=LLAMA_STYLE,
+    embeddings=Embeddings(),
+    recipe=Recipe(
+        converter="llama", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava"
+    ),
+    serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     features_per_image=features_per_image,
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
     pool_factor=FIXED_SIZE_FACTOR,
+    quantizations=LLAMA_QUANTIZATIONS,
+    notes=(
+        (
+            "upstream's vision wrapper always drops the class token: select strategy 'full' is not "
+            "served by TensorRT engines"
+        ),
+        "LLaVA's original layout (mm_vision_tower) is refused: it loads without a vision tower",
+    ),
 )

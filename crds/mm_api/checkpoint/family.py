@@ -7,9 +7,8 @@ and T5 alike; so a family is found by an ordered table of tests, first hit wins.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mm_api.checkpoint.values import CheckpointError, JsonObject
 from mm_api.documents.model_facts import InspectReason
-from mm_runtime.errors import InspectRefusedError
-from mm_runtime.inspect.small_files import JsonObject
 
 KNOWN_FAMILIES = (
     "blip2-opt",
@@ -28,9 +27,6 @@ KNOWN_FAMILIES = (
     "whisper",
 )
 """Every family that has a name in the API, in the order of the design."""
-
-SERVED_FAMILIES = ("llava",)
-"""Families this version can build and serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +49,11 @@ def _is_vila(config: JsonObject) -> bool:
     return "llm_cfg" in config and "vision_tower_cfg" in config
 
 
+def _is_fairseq(config: JsonObject) -> bool:
+    # The args namespace of a FairSeq checkpoint, which has no config.json.
+    return "encoder_embed_dim" in config and str(config.get("arch", "")).startswith("transformer")
+
+
 def _is_byt5(config: JsonObject) -> bool:
     return config.get("model_type") == "t5" and config.get("tokenizer_class") == "ByT5Tokenizer"
 
@@ -64,6 +65,7 @@ def _is_flan_t5(config: JsonObject) -> bool:
 
 _RULES = (
     _Rule("vila", _is_vila),
+    _Rule("nmt", _is_fairseq),
     _Rule("llava", _type_is("llava")),
     _Rule("blip2-opt", _is_blip2_opt),
     _Rule("llava-onevision", _type_is("llava_onevision")),
@@ -84,37 +86,44 @@ def detect(config: JsonObject) -> str | None:
     return next((rule.family for rule in _RULES if rule.matches(config)), None)
 
 
+def _refuse_look_alikes(config: JsonObject) -> None:
+    """Refuse what resembles a known family, with the reason why it is none.
+
+    Raises:
+        CheckpointError: BLIP-2 with T5.
+    """
+    if config.get("model_type") == "blip-2":
+        raise CheckpointError(
+            InspectReason.UNKNOWN_FAMILY,
+            "config.json is BLIP-2 with a language model other than OPT: Triton's preprocessing"
+            " model serves BLIP-2 with OPT only. Use blip2-opt-2.7b or blip2-opt-6.7b.",
+        )
+
+
 def resolve(config: JsonObject, asked: str | None) -> str:
     """Return the family to use: what config.json says, which must be what the user asked for.
 
     Raises:
-        InspectRefusedError: `UnknownFamily` (not known, or not served by this version) or
-            `FamilyMismatch`.
+        CheckpointError: `UnknownFamily` or `FamilyMismatch`.
     """
     known = ", ".join(KNOWN_FAMILIES)
     if asked is not None and asked not in KNOWN_FAMILIES:
-        raise InspectRefusedError(
+        raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
             f"spec.model.family {asked!r} is not known. Known families: {known}.",
         )
     found = detect(config)
     if found is None:
-        raise InspectRefusedError(
+        _refuse_look_alikes(config)
+        raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
             f"config.json says model_type {config.get('model_type')!r} and architectures"
             f" {config.get('architectures')!r}: no known family. Known families: {known}.",
         )
     if asked not in {None, found}:
-        raise InspectRefusedError(
+        raise CheckpointError(
             InspectReason.FAMILY_MISMATCH,
             f"spec.model.family is {asked!r}, and config.json is a {found} checkpoint: remove"
             " spec.model.family or correct it.",
-        )
-    if found not in SERVED_FAMILIES:
-        raise InspectRefusedError(
-            InspectReason.UNKNOWN_FAMILY,
-            f"The checkpoint is of the family {found}, which this version does not serve yet."
-            " Served:"
-            f" {', '.join(SERVED_FAMILIES)}. Known families: {known}.",
         )
     return found

@@ -1,0 +1,63 @@
+"""Dimensions of decoder-only language models, wherever a family keeps them.
+
+A key that is left out means the default of the configuration class, not an error: the real
+llava-1.5-7b has no hidden_size in its text_config at all.
+"""
+
+from typing import Any
+
+from mm_api.checkpoint.values import JsonObject, Sizes
+from mm_api.documents.model_facts import TextFacts
+
+TEXT_DEFAULTS: dict[str, dict[str, int]] = {
+    "llama": {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "max_position_embeddings": 2048,
+    },
+    "mistral": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 32000,
+        "max_position_embeddings": 131072,
+    },
+    "opt": {
+        "hidden_size": 768,
+        "ffn_dim": 3072,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "vocab_size": 50272,
+        "max_position_embeddings": 2048,
+    },
+}
+"""Defaults of the configuration classes of transformers 5.23, by `text_config.model_type`. A text
+model that is not here must name every key itself."""
+
+
+def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) -> TextFacts:
+    """Return the dimensions of a text model.
+
+    Raises:
+        CheckpointError: `ConfigInvalid`.
+    """
+    kind = str(section.get("model_type", "llama"))
+    size = Sizes(section, TEXT_DEFAULTS.get(kind, {}), where)
+    hidden, heads, head_size = size.heads("hidden_size", "num_attention_heads")
+    defaults = TEXT_DEFAULTS.get(kind, {})
+    return TextFacts(
+        hidden_size=hidden,
+        intermediate_size=size("ffn_dim" if kind == "opt" else "intermediate_size"),
+        layers=size("num_hidden_layers"),
+        attention_heads=heads,
+        key_value_heads=size("num_key_value_heads", defaults.get("num_key_value_heads", heads)),
+        head_size=head_size,
+        vocabulary_size=size("vocab_size"),
+        max_position_embeddings=size("max_position_embeddings"),
+        **more,
+    )

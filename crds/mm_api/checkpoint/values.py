@@ -1,0 +1,83 @@
+"""Values of a configuration file: every way in which one can be wrong becomes a refusal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mm_api.documents.model_facts import InspectReason
+
+JsonObject: TypeAlias = dict[str, Any]
+
+LARGEST = 2**31 - 1
+"""Sizes above this are no sizes: Triton's shapes and TensorRT-LLM's limits are 32-bit."""
+
+
+# Not frozen: Python writes __traceback__ into an exception on its way up.
+@dataclass(unsafe_hash=True)
+class CheckpointError(Exception):
+    """The checkpoint cannot be served: what is wrong, what was expected, what to do."""
+
+    reason: InspectReason
+    message: str
+
+    def __str__(self) -> str:
+        """Return the sentence for the user."""
+        return self.message
+
+
+def invalid(message: str) -> CheckpointError:
+    """Return the refusal of a value."""
+    return CheckpointError(InspectReason.CONFIG_INVALID, message)
+
+
+def section(config: JsonObject, key: str) -> JsonObject | None:
+    """Return an object inside a configuration, None when it is not there.
+
+    Raises:
+        CheckpointError: it is there and no object.
+    """
+    value = config.get(key)
+    if value is None or isinstance(value, dict):
+        return value
+    raise invalid(f"{key} is a {type(value).__name__}; expected an object")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Whole numbers of one section, with the defaults that missing keys stand for."""
+
+    values: Mapping[str, Any]
+    defaults: Mapping[str, int]
+    where: str = ""
+
+    def __call__(self, key: str, default: int | None = None, *, smallest: int = 1) -> int:
+        """Return one number; `default` wins over the table's.
+
+        Raises:
+            CheckpointError: missing without a default, of a wrong type, or out of range.
+        """
+        value: object = self.values.get(key)
+        name = f"{self.where}.{key}" if self.where else key
+        if value is None:
+            value = self.defaults.get(key) if default is None else default
+            if value is None:
+                raise invalid(
+                    f"{name} is missing, and text models of the type"
+                    f" {self.values.get('model_type')!r} have no default here"
+                )
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not smallest <= value <= LARGEST:  # type: ignore[operator]
+            raise invalid(f"{name} is {value!r}; expected a whole number from {smallest}")
+        return int(value)  # type: ignore[call-overload,no-any-return]
+
+    def heads(self, hidden_key: str, heads_key: str) -> tuple[int, int, int]:
+        """Return hidden size, heads and head size.
+
+        Raises:
+            CheckpointError: the heads do not divide the hidden size and no head_dim says more.
+        """
+        hidden, heads = self(hidden_key), self(heads_key)
+        if self.values.get("head_dim") is None and hidden % heads:
+            name = f"{self.where}.{hidden_key}" if self.where else hidden_key
+            raise invalid(f"{name} {hidden} is not a multiple of {heads_key} {heads}")
+        return hidden, heads, self("head_dim", max(1, hidden // heads))

@@ -1,0 +1,213 @@
+"""The whole plan of a model: every limit, flag, byte and pool, computed before a GPU is asked for.
+
+Written by `mmctl plan -o json`. `BuildPlan` and `ServingPlan` are the parts of it that Jobs and
+pods read; they are kept apart because models that share an engine share its `BuildPlan`, while
+memory and pools belong to one model. All sizes are bytes.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import Document
+from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
+from mm_api.documents.serving_plan import ServingPlan
+
+EngineName = Literal["llm", "encoder", "decoder", "vision"]
+Bound = Literal["GatewayConcurrency", "ExecutorQueue"]
+
+
+class PlannedLimits(Document):
+    """Limits of the engines (TensorRT-LLM's names)."""
+
+    features_per_image: int = Field(
+        ge=0, description="Rows of the prompt table for one image, or encoder tokens (mllama)."
+    )
+    max_images_per_request: int = Field(ge=0)
+    max_multimodal_len: int = Field(
+        ge=0, description="Rows of the prompt table over all requests; the server divides it back."
+    )
+    max_encoder_input_len: int = Field(ge=0, description="0: the family has no cross attention.")
+    max_input_len: int = Field(ge=1)
+    max_seq_len: int = Field(ge=1)
+    max_num_tokens: int = Field(ge=1)
+    max_batch_size: int = Field(ge=1)
+    max_beam_width: int = Field(ge=1)
+    vision_max_batch_size: int = Field(ge=0, description="Images or tiles; 0: no vision engine.")
+
+
+class Command(Document):
+    """One program with its arguments; paths are relative to the folder that holds `checkpoint`."""
+
+    argv: list[str]
+
+
+class EngineCommand(Command):
+    """The command that builds one engine."""
+
+    name: EngineName
+
+
+class GpuMemory(Document):
+    """Bytes on the GPU of one rank, term by term."""
+
+    rank: int = Field(ge=0)
+    weights_bytes: int = Field(
+        ge=0, description="Language model, or both engines of an encoder-decoder; no vision."
+    )
+    vision_engine_bytes: int = Field(ge=0)
+    vision_activation_bytes: int = Field(ge=0, description="Peak at the largest profile.")
+    prompt_table_bytes: int = Field(ge=0, description="Reserved by the engine, on every rank.")
+    cuda_pool_bytes: int = Field(ge=0)
+    kv_cache_bytes: int = Field(
+        ge=0, description="For full batches of the longest sequences, cross attention included."
+    )
+    context_bytes: int = Field(ge=0, description="CUDA contexts of every process on this GPU.")
+    other_bytes: int = Field(
+        ge=0, description="Activations and buffers of the engine, copies of inputs, feature cache."
+    )
+    total_bytes: int = Field(ge=0)
+    gpu_memory_bytes: int = Field(ge=0)
+
+
+class HostMemory(Document):
+    """Bytes of the server container when no GPU holds the weights (backend Reference)."""
+
+    weights_bytes: int = Field(ge=0)
+    vision_bytes: int = Field(ge=0)
+    prompt_table_bytes: int = Field(ge=0)
+    kv_cache_bytes: int = Field(ge=0)
+    total_bytes: int = Field(ge=0)
+    limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
+
+
+class MemoryPlan(Document):
+    """Where the memory goes."""
+
+    per_gpu: list[GpuMemory]
+    host: HostMemory | None = None
+    kv_bytes_per_token: int = Field(ge=0, description="Per GPU.")
+    cross_kv_bytes_per_token: int = Field(ge=0, description="Per GPU and token of the encoder.")
+    kv_cache_free_gpu_memory_fraction: float = Field(
+        ge=0, le=1, description="Of what is free when the cache is made; rounded down."
+    )
+    cross_kv_cache_fraction: float | None = Field(
+        default=None, description="Share of the cache for cross attention. None: not passed."
+    )
+    kv_pool_bytes: int = Field(ge=0, description="What the fraction sets aside at the least.")
+    full_length_sequences: int = Field(
+        ge=0, description="Sequences of maxSeqLen the pool holds at the least."
+    )
+    pinned_pool_bytes: int = Field(ge=0)
+    shm_bytes: int = Field(ge=0)
+
+
+class PoolPlan(Document):
+    """Triton's CUDA pool, never below Triton's own 64 MiB.
+
+    ceil512(copies x liveRequests x tableBytesPerRequest x factor) + 1 MiB.
+    """
+
+    table_bytes_per_request: int = Field(ge=0, description="S: encoder output on the GPU.")
+    copies: int = Field(ge=1, description="k: 1 in an ensemble, 2 through a BLS model.")
+    live_requests: int = Field(ge=0, description="N: requests past the encoder.")
+    factor: float = Field(ge=1, description="f: room for fragmentation.")
+    bytes: int = Field(ge=0)
+    bounded_by: Bound = Field(description="The limit that enforces N.")
+
+
+class ServingLimits(Document):
+    """What keeps the number of requests at N."""
+
+    gateway_concurrency: int = Field(ge=0, description="0: there is no gateway.")
+    triton_queue_size: int = Field(ge=0)
+    triton_max_batch_size: int = Field(ge=1)
+    template: dict[str, str] = Field(description="Keys of Triton's template -> values.")
+
+
+class Change(Document):
+    """One field of the spec with its planned and its suggested value."""
+
+    path: str
+    current: str
+    suggested: str
+
+
+class Suggestion(Document):
+    """The smallest change of its kind with which the plan fits."""
+
+    changes: list[Change]
+    gpus: int = Field(ge=1)
+    total_bytes: int = Field(ge=0, description="Of the fullest GPU.")
+    free_bytes: int = Field(ge=0)
+
+
+class Fit(Document):
+    """Whether the model fits on the GPUs."""
+
+    verdict: Literal["Fits", "DoesNotFit"]
+    short_bytes: int = Field(ge=0, description="Missing on the fullest GPU.")
+    largest_term: str
+    message: str
+    suggestions: list[Suggestion] = Field(default=[], description="The cheapest first.")
+
+
+class PlanWarning(Document):
+    """Something that works, and that the user should know."""
+
+    code: str
+    message: str
+
+
+class PlanError(Document):
+    """Something that cannot work: what is wrong, what was expected, what to do."""
+
+    path: str
+    code: str
+    message: str
+
+
+class Reason(Document):
+    """Why a number is what it is."""
+
+    field: str
+    value: str
+    reason: str
+
+
+class GpuModel(Document):
+    """The GPU the plan was made for."""
+
+    product: str
+    memory_bytes: int = Field(ge=1)
+    compute_capability: str
+
+
+class ModelPlan(Document):
+    """Everything that follows from a spec, a checkpoint, a GPU and an image."""
+
+    format_version: Literal[1] = 1
+    model: str
+    family: str
+    backend: Literal["TensorRT", "PyTorch", "Reference"]
+    dtype: str = ""
+    fingerprint: str | None = Field(default=None, pattern=FINGERPRINT_PATTERN)
+    trtllm_version: str | None = None
+    gpu: GpuModel | None = None
+    tensor_parallel: int = Field(default=1, ge=1)
+    limits: PlannedLimits | None = None
+    convert: Command | None = None
+    engines: list[EngineCommand] = Field(default=[], description="In the order of the build.")
+    memory: MemoryPlan | None = None
+    pool: PoolPlan | None = None
+    serving: ServingLimits | None = None
+    fit: Fit | None = None
+    build_plan: BuildPlan | None = Field(
+        default=None, description="Backend Reference: what the build Job reads."
+    )
+    serving_plan: ServingPlan | None = Field(
+        default=None, description="Backend Reference: what pods read."
+    )
+    reasons: list[Reason] = Field(default=[], description="Why each number is what it is.")
+    warnings: list[PlanWarning] = Field(default=[], description="It works, but.")
+    errors: list[PlanError] = Field(default=[], description="Empty: the plan is valid.")

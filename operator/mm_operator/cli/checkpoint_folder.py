@@ -1,0 +1,125 @@
+"""Facts of a checkpoint's folder, for planning without a cluster: only small files are read.
+
+A folder with the configuration files alone is enough. The number of weights then comes from the
+index, or from the dimensions where there is no index.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+from mm_api import checkpoint
+from mm_api.checkpoint import CheckpointError, Dimensions
+from mm_api.documents.model_facts import ModelFacts
+from mm_operator.cli.documents import UsageError, read_text
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.sizing.weights import text_parameters
+
+CONFIGS = ("config.json", "args.json")
+"""FairSeq has no config.json: its args namespace, saved as JSON, stands for it."""
+
+INDEX = "model.safetensors.index.json"
+_ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
+    """Return the facts of a checkpoint.
+
+    Raises:
+        UsageError: no configuration there, or a checkpoint that is refused; says why.
+    """
+    name = next((name for name in CONFIGS if (folder / name).is_file()), None)
+    if name is None:
+        raise UsageError(f"{folder} holds neither {' nor '.join(CONFIGS)}: give the folder of one")
+    config = _json(folder / name)
+    try:
+        found = checkpoint.resolve(config, family)
+        preprocessor = _json(folder / "preprocessor_config.json")
+        dimensions = checkpoint.read(found, config, preprocessor)
+    except CheckpointError as error:
+        raise UsageError(f"{folder}: {error}") from error
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype"))
+    dtype = dtype.removeprefix("torch.")
+    dtype = dtype if dtype in _ITEM_BYTES else "float32"
+    facts = ModelFacts(
+        family=found,
+        architecture=_architecture(config),
+        dtype=dtype,
+        source_digest=_digest(folder, name),
+        weight_format="pickle" if found == "nmt" else "safetensors",
+        weight_bytes=1,
+        parameters=1,
+        custom_code=bool(config.get("auto_map")),
+        image_token_id=dimensions.image_token_id,
+        text=dimensions.text,
+        vision=dimensions.vision,
+        encoder=dimensions.encoder,
+    )
+    parameters = _counted(folder, dtype) or _computed(folder, facts, dimensions)
+    return facts.model_copy(
+        update={"parameters": parameters, "weight_bytes": parameters * _ITEM_BYTES[dtype]}
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(read_text(str(path)))
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} holds a {type(value).__name__}; expected a JSON object")
+    return value
+
+
+def _architecture(config: dict[str, Any]) -> str:
+    names = config.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else str(config.get("arch", ""))
+
+
+def _digest(folder: Path, name: str) -> str:
+    """Return a digest of the configuration: the inspect Job's covers the weights too."""
+    total = hashlib.sha256()
+    for part in (name, "preprocessor_config.json", INDEX):
+        path = folder / part
+        total.update(f"{part}\0".encode() + (path.read_bytes() if path.is_file() else b""))
+    return f"sha256:{total.hexdigest()}"
+
+
+def _counted(folder: Path, dtype: str) -> int | None:
+    """Return the number of weights from headers or the index, None when there is neither."""
+    shards = sorted(folder.glob("*.safetensors"))
+    if shards:
+        return sum(_elements(path) for path in shards)
+    metadata = _json(folder / INDEX).get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return int(total) // _ITEM_BYTES[dtype] if total else None
+
+
+def _elements(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        return sum(math.prod(entry["shape"]) for entry in header.values())
+    except (OSError, ValueError, KeyError, TypeError, struct.error, MemoryError) as error:
+        raise UsageError(f"{path} is no safetensors file: {error}") from error
+
+
+def _computed(folder: Path, facts: ModelFacts, dimensions: Dimensions) -> int:
+    """Return the number of weights that the dimensions make."""
+    family = FAMILIES[facts.family]
+    total = text_parameters(facts, family)
+    if dimensions.vision is None:
+        return total
+    if family.vision_parameters is None:
+        raise UsageError(
+            f"{folder} has neither weights nor {INDEX}, and the vision tower of {family.name} "
+            f"cannot be counted from its configuration: add {INDEX}"
+        )
+    return total + family.vision_parameters(dimensions.vision, dimensions.text)

@@ -1,0 +1,122 @@
+"""A plan as a page for people: limits, memory with a bar for each GPU, pools, what to do."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.model_plan import GpuMemory, ModelPlan
+from mm_operator.plan.sizing.fit import TERMS
+
+BAR_WIDTH = 60
+_LETTERS = "WVAPCKXO"
+"""One letter for each of `TERMS`, in their order."""
+
+_GIB = 1 << 30
+_MIB = 1 << 20
+
+
+def as_table(planned: ModelPlan) -> str:
+    """Return the page."""
+    return "\n".join(_lines(planned))
+
+
+def _lines(planned: ModelPlan) -> Iterator[str]:
+    yield _title(planned)
+    if planned.fit is not None:
+        yield f"{planned.fit.verdict}: {planned.fit.message}"
+    if planned.limits is not None:
+        yield ""
+        yield "LIMITS"
+        for name, value in planned.limits.model_dump(by_alias=True).items():
+            yield f"  {name:<22}{value:>12,}"
+    yield from _memory(planned)
+    yield from _pools(planned)
+    if planned.fit is not None and planned.fit.suggestions:
+        yield ""
+        yield "WHAT WOULD FIT"
+        for option in planned.fit.suggestions:
+            changes = ", ".join(
+                f"{change.path}: {change.current} -> {change.suggested}"
+                for change in option.changes
+            )
+            yield f"  {changes}  ({_size(option.total_bytes)} a GPU, {option.gpus} GPU(s))"
+    yield ""
+    yield "REASONS"
+    for reason in planned.reasons:
+        yield f"  {reason.field} = {reason.value}: {reason.reason}"
+    if planned.warnings:
+        yield ""
+        yield "WARNINGS"
+        for warning in planned.warnings:
+            yield f"  {warning.message} ({warning.code})"
+    if planned.fingerprint:
+        yield ""
+        yield f"fingerprint = {planned.fingerprint}"
+
+
+def _title(planned: ModelPlan) -> str:
+    parts = [planned.family, planned.backend]
+    if planned.trtllm_version:
+        parts.append(f"TensorRT-LLM {planned.trtllm_version}")
+    if planned.gpu is not None:
+        parts.append(f"{planned.tensor_parallel} x {planned.gpu.product}")
+    if planned.dtype:
+        parts.append(planned.dtype)
+    return f"{planned.model}: {', '.join(parts)}"
+
+
+def _memory(planned: ModelPlan) -> Iterator[str]:
+    memory = planned.memory
+    if memory is None:
+        return
+    yield ""
+    yield "MEMORY"
+    for gpu in memory.per_gpu:
+        yield f"  GPU {gpu.rank} [{_bar(gpu)}] {_size(gpu.total_bytes)} of " + _size(
+            gpu.gpu_memory_bytes
+        )
+    if memory.per_gpu:
+        first = memory.per_gpu[0]
+        for letter, (field, name) in zip(_LETTERS, TERMS.items(), strict=True):
+            yield f"    {letter} {name:<20}{getattr(first, field):>18,}"
+        yield f"  KV fraction {memory.kv_cache_free_gpu_memory_fraction}" + (
+            f", cross attention {memory.cross_kv_cache_fraction}"
+            if memory.cross_kv_cache_fraction is not None
+            else ""
+        )
+    if memory.host is not None:
+        for name, value in memory.host.model_dump(by_alias=True, exclude_none=True).items():
+            yield f"  {name:<22}{value:>18,}"
+    for name, value in (
+        ("kvBytesPerToken", memory.kv_bytes_per_token),
+        ("crossKvBytesPerToken", memory.cross_kv_bytes_per_token),
+        ("pinnedPoolBytes", memory.pinned_pool_bytes),
+        ("shmBytes", memory.shm_bytes),
+    ):
+        yield f"  {name:<22}{value:>18,}"
+
+
+def _pools(planned: ModelPlan) -> Iterator[str]:
+    pool = planned.pool
+    if pool is None:
+        return
+    yield ""
+    yield "CUDA POOL"
+    yield (
+        f"  {pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} bytes"
+        f" x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
+    )
+
+
+def _bar(gpu: GpuMemory) -> str:
+    """Return letters in the shares of the terms, dots for what is free, `!` beyond the end."""
+    whole = max(gpu.total_bytes, gpu.gpu_memory_bytes)
+    cells, filled = "", 0
+    for letter, field in zip(_LETTERS, TERMS, strict=True):
+        filled += getattr(gpu, field)
+        cells = cells.ljust(round(filled / whole * BAR_WIDTH), letter)
+    cells = cells.ljust(BAR_WIDTH, ".")
+    end = round(gpu.gpu_memory_bytes / whole * BAR_WIDTH)
+    return cells if end >= BAR_WIDTH else f"{cells[:end]}|{'!' * (BAR_WIDTH - end)}"
+
+
+def _size(count: int) -> str:
+    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count / _MIB:.0f} MiB"

@@ -1,0 +1,15 @@
+"""Flan-T5 and T5 1.1: T5 with a gated perceptron; never float16 (facts 1e)."""
+
+from dataclasses import replace
+
+from mm_operator.plan.families.family import BlockStyle
+from mm_operator.plan.families.t5 import T5
+
+FLAN_T5 = replace(
+    T5,
+    name="flan-t5",
+    title="Flan-T5",
+    dtypes=("bfloat16", "float32"),
+    dtype_reason="Flan-T5 gives wrong answers in float16",
+    style=BlockStyle(gated=True),
+)

@@ -1,0 +1,97 @@
+"""LLaVA-OneVision: a base view and a grid of tiles that follows the picture's shape (facts 1c)."""
+
+from math import sqrt
+
+from mm_api.documents.model_facts import VisionFacts
+from mm_operator.plan.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    BlockStyle,
+    Embeddings,
+    Family,
+    Kind,
+    Recipe,
+    Serving,
+)
+from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR
+
+SHRINK_ABOVE = 1.1
+"""A grid is scaled down when its side is more than 1.1 times that of `grid_limit` tiles."""
+
+DEFAULT_GRID = 27
+VIDEO_POOL = 2
+"""Frames are pooled 2 x 2."""
+
+
+def grid_tokens(height: int, width: int, *, side: int, limit: int) -> int:
+    """Return the tokens of an unpadded grid of patches: one more column for the newlines.
+
+    Args:
+        height: patches from top to bottom after unpadding.
+        width: patches from left to right after unpadding.
+        side: patches along a side of one tile.
+        limit: n of anyres_max_n.
+    """
+    ratio = sqrt(height * width / (limit * side**2))
+    if ratio > SHRINK_ABOVE:
+        height, width = int(height // ratio), int(width // ratio)
+    return height * (width + 1)
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return the most tokens that any picture can become: base view and the worst grid.
+
+    Unpadding takes the same number of rows (or columns) from both ends, and a picture for which a
+    smaller grid would do gets that one; so each grid has few shapes, and all are tried. For 36
+    grids of 384 pixels and anyres_max_9 that is 8765, at 1168 x 960 pixels.
+    """
+    side = vision.image_size // vision.patch_size
+    limit = vision.grid_limit or 1
+    worst = 0
+    for height, width in vision.grid_pinpoints or []:
+        rows, columns = height // vision.image_size * side, width // vision.image_size * side
+        shapes = [(h, columns) for h in range(rows, max(0, rows - side), -2)]
+        shapes += [(rows, w) for w in range(columns, max(0, columns - side), -2)]
+        found = (grid_tokens(h, w, side=side, limit=limit) for h, w in shapes)
+        worst = max(worst, *found)
+    return side**2 + worst
+
+
+def video_features(vision: VisionFacts, frames: int) -> int:
+    """Return frames x ceil(27 / 2)^2 + 1: 8 frames are 1569, 32 frames 6273."""
+    side = vision.image_size // vision.patch_size
+    return frames * (-(-side // VIDEO_POOL)) ** 2 + 1
+
+
+QWEN2_STYLE = BlockStyle(gated=True, qkv_bias=True)
+
+LLAVA_ONEVISION = Family(
+    name="llava-onevision",
+    title="LLaVA-OneVision",
+    architectures=("LlavaOnevisionForConditionalGeneration",),
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("float16", "bfloat16"),
+    dtype_reason="upstream's engines are float16",
+    style=QWEN2_STYLE,
+    embeddings=Embeddings(),
+    recipe=Recipe(
+        converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
+    ),
+    serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
+    features_per_image=features_per_image,
+    fixed_features=False,
+    tiles_per_image=lambda vision: vision.max_tiles or 1,
+    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
+    default_output_tokens=512,
+    template_tokens=32,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    max_images=1,
+    max_images_reason="upstream's models do not serve several images in one request",
+    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
+    video_features=video_features,
+    notes=(
+        "the guide's 7300 tokens bound no picture in general: 1168 x 960 pixels are 8765",
+        "even a picture of one tile is base view and tile: 1485 tokens",
+    ),
+)

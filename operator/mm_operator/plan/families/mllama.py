@@ -1,0 +1,58 @@
+"""Llama 3.2 Vision: cross-attention layers read the picture (facts 1a, 1b, 9)."""
+
+from mm_api.documents.model_facts import VisionFacts
+from mm_operator.plan.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    BlockStyle,
+    Embeddings,
+    Family,
+    Kind,
+    Recipe,
+    Serving,
+)
+from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR
+
+
+def tile_positions(vision: VisionFacts) -> int:
+    """Return (side / patch)^2 + 1: 560 pixels are 1601."""
+    return (vision.image_size // vision.patch_size) ** 2 + 1
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return tiles x positions: 4 x 1601 = 6404 at 560 pixels, 4 x 1025 = 4100 at 448."""
+    return (vision.max_tiles or 1) * tile_positions(vision)
+
+
+MLLAMA = Family(
+    name="mllama",
+    title="Llama 3.2 Vision",
+    architectures=("MllamaForConditionalGeneration",),
+    kind=Kind.CROSS_ATTENTION,
+    dtypes=("bfloat16",),
+    dtype_reason="bfloat16 is the only type in upstream's support list",
+    style=BlockStyle(gated=True),
+    embeddings=Embeddings(extra_rows=8),
+    recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "{text}"),
+    features_per_image=features_per_image,
+    # One entry of the batch is a whole image: its tiles attend to each other.
+    positions_per_tile=features_per_image,
+    # The mask of cross attention is BOOL on the GPU: one byte per token of both sides.
+    extra_output_bytes=lambda sequence, _head, tokens: sequence * tokens,
+    masked_vision=True,
+    default_input_tokens=1536,  # upstream's documented engine: sequences of 2048
+    default_output_tokens=512,
+    template_tokens=1,  # the text must hold the image tag itself
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
+    notes=(
+        "no max_multimodal_len: encoder tokens are bounded by max_encoder_input_len",
+        "only through the ensemble: the BLS model does not pass the mask of cross attention on",
+        (
+            "the base Llama-3.2-11B-Vision has 448 pixels, 4100 encoder tokens; the guide pairs it "
+            "with Instruct's 6404"
+        ),
+        "the text must hold the image tag itself",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (facts 1c)."""
+
+from mm_api.documents.model_facts import VisionFacts
+from mm_operator.plan.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    Embeddings,
+    Family,
+    Kind,
+    Recipe,
+    Serving,
+)
+from mm_operator.plan.families.llava_onevision import QWEN2_STYLE
+from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR, ceil_to
+
+MAX_HW_DIMS = 5184
+"""Patches of one image in the vision builder's default profile (--max_hw_dims)."""
+MIN_HW_DIMS = 128
+"""Fewer patches (below about 160 x 160 pixels) fall out of that profile."""
+VOCABULARY = 152_064
+"""Upstream's preprocessing model has this vocabulary and the image ids of 7B written into it."""
+_FLOAT32_BYTES = 4
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return the tokens of the largest picture that the vision profile takes: 5184 / 4 = 1296."""
+    merged = (vision.merge_size or 2) ** 2
+    largest = (vision.max_pixels or 0) // vision.patch_size**2
+    return max(1, min(largest, MAX_HW_DIMS) // merged)
+
+
+def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
+    """Return MROPE_ROTARY_COS_SIN, float32 for the whole context: 16,777,216 bytes for 7B."""
+    return ceil_to(positions * head_size * _FLOAT32_BYTES, 512)
+
+
+QWEN2_VL = Family(
+    name="qwen2-vl",
+    title="Qwen2-VL",
+    architectures=("Qwen2VLForConditionalGeneration",),
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("float16", "bfloat16"),
+    dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
+    style=QWEN2_STYLE,
+    embeddings=Embeddings(),
+    recipe=Recipe(
+        converter="qwen",
+        build_flags=(("gemm_plugin", "{dtype}"), ("gpt_attention_plugin", "{dtype}")),
+        vision_type="qwen2_vl",
+    ),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    features_per_image=features_per_image,
+    fixed_features=False,
+    positions_per_tile=lambda _: MAX_HW_DIMS,
+    extra_output_bytes=rotary_bytes,
+    masked_vision=True,
+    default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072
+    default_output_tokens=1024,
+    template_tokens=32,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    max_images=1,
+    max_images_reason="upstream's models serve one image per request",
+    quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
+    notes=(
+        "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",
+        "all images of a batch must give equal numbers of tokens: the gateway makes them one size",
+        "upstream's preprocessing model holds the token ids of 7B: other vocabularies fail",
+        "never send prompt_table_extra_id: upstream's preprocessing model fails on it",
+        "the vision builder downloads a demo picture: build nodes without internet fail",
+    ),
+)

@@ -1,0 +1,67 @@
+"""VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (facts 1a, 1c)."""
+
+from mm_api.documents.model_facts import TextFacts, VisionFacts
+from mm_operator.plan.families.family import (
+    ENSEMBLE,
+    IMAGE_TENSORS,
+    Embeddings,
+    Family,
+    Kind,
+    Recipe,
+    Serving,
+)
+from mm_operator.plan.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
+from mm_operator.plan.pools import FIXED_SIZE_FACTOR
+
+
+def features_per_image(vision: VisionFacts) -> int:
+    """Return ceil(side / patch / 2)^2: 384 pixels in patches of 14 are 27 x 27, then 14 x 14."""
+    grid = vision.image_size // vision.patch_size
+    return (-(-grid // (vision.merge_size or 2))) ** 2
+
+
+def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
+    """Return the weights of SigLIP with its pooling head, and of the projector over 2 x 2 patches.
+
+    VILA's weights lie in three folders without a common index, so they are counted.
+    """
+    width, inner = vision.hidden_size, vision.intermediate_size or 4 * vision.hidden_size
+    perceptron = 2 * width * inner + inner + width
+    attention = 4 * (width * width + width)
+    tower = vision.layers * (attention + perceptron + 4 * width)
+    positions = (vision.image_size // vision.patch_size) ** 2
+    tower += (3 * vision.patch_size**2 + 1 + positions + 2) * width
+    head = width + attention + 2 * width + perceptron
+    wide, hidden = 4 * width, text.hidden_size
+    projector = 2 * wide + wide * hidden + hidden + hidden * hidden + hidden
+    return tower + head + projector
+
+
+VILA = Family(
+    name="vila",
+    title="VILA 1.5",
+    architectures=("LlavaLlamaModel", "LlavaLlamaForCausalLM"),
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("float16", "bfloat16"),
+    dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
+    style=LLAMA_STYLE,
+    embeddings=Embeddings(),
+    recipe=Recipe(converter="llama", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="vila"),
+    serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
+    features_per_image=features_per_image,
+    positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
+    default_input_tokens=2048,
+    default_output_tokens=512,
+    template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
+    pool_factor=FIXED_SIZE_FACTOR,
+    quantizations=LLAMA_QUANTIZATIONS,
+    vision_parameters=vision_parameters,
+    notes=(
+        "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
+        (
+            "`<image>` must stand in the text once per image: missing ones give a wrong answer, no "
+            "error"
+        ),
+        "NVILA's dynamic tiling is refused: its number of features varies",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Whisper: the encoder reads 3000 mel frames, the decoder a prompt of up to 14 ids (facts 1e)."""
+
+from dataclasses import replace
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_operator.plan.families.bart import BART
+from mm_operator.plan.families.family import BlockStyle, Embeddings, Recipe, Serving
+
+MEL_FRAMES = 3000
+"""30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""
+
+WHISPER = replace(
+    BART,
+    name="whisper",
+    title="Whisper",
+    architectures=("WhisperForConditionalGeneration",),
+    dtypes=("float16", "bfloat16", "float32"),
+    dtype_reason="upstream's engines are float16",
+    style=BlockStyle(qkv_bias=True, key_bias=False, dense_bias=True, mlp_bias=True, norm_vectors=2),
+    embeddings=Embeddings(position_offset=0),
+    recipe=Recipe(
+        converter="whisper",
+        build_flags=(
+            ("moe_plugin", "disable"),
+            ("gemm_plugin", "{dtype}"),
+            ("bert_attention_plugin", "{dtype}"),
+            ("gpt_attention_plugin", "{dtype}"),
+        ),
+        encoder_flags=(
+            ("moe_plugin", "disable"),
+            ("gemm_plugin", "disable"),
+            ("bert_attention_plugin", "{dtype}"),
+        ),
+    ),
+    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX")),
+    default_input_tokens=14,
+    default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
+    default_encoder_tokens=MEL_FRAMES,
+    decoder_input_tokens=14,
+    tensor_parallel=False,
+    max_images_reason="the family reads sound only",
+    notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
+)
+
+
+_NAMES = {
+    (32, 32, 1280, 128): "large-v3",
+    (32, 4, 1280, 128): "large-v3-turbo",
+    (32, 2, 1280, 128): "distil-large-v3",
+    (32, 32, 1280, 80): "large-v2",
+    (32, 2, 1280, 80): "distil-large-v2",
+    (24, 24, 1024, 80): "medium",
+    (12, 12, 768, 80): "small",
+    (6, 6, 512, 80): "base",
+    (4, 4, 384, 80): "tiny",
+}
+"""(encoder layers, decoder layers, width, mel bins) -> the name that the converter knows."""
+
+_MULTILINGUAL = 51_865
+_ENGLISH = frozenset({"medium", "small", "base", "tiny"})
+
+
+def converter_name(facts: ModelFacts) -> str | None:
+    """Return OpenAI's name of a Whisper checkpoint, None for sizes that it has no name for."""
+    encoder = facts.encoder
+    if encoder is None:
+        return None
+    shape = (encoder.layers, facts.text.layers, encoder.hidden_size, encoder.mel_bins or 0)
+    name = _NAMES.get(shape)
+    english = facts.text.vocabulary_size < _MULTILINGUAL and name in _ENGLISH
+    return f"{name}.en" if english else name

@@ -1,0 +1,7 @@
+"""Sizing of TensorRT-LLM engines: spec, checkpoint, GPU and image to one `ModelPlan`.
+
+Belongs here: limits, dtypes, bytes per GPU, pools, argument vectors, the verdict and what would
+fit instead, checks that need no GPU. Must not: do I/O beyond its own package data, read the clock,
+know Kubernetes objects. May import: `mm_api`, `mm_operator.errors`, `mm_operator.plan.families`,
+`mm_operator.plan.pools`. Numbers cite upstream's behaviour beside each formula.
+"""

@@ -1,0 +1,68 @@
+"""What a spec asks of an engine, as plain values: the search for what fits tries many of them."""
+
+from dataclasses import dataclass
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The part of a spec that sizes anything. None: the planner chooses."""
+
+    dtype: str
+    max_batch_size: int
+    max_input_len: int | None
+    max_seq_len: int | None
+    max_num_tokens: int | None
+    max_beam_width: int
+    max_images: int
+    max_video_frames: int | None
+    max_encoder_input_len: int | None
+    vision_max_batch_size: int | None
+    tensor_parallel: int
+    pipeline_parallel: int
+    quantization: str | None
+    kv_fraction: float | None
+    cross_fraction: float | None
+    cuda_pool_bytes: int | None
+    pinned_pool_bytes: int | None
+    max_concurrency: int | None
+    max_queue_size: int
+    gateway: bool
+    feature_cache_bytes: int
+    encoder_instances: int
+    plugins: tuple[tuple[str, str], ...]
+    extra_build_args: tuple[str, ...]
+
+
+def ask_of(spec: MultimodalModelSpec) -> Ask:
+    """Return what a spec asks for."""
+    engine, cache, pools = spec.engine, spec.engine.kv_cache, spec.runtime.memory_pools
+    share = cache.free_gpu_memory_fraction
+    return Ask(
+        dtype=engine.dtype,
+        max_batch_size=engine.max_batch_size,
+        max_input_len=engine.max_input_len,
+        max_seq_len=engine.max_seq_len,
+        max_num_tokens=engine.max_num_tokens,
+        max_beam_width=engine.max_beam_width,
+        max_images=engine.max_images_per_request,
+        max_video_frames=engine.max_video_frames,
+        max_encoder_input_len=engine.max_encoder_input_len,
+        vision_max_batch_size=spec.vision.max_batch_size,
+        tensor_parallel=engine.parallelism.tensor,
+        pipeline_parallel=engine.parallelism.pipeline,
+        quantization=engine.quantization,
+        kv_fraction=None if share == "Auto" else float(share),
+        cross_fraction=None if cache.cross_fraction is None else float(cache.cross_fraction),
+        cuda_pool_bytes=None if pools.cuda == "Auto" else bytes_of(pools.cuda),
+        pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
+        max_concurrency=spec.runtime.max_concurrency,
+        max_queue_size=spec.runtime.max_queue_size,
+        gateway=spec.gateway.enabled,
+        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+        encoder_instances=spec.vision.instances_per_gpu,
+        plugins=tuple(sorted(engine.plugins.items())),
+        extra_build_args=tuple(engine.extra_build_args),
+    )

@@ -1,0 +1,103 @@
+"""The key-value cache: bytes of a token, bytes of full batches, and the fraction of free memory."""
+
+from dataclasses import dataclass
+from math import floor
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import PlannedLimits
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.pools import ceil_to
+from mm_operator.plan.sizing.weights import DTYPE_BYTES
+
+FRACTION_STEPS = 1000
+"""The fraction is rounded down to three digits: 80 MB of an H100."""
+
+MOST_FRACTION = 0.95
+"""Libraries allocate a little after start-up; TensorRT-LLM's own default leaves 10 % for it."""
+
+SHARE_DIGITS = 4
+SHARE_STEPS = 10**SHARE_DIGITS
+LARGEST_SHARE = 0.99
+"""Neither pool is ever starved: upstream's documented cross_kv_cache_fraction is 0.5 (1b, 1e)."""
+
+SHARE_SLACK_PERMILLE = 11
+"""A share between 1 % and 99 % that is rounded to four digits makes one of the two pools at most
+1.1 % too small: the whole is planned bigger by that."""
+
+_KEY_AND_VALUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """What the cache takes on one GPU."""
+
+    bytes_per_token: int
+    cross_bytes_per_token: int
+    sequence_bytes: int
+    """One sequence of maxSeqLen with its cross attention, in whole blocks."""
+    needed_bytes: int
+    cross_fraction: float | None
+
+
+def cache_size(
+    facts: ModelFacts,
+    family: Family,
+    limits: PlannedLimits,
+    *,
+    ranks: int,
+    dtype: str,
+    quantization: str | None,
+    tokens_per_block: int,
+    cross_fraction: float | None,
+) -> CacheSize:
+    """Return the cache for full batches of the longest sequences.
+
+    Every self-attention layer keeps a key and a value of each of a rank's heads per token; layers
+    of cross attention keep them per token of the encoder: in mllama 8 layers of 40 keep those
+    instead of their own (facts 9), in encoder-decoders every layer keeps both.
+    """
+    text = facts.text
+    element = 1 if quantization == "FP8" else DTYPE_BYTES[dtype]  # --kv_cache_dtype fp8
+    layer = _KEY_AND_VALUE * max(1, text.key_value_heads // ranks) * text.head_size * element
+    both = family.kind is Kind.ENCODER_DECODER
+    crossing = text.layers if both else (text.cross_attention_layers or 0)
+    own = text.layers if both else text.layers - crossing
+    own_tokens = ceil_to(limits.max_seq_len, tokens_per_block)
+    cross_tokens = ceil_to(limits.max_encoder_input_len, tokens_per_block) if crossing else 0
+    own_bytes = limits.max_beam_width * own_tokens * own * layer
+    cross_bytes = cross_tokens * crossing * layer  # beams share what was read
+    share = _cross_share(own_bytes, cross_bytes, cross_fraction)
+    sequence = own_bytes + cross_bytes
+    if cross_bytes and cross_fraction is None:
+        sequence += -(-sequence * SHARE_SLACK_PERMILLE // 1000)
+    elif share is not None:  # two pools of fixed shares: the smaller one decides
+        digits = round(share * SHARE_STEPS)
+        sequence = max(
+            -(-cross_bytes * SHARE_STEPS // max(1, digits)),
+            -(-own_bytes * SHARE_STEPS // max(1, SHARE_STEPS - digits)),
+        )
+    needed = limits.max_batch_size * sequence
+    return CacheSize(
+        bytes_per_token=own * layer,
+        cross_bytes_per_token=crossing * layer,
+        sequence_bytes=sequence,
+        needed_bytes=needed,
+        cross_fraction=share,
+    )
+
+
+def _cross_share(own: int, cross: int, asked: float | None) -> float | None:
+    """Return the share of cross attention: what was asked, else what full sequences need."""
+    if not cross:
+        return None
+    if asked is not None:
+        return asked
+    share = min(LARGEST_SHARE, max(1 - LARGEST_SHARE, cross / (own + cross)))
+    return round(share, SHARE_DIGITS)
+
+
+def fraction_of(available: int, free: int) -> float:
+    """Return the largest fraction, rounded down, of `free` bytes that `available` bytes allow."""
+    if free <= 0 or available <= 0:
+        return 0.0
+    return min(MOST_FRACTION, floor(available / free * FRACTION_STEPS) / FRACTION_STEPS)

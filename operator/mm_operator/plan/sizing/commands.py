@@ -1,0 +1,170 @@
+"""Argument vectors of the build, for the tools of one TensorRT-LLM version.
+
+Paths are relative to TensorRT-LLM's root, where a folder `checkpoint` (VILA: `checkpoint-vila`,
+because the converter knows it by its name) holds the model; everything is written below `build`.
+"""
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import Command, EngineCommand, PlannedLimits
+from mm_operator.errors import SpecError
+from mm_operator.plan.families import whisper
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.families.qwen2_vl import MAX_HW_DIMS, MIN_HW_DIMS
+from mm_operator.plan.pools import ceil_to
+from mm_operator.plan.sizing.ask import Ask
+from mm_operator.plan.sizing.tables import era, table, version_of
+
+CONVERTED = "build/converted"
+CALIBRATION_SAMPLES = "512"
+_QUANTIZE = {"FP8": "fp8", "INT4AWQ": "int4_awq", "SmoothQuant": "int8_sq"}
+_WEIGHT_ONLY = {"INT8WeightOnly": "int8", "INT4WeightOnly": "int4"}
+
+
+def source_folder(family: Family) -> str:
+    """Return the folder that the commands read the checkpoint from."""
+    return "checkpoint-vila" if family.name == "vila" else "checkpoint"
+
+
+def scripts(version: str) -> dict[str, str]:
+    """Return where the scripts of one version are."""
+    return era(table("tools")["scripts"], version_of(version))
+
+
+def convert(ask: Ask, facts: ModelFacts, family: Family, dtype: str, version: str) -> Command:
+    """Return the command that turns the checkpoint into TensorRT-LLM's.
+
+    Raises:
+        SpecError: a Whisper that the converter has no name for.
+    """
+    name, quantized = family.recipe.converter, _QUANTIZE.get(ask.quantization or "")
+    if quantized:
+        argv = ["python3", table("tools")["quantize"]]
+    else:
+        where = scripts(version)
+        path = where["convert"]
+        if name in table("tools")["contrib"]:
+            path = where.get("contrib", path)
+        argv = ["python3", path.format(name=name)]
+    argv += ["" if quantized else flag for flag in family.recipe.convert_flags]
+    argv = [*filter(None, argv), "--model_dir", source_folder(family), "--output_dir", CONVERTED]
+    if family.name == "whisper":
+        argv += ["--model_name", _whisper_name(facts)]
+    argv += ["--dtype", dtype]
+    if family.tensor_parallel and ask.tensor_parallel > 1:
+        argv += ["--tp_size", str(ask.tensor_parallel)]
+    if ask.pipeline_parallel > 1:
+        argv += ["--pp_size", str(ask.pipeline_parallel)]
+    if quantized:
+        argv += ["--qformat", quantized, "--calib_size", CALIBRATION_SAMPLES]
+    if ask.quantization == "FP8":
+        argv += ["--kv_cache_dtype", "fp8"]
+    if ask.quantization in _WEIGHT_ONLY:
+        argv += ["--use_weight_only", "--weight_only_precision", _WEIGHT_ONLY[ask.quantization]]
+    return Command(argv=argv)
+
+
+def engines(
+    ask: Ask, family: Family, limits: PlannedLimits, dtype: str, version: str
+) -> list[EngineCommand]:
+    """Return the commands that build each engine, in order."""
+    built = (
+        _encoder_decoder(ask, family, limits, dtype)
+        if family.kind is Kind.ENCODER_DECODER
+        else [_language_model(ask, family, limits, dtype)]
+    )
+    if limits.vision_max_batch_size:
+        built.append(_vision(family, limits, version))
+    return built
+
+
+def output_folder(name: str, version: str) -> str:
+    """Return where an engine is written."""
+    return f"build/engines/{scripts(version)['visionFolder'] if name == 'vision' else name}"
+
+
+def _language_model(ask: Ask, family: Family, limits: PlannedLimits, dtype: str) -> EngineCommand:
+    argv = ["trtllm-build", "--checkpoint_dir", CONVERTED, "--output_dir", "build/engines/llm"]
+    argv += _limits(limits)
+    if limits.max_encoder_input_len:
+        argv += ["--max_encoder_input_len", str(limits.max_encoder_input_len)]
+    if limits.max_multimodal_len:
+        argv += ["--max_multimodal_len", str(limits.max_multimodal_len)]
+    argv += _plugins(ask, family.recipe.build_flags, dtype)
+    return EngineCommand(name="llm", argv=argv + _rest(ask))
+
+
+def _encoder_decoder(
+    ask: Ask, family: Family, limits: PlannedLimits, dtype: str
+) -> list[EngineCommand]:
+    read = limits.max_encoder_input_len
+    reader = limits.model_copy(
+        update={
+            "max_input_len": read,
+            "max_seq_len": read,
+            # Every request of a batch may be read in one step.
+            "max_num_tokens": ceil_to(read * limits.max_batch_size, 8),
+        }
+    )
+    encoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/encoder"]
+    encoder += ["--output_dir", "build/engines/encoder", *_limits(reader)]
+    encoder += ["--kv_cache_type", "disabled"]
+    encoder += _plugins(ask, family.recipe.encoder_flags, dtype)
+    decoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/decoder"]
+    decoder += ["--output_dir", "build/engines/decoder", *_limits(limits)]
+    decoder += ["--max_encoder_input_len", str(read), "--kv_cache_type", "paged"]
+    decoder += _plugins(ask, family.recipe.build_flags, dtype)
+    return [
+        EngineCommand(name="encoder", argv=encoder + _rest(ask)),
+        EngineCommand(name="decoder", argv=decoder + _rest(ask)),
+    ]
+
+
+def _limits(limits: PlannedLimits) -> list[str]:
+    values = {
+        "max_batch_size": limits.max_batch_size,
+        "max_beam_width": limits.max_beam_width,
+        "max_input_len": limits.max_input_len,
+        "max_seq_len": limits.max_seq_len,
+        "max_num_tokens": limits.max_num_tokens,
+    }
+    return [part for name, value in values.items() for part in (f"--{name}", str(value))]
+
+
+def _plugins(ask: Ask, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
+    chosen = {name: value.format(dtype=dtype) for name, value in flags}
+    if dtype == "float32" and "remove_input_padding" in chosen:
+        chosen["context_fmha"] = "disable"  # fused attention computes in 16 bits only (facts 1e)
+    if ask.quantization == "FP8":
+        chosen["use_fp8_context_fmha"] = "enable"
+    chosen |= dict(ask.plugins)
+    return [part for name, value in chosen.items() for part in (f"--{name}", value)]
+
+
+def _rest(ask: Ask) -> list[str]:
+    ranks = ask.tensor_parallel * ask.pipeline_parallel
+    workers = ["--workers", str(ranks)] if ranks > 1 else []
+    return [*workers, *ask.extra_build_args]
+
+
+def _vision(family: Family, limits: PlannedLimits, version: str) -> EngineCommand:
+    argv = ["python3", scripts(version)["vision"], "--model_type", family.recipe.vision_type or ""]
+    argv += ["--model_path", source_folder(family)]
+    if family.name == "vila":
+        argv += ["--vila_path", "VILA"]
+    argv += ["--output_dir", output_folder("vision", version)]
+    argv += ["--max_batch_size", str(limits.vision_max_batch_size)]
+    if family.name == "qwen2-vl":
+        argv += ["--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)]
+    return EngineCommand(name="vision", argv=argv)
+
+
+def _whisper_name(facts: ModelFacts) -> str:
+    name = whisper.converter_name(facts)
+    if name is None:
+        raise SpecError(
+            "WhisperUnknown",
+            "the converter has no name for a Whisper of these dimensions: use a checkpoint of "
+            "OpenAI's sizes",
+            "spec.model.source",
+        )
+    return name

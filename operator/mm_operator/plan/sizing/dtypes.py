@@ -1,0 +1,63 @@
+"""What an engine computes in: the family's rule, the GPU's abilities and the table's type."""
+
+from mm_api.documents.model_plan import GpuModel, Reason
+from mm_operator.errors import SpecError
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.sizing.tables import table, version_of
+
+BFLOAT16_SINCE = (8, 0)
+FP8_SINCE = (8, 9)
+
+
+def capability(gpu: GpuModel) -> tuple[int, int]:
+    """Return the compute capability as two numbers.
+
+    Raises:
+        SpecError: not of the form 9.0.
+    """
+    major, dot, minor = gpu.compute_capability.partition(".")
+    if not (dot and major.isdigit() and minor.isdigit()):
+        raise SpecError(
+            "ComputeCapability", f"{gpu.compute_capability!r} is no compute capability: write 9.0"
+        )
+    return int(major), int(minor)
+
+
+def choose_dtype(asked: str, family: Family, gpu: GpuModel, version: str) -> tuple[str, Reason]:
+    """Return the engine's dtype and why.
+
+    Raises:
+        SpecError: the family, the GPU or the image's prompt table rules it out.
+    """
+    path = "spec.engine.dtype"
+    allowed = [dtype for dtype in family.dtypes if _gpu_has(dtype, gpu)]
+    if asked != "Auto" and asked not in family.dtypes:
+        raise SpecError(
+            "DtypeNotSupported",
+            f"{family.name} engines cannot be {asked} ({family.dtype_reason}): use "
+            f"{' or '.join(family.dtypes)}",
+            path,
+        )
+    if not allowed or (asked != "Auto" and asked not in allowed):
+        other = f"use {' or '.join(allowed)}, or another GPU" if allowed else "use another GPU"
+        raise SpecError(
+            "DtypeNeedsGpu",
+            f"{asked if asked != 'Auto' else family.dtypes[0]} needs compute capability 8.0, and "
+            f"{gpu.product} has {gpu.compute_capability}: {other}",
+            path,
+        )
+    chosen = allowed[0] if asked == "Auto" else asked
+    fixed = version_of(version) < version_of(table("tools")["tableDtypeKeySince"])
+    if family.kind is Kind.PROMPT_TABLE and fixed and chosen != "float16":
+        raise SpecError(
+            "TableDtype",
+            f"TensorRT-LLM {version}'s prompt table is FP16 and must have the engine's type: use "
+            f"float16, or an image with {table('tools')['tableDtypeKeySince']} or newer",
+            path,
+        )
+    reason = f"as written in {path}" if asked != "Auto" else family.dtype_reason
+    return chosen, Reason(field="dtype", value=chosen, reason=reason)
+
+
+def _gpu_has(dtype: str, gpu: GpuModel) -> bool:
+    return dtype != "bfloat16" or capability(gpu) >= BFLOAT16_SINCE

@@ -1,0 +1,36 @@
+"""The vision engine on the GPU: its weights, and its activations at the largest profile."""
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import PlannedLimits
+from mm_operator.plan.families.family import Family
+from mm_operator.plan.sizing.weights import text_parameters
+
+_ACTIVATION_COPIES = 8
+"""Activations of a running block: its input, three projections, four times the width inside.
+Attention is taken as fused, so scores are never stored."""
+
+
+def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
+    """Return the weights of tower and projector: what the language model leaves of the total."""
+    if facts.vision is None:
+        return 0
+    parameters = max(0, facts.parameters - text_parameters(facts, family))
+    return parameters * family.vision_dtype_bytes
+
+
+def vision_activation_bytes(facts: ModelFacts, family: Family, limits: PlannedLimits) -> int:
+    """Return the peak of a full batch: blocks, and the attention mask where the engine takes one.
+
+    Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, facts 1c); mllama's
+    spans the tiles of one image.
+    """
+    vision, batch = facts.vision, limits.vision_max_batch_size
+    if vision is None or not batch:
+        return 0
+    positions = family.positions_per_tile(vision)
+    blocks = batch * positions * vision.hidden_size * _ACTIVATION_COPIES
+    mask = 0
+    if family.masked_vision:
+        whole = vision.merge_size is not None
+        mask = (batch * positions) ** 2 if whole else batch * positions**2
+    return (blocks + mask) * family.vision_dtype_bytes

@@ -1,0 +1,251 @@
+"""Limits of the engines of every family, each with the reason for its value.
+
+A limit that the spec leaves open is chosen from the family and the checkpoint. For the Reference
+engine `mm_operator.plan.limits` does the same for one family; a test holds the two together.
+"""
+
+from dataclasses import dataclass
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import PlannedLimits, Reason
+from mm_operator.errors import SpecError
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.sizing.ask import Ask
+
+VISION_BATCH_CAP = 32
+"""Bigger batches are cut into pieces of this size, which costs time and no failures (1b)."""
+
+STEP_TOKENS = 8192
+"""trtllm-build's default of max_num_tokens (facts 2)."""
+
+_TEXT_TOKENS = 256
+"""Room for a question beside the images when the family's default leaves none."""
+
+_ANSWER_SHARE = 4
+"""An answer gets at least a quarter of the sequence when positions are short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Limits, what one request brings along, and why."""
+
+    limits: PlannedLimits
+    request_features: int
+    """Rows of the prompt table, or encoder tokens, of one request at the most."""
+    reasons: tuple[Reason, ...]
+
+
+def plan_limits(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+    """Return every limit.
+
+    Raises:
+        SpecError: the spec contradicts the checkpoint, the family or itself.
+    """
+    if family.kind is Kind.ENCODER_DECODER:
+        return _encoder_decoder(ask, facts, family)
+    return _decoder(ask, facts, family)
+
+
+def _decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+    vision = facts.vision
+    images = ask.max_images if vision else 0
+    features = family.features_per_image(vision) if vision else 0
+    request = images * features
+    source = f"{images} x {features} features"
+    if ask.max_video_frames is not None:
+        request, source = _video(ask.max_video_frames, facts, family, request, source)
+    table = family.kind is Kind.PROMPT_TABLE
+    occupied = (request if table else images) + family.template_tokens
+    seq_len, seq_reason = _sequence(ask, facts, family, occupied)
+    input_len, input_reason = _input(ask, family, occupied, seq_len)
+    batch = ask.max_batch_size
+    steps = ask.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
+    tiles = family.tiles_per_image(vision) if vision and images else 0
+    multimodal_len = batch * request if table else 0
+    encoder_len = 0 if table else max(1, request)
+    reasons = [seq_reason, input_reason, _steps_reason(ask, steps)]
+    if table:
+        reasons.append(
+            Reason(
+                field="maxMultimodalLen",
+                value=str(multimodal_len),
+                reason=f"{batch} requests x {source}",
+            )
+        )
+    else:
+        reasons.append(
+            Reason(
+                field="maxEncoderInputLen",
+                value=str(encoder_len),
+                reason=f"{source}: tiles x positions of a tile",
+            )
+        )
+    every = batch * images * tiles
+    return Sized(
+        PlannedLimits(
+            features_per_image=features,
+            max_images_per_request=images,
+            max_multimodal_len=multimodal_len,
+            max_encoder_input_len=encoder_len,
+            max_input_len=input_len,
+            max_seq_len=seq_len,
+            max_num_tokens=steps,
+            max_batch_size=batch,
+            max_beam_width=ask.max_beam_width,
+            vision_max_batch_size=0
+            if not tiles
+            else ask.vision_max_batch_size or min(every, VISION_BATCH_CAP),
+        ),
+        request,
+        tuple(reasons),
+    )
+
+
+def _video(
+    frames: int, facts: ModelFacts, family: Family, request: int, source: str
+) -> tuple[int, str]:
+    if family.video_features is None or facts.vision is None:
+        raise SpecError(
+            "VideoNotSupported",
+            f"family {family.name} takes no video: remove the field",
+            "spec.engine.maxVideoFrames",
+        )
+    rows = family.video_features(facts.vision, frames)
+    return (rows, f"{rows} features of {frames} frames") if rows > request else (request, source)
+
+
+def _sequence(ask: Ask, facts: ModelFacts, family: Family, occupied: int) -> tuple[int, Reason]:
+    positions = facts.text.max_position_embeddings
+    asked = ask.max_seq_len
+    if asked is not None:
+        if asked > positions:
+            raise SpecError(
+                "SeqLenAbovePositions",
+                f"{asked} is above the checkpoint's {positions} positions: use at most {positions}",
+                "spec.engine.maxSeqLen",
+            )
+        return asked, _written("maxSeqLen", asked, "spec.engine.maxSeqLen")
+    prompt = ask.max_input_len or max(family.default_input_tokens, occupied + _TEXT_TOKENS)
+    wanted = prompt + family.default_output_tokens
+    chosen = min(wanted, positions)
+    reason = (
+        f"all positions of the checkpoint; {wanted} would be the default"
+        if chosen < wanted
+        else f"{prompt} for the prompt and {family.default_output_tokens} for the answer"
+    )
+    return chosen, Reason(field="maxSeqLen", value=str(chosen), reason=reason)
+
+
+def _input(ask: Ask, family: Family, occupied: int, seq_len: int) -> tuple[int, Reason]:
+    asked = ask.max_input_len
+    answer = max(1, min(family.default_output_tokens, seq_len // _ANSWER_SHARE))
+    chosen = asked or seq_len - answer
+    if chosen >= seq_len:
+        raise SpecError(
+            "InputLenNotBelowSeqLen",
+            f"{chosen} leaves no room for an answer in sequences of {seq_len} tokens: use at most "
+            f"{seq_len - 1}, or raise spec.engine.maxSeqLen",
+            "spec.engine.maxInputLen",
+        )
+    if chosen <= occupied:
+        raise SpecError(
+            "InputLenTooShort",
+            f"prompts of {chosen} tokens have no room for a question: {ask.max_images} images and "
+            f"the template take {occupied}; raise spec.engine.maxInputLen or "
+            "spec.engine.maxSeqLen, or lower spec.engine.maxImagesPerRequest",
+            "spec.engine.maxInputLen",
+        )
+    if asked:
+        return chosen, _written("maxInputLen", chosen, "spec.engine.maxInputLen")
+    reason = f"sequences of {seq_len} less {answer} for the answer"
+    return chosen, Reason(field="maxInputLen", value=str(chosen), reason=reason)
+
+
+def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+    positions = facts.encoder.max_positions if facts.encoder else None
+    sound = facts.encoder is not None and facts.encoder.mel_bins is not None
+    # A position of Whisper's encoder stands for two frames of its input.
+    most = positions * 2 if sound and positions else positions
+    default = family.default_encoder_tokens
+    read = ask.max_encoder_input_len or (min(default, most) if most else default)
+    if most is not None and read > most:
+        raise SpecError(
+            "EncoderInputLenAbovePositions",
+            f"{read} is above what the encoder has positions for: use at most {most}",
+            "spec.engine.maxEncoderInputLen",
+        )
+    prompt = ask.max_input_len or family.decoder_input_tokens
+    if prompt > family.decoder_input_tokens:
+        raise SpecError(
+            "DecoderInputLen",
+            f"{prompt} is no prompt of an encoder-decoder: its decoder starts from "
+            f"{family.decoder_input_tokens} ids; spec.engine.maxEncoderInputLen is the limit of "
+            "what it reads",
+            "spec.engine.maxInputLen",
+        )
+    answers = facts.text.max_position_embeddings
+    wanted = prompt + family.default_output_tokens
+    seq_len = ask.max_seq_len or min(wanted, answers)
+    if seq_len > answers:
+        raise SpecError(
+            "SeqLenAbovePositions",
+            f"{seq_len} is above the decoder's {answers} positions: use at most {answers}",
+            "spec.engine.maxSeqLen",
+        )
+    if seq_len <= prompt:
+        raise SpecError(
+            "InputLenNotBelowSeqLen",
+            f"{seq_len} leaves no room for an answer behind {prompt} ids of the prompt: raise it",
+            "spec.engine.maxSeqLen",
+        )
+    batch = ask.max_batch_size
+    steps = ask.max_num_tokens or max(prompt, min(STEP_TOKENS, batch * seq_len))
+    reasons = (
+        _written("maxEncoderInputLen", read, "spec.engine.maxEncoderInputLen")
+        if ask.max_encoder_input_len
+        else Reason(
+            field="maxEncoderInputLen",
+            value=str(read),
+            reason="the family's default, within the encoder's positions",
+        ),
+        Reason(
+            field="maxInputLen",
+            value=str(prompt),
+            reason="ids that the decoder starts from; the prompt goes to the encoder",
+        ),
+        _written("maxSeqLen", seq_len, "spec.engine.maxSeqLen")
+        if ask.max_seq_len
+        else Reason(
+            field="maxSeqLen",
+            value=str(seq_len),
+            reason=f"{seq_len - prompt} ids of answer behind {prompt} of the prompt",
+        ),
+        _steps_reason(ask, steps),
+    )
+    limits = PlannedLimits(
+        features_per_image=0,
+        max_images_per_request=0,
+        max_multimodal_len=0,
+        max_encoder_input_len=read,
+        max_input_len=prompt,
+        max_seq_len=seq_len,
+        max_num_tokens=steps,
+        max_batch_size=batch,
+        max_beam_width=ask.max_beam_width,
+        vision_max_batch_size=0,
+    )
+    return Sized(limits, read, reasons)
+
+
+def _steps_reason(ask: Ask, steps: int) -> Reason:
+    if ask.max_num_tokens:
+        return _written("maxNumTokens", steps, "spec.engine.maxNumTokens")
+    return Reason(
+        field="maxNumTokens",
+        value=str(steps),
+        reason=f"one whole prompt fits into a step; {STEP_TOKENS} or less otherwise",
+    )
+
+
+def _written(field: str, value: int, path: str) -> Reason:
+    return Reason(field=field, value=str(value), reason=f"as written in {path}")

@@ -1,0 +1,136 @@
+"""Bytes on the GPU of each rank, term by term, and the fraction for the key-value cache."""
+
+from dataclasses import dataclass
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import GpuMemory, GpuModel, MemoryPlan, PlannedLimits
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.sizing.ask import Ask
+from mm_operator.plan.sizing.cache import CacheSize, fraction_of
+from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.sizing.pool import Pools
+from mm_operator.plan.sizing.weights import DTYPE_BYTES, weights_bytes
+
+PROCESS_BYTES = 768 << 20
+"""CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB
+once cuBLAS and kernels are loaded; rounded up."""
+
+_LOGITS_BYTES = 4
+_LOGITS_COPIES = 4
+"""Sampling keeps logits, probabilities, sorted probabilities and indices in 32 bits."""
+
+_ALL_REDUCE_BYTES = {True: 16_000_000, False: 8_000_000}
+"""Workspace of the custom all-reduce: 16 MB up to two ranks, 8 MB above (plugin.py), as a ping, a
+pong and three Lamport buffers, each for every rank."""
+_ALL_REDUCE_BUFFERS = 5
+_PAIR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What goes into the memory of a GPU."""
+
+    ask: Ask
+    facts: ModelFacts
+    family: Family
+    limits: PlannedLimits
+    dtype: str
+    gpu: GpuModel
+    pools: Pools
+    cache: CacheSize
+
+
+def plan_memory(terms: Terms) -> MemoryPlan:
+    """Return every term on every rank, and what is left for the cache."""
+    ranks = terms.ask.tensor_parallel * terms.ask.pipeline_parallel
+    per_gpu = [_rank(terms, rank) for rank in range(ranks)]
+    fullest = max(per_gpu, key=lambda gpu: gpu.total_bytes)
+    without_cache = fullest.total_bytes - fullest.kv_cache_bytes
+    available = max(0, fullest.gpu_memory_bytes - without_cache)
+    # The vision engine may load after the cache was made: then more is free at that moment, and
+    # the fraction must leave room for it (facts 7: the order is not guaranteed).
+    late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
+    if terms.facts.vision is not None:
+        late += terms.ask.encoder_instances * PROCESS_BYTES
+    fraction = terms.ask.kv_fraction
+    if fraction is None:
+        fraction = fraction_of(available, available + late)
+    pool = int(fraction * available)
+    sequence = terms.cache.sequence_bytes
+    return MemoryPlan(
+        per_gpu=per_gpu,
+        kv_bytes_per_token=terms.cache.bytes_per_token,
+        cross_kv_bytes_per_token=terms.cache.cross_bytes_per_token,
+        kv_cache_free_gpu_memory_fraction=fraction,
+        cross_kv_cache_fraction=terms.cache.cross_fraction,
+        kv_pool_bytes=pool,
+        full_length_sequences=pool // sequence if sequence else 0,
+        pinned_pool_bytes=terms.pools.pinned_bytes,
+        shm_bytes=terms.pools.shm_bytes,
+    )
+
+
+def _rank(terms: Terms, rank: int) -> GpuMemory:
+    first = rank == 0
+    ask, facts, family, limits = terms.ask, terms.facts, terms.family, terms.limits
+    encoders = ask.encoder_instances if facts.vision is not None and first else 0
+    size = DTYPE_BYTES[terms.dtype]
+    parts = {
+        "weights_bytes": weights_bytes(
+            facts,
+            family,
+            ranks=ask.tensor_parallel,
+            dtype=terms.dtype,
+            quantization=ask.quantization,
+        ),
+        # Rank 0 alone runs the encoder (facts 3).
+        "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
+        "vision_activation_bytes": encoders * vision_activation_bytes(facts, family, limits),
+        # Reserved by the engine for full batches, on every rank (facts 1b).
+        "prompt_table_bytes": limits.max_multimodal_len * facts.text.hidden_size * size,
+        # The flag covers GPU 0 only; the others keep Triton's default (facts 5a).
+        "cuda_pool_bytes": terms.pools.pool.bytes if first else CUDA_MINIMUM_BYTES,
+        "kv_cache_bytes": terms.cache.needed_bytes,
+        "context_bytes": (1 + encoders) * PROCESS_BYTES,
+        "other_bytes": _other(terms, size) + (ask.feature_cache_bytes if first else 0),
+    }
+    return GpuMemory(
+        rank=rank,
+        **parts,
+        total_bytes=sum(parts.values()),
+        gpu_memory_bytes=terms.gpu.memory_bytes,
+    )
+
+
+def _other(terms: Terms, size: int) -> int:
+    """Return activations of the largest step, sampling buffers, input copies, all-reduce."""
+    text, limits, ranks = terms.facts.text, terms.limits, terms.ask.tensor_parallel
+    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
+    # A step holds its input, the residual, the attention output, the projections and the
+    # perceptron's inside, the last two split over the ranks.
+    width = 3 * text.hidden_size + (heads + 2 * text.intermediate_size) // ranks
+    activations = limits.max_num_tokens * width * size
+    rows = limits.max_batch_size * limits.max_beam_width
+    sampling = rows * text.vocabulary_size * _LOGITS_BYTES * _LOGITS_COPIES
+    copies = terms.pools.engine_copies_bytes
+    reduce = 0
+    if ranks > 1:
+        reduce = _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR]
+    return activations + sampling + copies + reduce + _encoder_buffers(terms, size)
+
+
+def _encoder_buffers(terms: Terms, size: int) -> int:
+    """Return what an encoder-decoder's encoder computes in, its output and T5's biases."""
+    encoder, limits = terms.facts.encoder, terms.limits
+    if encoder is None or terms.family.kind is not Kind.ENCODER_DECODER:
+        return 0
+    ranks = terms.ask.tensor_parallel
+    tokens = limits.max_batch_size * limits.max_encoder_input_len
+    heads = 3 * encoder.attention_heads * encoder.head_size
+    width = 3 * encoder.hidden_size + (heads + 2 * encoder.intermediate_size) // ranks
+    biases = 0
+    if terms.family.embeddings.relative_buckets:  # a table of positions squared for each head
+        longest = max(limits.max_encoder_input_len, limits.max_seq_len)
+        biases = -(-encoder.attention_heads // ranks) * longest**2
+    return (tokens * (width + encoder.hidden_size) + biases) * size

@@ -1,0 +1,260 @@
+"""The whole plan of a TensorRT engine: checks, sizes, commands, verdict and fingerprint."""
+
+from dataclasses import dataclass
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import (
+    Command,
+    EngineCommand,
+    GpuModel,
+    ModelPlan,
+    PlanError,
+    PlanWarning,
+    Reason,
+)
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.errors import SpecError
+from mm_operator.plan.families import family_of
+from mm_operator.plan.families.family import Family, Kind
+from mm_operator.plan.families.qwen2_vl import VOCABULARY
+from mm_operator.plan.fingerprint import digest
+from mm_operator.plan.sizing import commands
+from mm_operator.plan.sizing.ask import Ask, ask_of
+from mm_operator.plan.sizing.cache import fraction_of
+from mm_operator.plan.sizing.checks import Situation, problems
+from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
+from mm_operator.plan.sizing.fit import fullest, verdict
+from mm_operator.plan.sizing.pool import serving_limits
+from mm_operator.plan.sizing.suggestions import suggest
+from mm_operator.plan.sizing.tables import table, trtllm_version, version_of
+
+DEPRECATED_SINCE = "1.2.0"
+_TYPES = {"float16": "TYPE_FP16", "bfloat16": "TYPE_BF16", "float32": "TYPE_FP32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything a plan follows from."""
+
+    model: str
+    spec: MultimodalModelSpec
+    facts: ModelFacts
+    gpu: GpuModel
+    image: str | None
+    given_version: str | None
+    backend: str
+    builder_version: str
+
+
+def plan_model(inputs: Inputs) -> ModelPlan:
+    """Return the plan; what is wrong is in its `errors`, never raised."""
+    facts, spec = inputs.facts, inputs.spec
+    empty = ModelPlan(
+        model=inputs.model,
+        family=facts.family,
+        backend=inputs.backend,
+        gpu=inputs.gpu,
+        tensor_parallel=spec.engine.parallelism.tensor,
+    )
+    try:
+        family = family_of(facts.family)
+        version, why = trtllm_version(inputs.image or spec.build.image, inputs.given_version)
+    except SpecError as error:
+        return empty.model_copy(update={"errors": [_as_error(error)]})
+    ask = ask_of(spec)
+    situation = Situation(
+        ask=ask,
+        facts=facts,
+        family=family,
+        backend=inputs.backend,
+        gpu=inputs.gpu,
+        version=version,
+        gpu_count=spec.runtime.gpu.count,
+        family_asked=spec.model.family,
+        allow_pickle=spec.model.allow_pickle,
+    )
+    empty = empty.model_copy(update={"trtllm_version": version})
+    subject = Subject(facts, family, inputs.gpu, version)
+    errors = problems(situation)
+    try:
+        sizing = size(ask, subject)
+        errors += _after(ask, sizing)
+        built = _build(inputs, situation, sizing) if not errors else None
+    except SpecError as error:
+        errors.append(_as_error(error))
+        built = None
+    if errors or built is None:
+        return empty.model_copy(update={"errors": errors})
+    short = fullest(sizing.memory)
+    suggestions = (
+        suggest(ask, situation, subject) if short.total_bytes > short.gpu_memory_bytes else ()
+    )
+    convert, engines = built
+    return empty.model_copy(
+        update={
+            "dtype": sizing.dtype,
+            "fingerprint": _fingerprint(inputs, version, sizing, convert, engines),
+            "limits": sizing.sized.limits,
+            "convert": convert,
+            "engines": engines,
+            "memory": sizing.memory,
+            "pool": sizing.pools.pool,
+            "serving": serving_limits(
+                ask, sizing.sized.limits, sizing.pools, _template(family, sizing, version)
+            ),
+            "fit": verdict(sizing.memory, suggestions),
+            "reasons": [
+                Reason(field="trtllmVersion", value=version, reason=why),
+                sizing.dtype_reason,
+                *sizing.sized.reasons,
+                _pool_reason(sizing),
+            ],
+            "warnings": _warnings(situation, sizing),
+        }
+    )
+
+
+def _as_error(error: SpecError) -> PlanError:
+    return PlanError(path=error.path, code=error.reason, message=error.message)
+
+
+def _build(
+    inputs: Inputs, now: Situation, sizing: EngineSizing
+) -> tuple[Command | None, list[EngineCommand]]:
+    if inputs.backend == "PyTorch":  # loads the checkpoint itself: nothing is built
+        return None, []
+    convert = commands.convert(now.ask, now.facts, now.family, sizing.dtype, now.version)
+    return convert, commands.engines(
+        now.ask, now.family, sizing.sized.limits, sizing.dtype, now.version
+    )
+
+
+def _after(ask: Ask, sizing: EngineSizing) -> list[PlanError]:
+    """Return what is only known once everything is sized."""
+    gpu = fullest(sizing.memory)
+    limits = sizing.sized.limits
+    found = []
+    if limits.max_num_tokens < limits.max_input_len:
+        found.append(
+            PlanError(
+                path="spec.engine.maxNumTokens",
+                code="NumTokensBelowInputLen",
+                message=f"{limits.max_num_tokens} is below the prompt's {limits.max_input_len}, "
+                "and a prompt must fit into one step (chunked context is off): raise it",
+            )
+        )
+    if ask.kv_fraction is not None:
+        available = gpu.gpu_memory_bytes - (gpu.total_bytes - gpu.kv_cache_bytes)
+        late = gpu.vision_engine_bytes + gpu.vision_activation_bytes
+        most = fraction_of(available, available + late)
+        if ask.kv_fraction > most > 0:
+            found.append(
+                PlanError(
+                    path="spec.engine.kvCache.freeGpuMemoryFraction",
+                    code="KvFractionTooLarge",
+                    message=f"{ask.kv_fraction} leaves too little for what is allocated after the "
+                    f"cache (the vision engine may load later): use at most {most}, or Auto",
+                )
+            )
+    return found
+
+
+def _template(family: Family, sizing: EngineSizing, version: str) -> dict[str, str]:
+    """Return the template keys of Triton's repository that the plan decides."""
+    memory, limits = sizing.memory, sizing.sized.limits
+    values = {
+        "triton_max_batch_size": str(limits.max_batch_size),
+        "max_beam_width": str(limits.max_beam_width),
+        "kv_cache_free_gpu_mem_fraction": str(memory.kv_cache_free_gpu_memory_fraction),
+    }
+    if memory.cross_kv_cache_fraction is not None:
+        values["cross_kv_cache_fraction"] = str(memory.cross_kv_cache_fraction)
+    if family.kind is Kind.ENCODER_DECODER:
+        values["encoder_engine_dir"] = commands.output_folder("encoder", version)
+        values["exclude_input_in_output"] = "True"
+    elif limits.vision_max_batch_size:
+        key = commands.scripts(version)["visionKey"]
+        values[key] = commands.output_folder("vision", version)
+        values["max_num_images"] = str(limits.max_images_per_request)
+    if version_of(version) >= version_of(table("tools")["tableDtypeKeySince"]):
+        values["prompt_embedding_table_data_type"] = _TYPES[sizing.dtype]
+    return values
+
+
+def _pool_reason(sizing: EngineSizing) -> Reason:
+    pool = sizing.pools.pool
+    return Reason(
+        field="memoryPools.cuda",
+        value=str(pool.bytes),
+        reason=f"{pool.copies} x {pool.live_requests} live requests x "
+        f"{pool.table_bytes_per_request} bytes x {pool.factor} + 1 MiB, at least 64 MiB; "
+        f"{pool.bounded_by} keeps the number of requests",
+    )
+
+
+def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
+    found = [PlanWarning(code="Family", message=note) for note in now.family.notes]
+    if now.backend == "TensorRT" and version_of(now.version) >= version_of(DEPRECATED_SINCE):
+        found.append(
+            PlanWarning(
+                code="Deprecated",
+                message=f"TensorRT-LLM {now.version} prints deprecation warnings for engines; "
+                f"{table('images')['engines']['last']} is the last with them",
+            )
+        )
+    if now.backend == "PyTorch":
+        found.append(
+            PlanWarning(
+                code="PyTorchEstimate",
+                message="memory is that of an engine: TensorRT-LLM on PyTorch reserves no prompt "
+                "table, and sizes its cache by its own fraction",
+            )
+        )
+    memory, batch = sizing.memory, sizing.sized.limits.max_batch_size
+    if memory.full_length_sequences < batch:
+        found.append(
+            PlanWarning(
+                code="KvCacheHoldsFewer",
+                message=f"if the vision engine loads first, the KV cache holds "
+                f"{memory.full_length_sequences} full sequences, and a batch has {batch}: long "
+                "requests would wait",
+            )
+        )
+    text = now.facts.text
+    if now.family.name == "qwen2-vl" and text.vocabulary_size != VOCABULARY:
+        found.append(
+            PlanWarning(
+                code="Vocabulary",
+                message=f"upstream's preprocessing model has the vocabulary {VOCABULARY} written "
+                f"into it, and the checkpoint's is {text.vocabulary_size}: it gives wrong answers",
+            )
+        )
+    return found
+
+
+def _fingerprint(
+    inputs: Inputs,
+    version: str,
+    sizing: EngineSizing,
+    convert: Command | None,
+    engines: list[EngineCommand],
+) -> str:
+    """Return the digest of everything that changes an engine's bytes, and of nothing else.
+
+    Engines are bound to the GPU product and the TensorRT-LLM version that built them (facts 7).
+    """
+    return digest(
+        {
+            "sourceDigest": inputs.facts.source_digest,
+            "family": inputs.facts.family,
+            "backend": inputs.backend,
+            "dtype": sizing.dtype,
+            "trtllmVersion": version,
+            "gpu": [inputs.gpu.product, inputs.gpu.compute_capability],
+            "tensorParallel": inputs.spec.engine.parallelism.tensor,
+            "convert": convert.argv if convert else [],
+            "engines": [engine.argv for engine in engines],
+            "visionEngine": inputs.spec.vision.engine,
+            "builderVersion": inputs.builder_version,
+        }
+    )

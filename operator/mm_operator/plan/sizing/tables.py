@@ -1,0 +1,116 @@
+"""The YAML tables of this package, parsed once: GPUs, images, upstream's tools and flags."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from mm_api.documents.model_plan import GpuModel
+from mm_operator.errors import SpecError
+
+_MIB = 1 << 20
+_NUMBER = re.compile(r"\d+")
+_RELEASE_PARTS = 3
+
+Version = tuple[int, int, int, int]
+
+
+@cache
+def table(name: str) -> Mapping[str, Any]:
+    """Return one table of the package's data."""
+    text = (resources.files("mm_operator.plan.sizing.data") / f"{name}.yaml").read_text("utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def version_of(text: str) -> Version:
+    """Return a version as numbers; a release candidate comes before its release.
+
+    Raises:
+        SpecError: no version at all.
+    """
+    if not re.match(r"^\d+(\.\d+)", str(text)) and not str(text).isdigit():
+        raise SpecError(
+            "VersionUnknown", f"{text!r} is no TensorRT-LLM version: write it as in 0.20.0"
+        )
+    release, candidate, _ = str(text).partition("rc")
+    numbers = [int(number) for number in _NUMBER.findall(release)][:_RELEASE_PARTS]
+    numbers += [0] * (_RELEASE_PARTS - len(numbers))
+    major, minor, patch = numbers
+    return (major, minor, patch, -1 if candidate else 0)
+
+
+def trtllm_version(image: str | None, given: str | None) -> tuple[str, str]:
+    """Return the TensorRT-LLM version of an image, and where it is known from.
+
+    Args:
+        image: a reference such as `nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3`.
+        given: the version that the user names; it wins.
+
+    Raises:
+        SpecError: an image whose tag is not in the table, and no version.
+    """
+    images: dict[str, dict[str, str]] = table("images")["images"]
+    if given:
+        version_of(given)
+        return given, "as given"
+    if not image:
+        newest = max(images)
+        return images[newest]["trtllm"], f"of the newest image that is known, {newest}"
+    tag = image.rpartition("/")[2].partition(":")[2]
+    release = re.match(r"^(\d\d\.\d\d)(-|$)", tag)
+    if release and release[1] in images:
+        return images[release[1]]["trtllm"], f"of the image's tag {release[1]}"
+    raise SpecError(
+        "ImageUnknown",
+        f"the TensorRT-LLM version inside {image} is not known (known tags: {min(images)} to "
+        f"{max(images)}-trtllm-python-py3): give it with --trtllm-version",
+        "spec.build.image",
+    )
+
+
+def gpu_names() -> list[str]:
+    """Return the names of the known GPUs."""
+    return [row["name"] for row in table("gpus")["gpus"]]
+
+
+def gpu_of(name: str) -> GpuModel:
+    """Return a GPU by its short name or by its product label.
+
+    Raises:
+        SpecError: not in the table.
+    """
+    wanted = name.lower()
+    for row in table("gpus")["gpus"]:
+        if wanted in {row["name"], row["product"].lower()}:
+            usable = (row["memoryMib"] - table("gpus")["driverMib"]) * _MIB
+            return GpuModel(
+                product=row["product"],
+                memory_bytes=usable,
+                compute_capability=row["computeCapability"],
+            )
+    raise SpecError(
+        "GpuUnknown",
+        f"{name!r} is not in the table of GPUs: use one of {', '.join(gpu_names())}, or "
+        "--gpu-memory and --compute-capability",
+        "spec.runtime.gpu.product",
+    )
+
+
+def era(rows: list[dict[str, Any]], version: Version) -> dict[str, Any]:
+    """Return the first row whose `until` is not before the version."""
+    return next(row for row in rows if version <= version_of(str(row["until"])))
+
+
+def flags_of(program: str, version: Version) -> frozenset[str]:
+    """Return the flags that a program of one TensorRT-LLM version takes, without dashes."""
+    row = table("tools")["flags"][program]
+    since: dict[str, str] = row.get("since", {})
+    until: dict[str, str] = row.get("until", {})
+    return frozenset(
+        flag
+        for flag in row["all"]
+        if version_of(since.get(flag, "0.0")) <= version <= version_of(until.get(flag, "999"))
+    )

@@ -1,0 +1,149 @@
+"""`mmctl plan` and `mmctl families` for every family, from folders of small files."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_api.documents.model_plan import ModelPlan
+from mm_operator.cli import main
+from mm_operator.plan.families import FAMILIES
+from support.model_configs import FOLDER, FOLDERS
+from support.model_documents import document
+
+
+def resource(folder: Path, spec: dict[str, Any] | None = None) -> str:
+    """Write a resource and return its path."""
+    path = folder / "model.yaml"
+    path.write_text(yaml.safe_dump(document(spec or {"model": {"allowPickle": True}}, name="m")))
+    return str(path)
+
+
+def checkpoint(family: str) -> str:
+    """Return the folder of a family's model."""
+    return str(FOLDER / FOLDERS[family])
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("gpu", ["l4-24gb", "a100-40gb", "h100-80gb"])
+def test_every_model_gets_a_plan_or_a_reason(
+    family: str, gpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fits ends with 0; what does not fit with 3, the missing bytes and what would fit."""
+    code = main(
+        ["plan", "-f", resource(tmp_path), "--checkpoint", checkpoint(family), "--gpu", gpu]
+    )
+    printed = capsys.readouterr()
+
+    assert (code, "DoesNotFit" in printed.out) in {(0, False), (3, True)}
+    assert ("bytes are missing" in printed.err) == (code == 3)
+    assert ("WHAT WOULD FIT" in printed.out) == (code == 3)
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_plans_are_data(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON and YAML hold the whole document under its published names."""
+    arguments = ["--facts", checkpoint("llava"), "--gpu", "h100-80gb", "-o", output]
+    assert main(["plan", "-f", resource(tmp_path), *arguments]) == 0
+    content = yaml.safe_load(capsys.readouterr().out)
+
+    plan = ModelPlan.model_validate(content)
+    assert content["limits"]["maxMultimodalLen"] == 4608
+    assert content["memory"]["perGpu"][0]["promptTableBytes"] == 37_748_736
+    assert content["pool"]["tableBytesPerRequest"] == 4_718_592
+    assert content["fit"]["verdict"] == "Fits"
+    assert [engine.name for engine in plan.engines] == ["llm", "vision"]
+
+
+def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o commands` prints what a person would run: the plan's argument vectors, quoted."""
+    arguments = ["--checkpoint", checkpoint("mllama"), "--gpu", "h100-80gb"]
+    path = resource(tmp_path)
+    assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 0
+    plan = ModelPlan.from_json(capsys.readouterr().out)
+    assert main(["plan", "-f", path, *arguments, "-o", "commands"]) == 0
+    script = capsys.readouterr().out.replace("\\\n", " ")
+
+    assert plan.convert is not None
+    written = [shlex.split(line) for line in script.splitlines() if line and line[0] not in "#s"]
+    assert written == [plan.convert.argv, *(engine.argv for engine in plan.engines)]
+
+
+def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A spec that cannot work is told on standard error, and in the document."""
+    path = resource(tmp_path, {"engine": {"backend": "TensorRT", "quantization": "FP8"}})
+    arguments = ["--checkpoint", checkpoint("llava"), "--gpu", "a100-40gb"]
+    assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 2
+    printed = capsys.readouterr()
+
+    assert json.loads(printed.out)["errors"][0]["code"] == "Fp8NeedsGpu"
+    assert "spec.engine.quantization: FP8 needs compute capability 8.9" in printed.err
+    assert main(["plan", "-f", path, *arguments]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param([], "which GPU?", id="no-gpu"),
+        pytest.param(["--gpu", "h900"], "is not in the table of GPUs", id="unknown-gpu"),
+        pytest.param(["--gpu-memory", "80Gi"], "belong together", id="half-a-gpu"),
+        pytest.param(
+            ["--gpu-memory", "many", "--compute-capability", "9.0"], "no", id="no-quantity"
+        ),
+        pytest.param(["--gpu-memory", "0", "--compute-capability", "9.0"], "above zero", id="zero"),
+        pytest.param(
+            ["--gpu-memory", "80Gi", "--compute-capability", "nine"],
+            "no compute capability",
+            id="no-capability",
+        ),
+        pytest.param(
+            ["--gpu", "h100-80gb", "--image", "mine:1"], "--trtllm-version", id="unknown-image"
+        ),
+        pytest.param(
+            ["--gpu", "h100-80gb", "--trtllm-version", "new"], "is no TensorRT-LLM", id="version"
+        ),
+    ],
+)
+def test_questions_are_clear(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the plan needs to know is asked for by name."""
+    path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
+
+    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --gpu the product of the resource is planned for."""
+    spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
+    path = resource(tmp_path, spec)
+
+    assert main(["plan", "-f", path, "--checkpoint", checkpoint("vila")]) == 0
+    assert "NVIDIA-L40S" in capsys.readouterr().out
+
+
+def test_a_gpu_that_is_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory and compute capability are enough; all of the memory counts."""
+    arguments = ["--gpu-memory", "100Gi", "--compute-capability", "9.0", "-o", "json"]
+    path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
+    assert main(["plan", "-f", path, "--checkpoint", checkpoint("llava"), *arguments]) == 0
+
+    plan = ModelPlan.from_json(capsys.readouterr().out)
+    assert plan.memory is not None
+    assert plan.memory.per_gpu[0].gpu_memory_bytes == 100 << 30
+
+
+def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """People get a page, programs get JSON; both have all families."""
+    assert main(["families"]) == 0
+    page = capsys.readouterr().out
+    assert main(["families", "-o", "json"]) == 0
+
+    listed = [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert listed == list(FAMILIES)
+    assert all(f"{name} (" in page for name in listed)

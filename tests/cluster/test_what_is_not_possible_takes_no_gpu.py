@@ -1,0 +1,54 @@
+"""A model whose plan is impossible ends in a condition: no build Job, nothing that serves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import ModelFacts
+from support.absent_kubelet import get, inspected
+from support.clusters import eventually
+from support.model_configs import facts_of
+from support.model_documents import document
+from support.model_namespace import Api
+from support.models import llava_7b_facts
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+TOO_SMALL = {"runtime": {"resources": {"limits": {"memory": "4Gi"}}}}
+
+
+def planned(api: Api) -> dict[str, Any]:
+    """Return the condition Planned of the model, empty before it is written."""
+    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == "Planned"), {})
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "expected"),
+    [
+        pytest.param(
+            llava_7b_facts(), TOO_SMALL, ("DoesNotFit", "4Gi is too little"), id="too-big"
+        ),
+        pytest.param(
+            facts_of("mllama"), {}, ("NotSupported", "family mllama"), id="planned-family-only"
+        ),
+    ],
+)
+def test_the_verdict_is_a_condition(
+    api: Api, tmp_path: Path, facts: ModelFacts, spec: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    """Planned is False with the verdict in a sentence; no Job but the inspection ever existed."""
+    reason, words = expected
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(spec, name="m"))
+        inspected(api, "m", facts)
+        assert eventually(lambda: planned(api).get("reason") == reason, timeout=30), planned(api)
+
+        condition = planned(api)
+        assert condition["status"] == "False"
+        assert words in condition["message"]
+        jobs = api.kubectl("get", "jobs", "-o", "name").split()
+        assert not [job for job in jobs if "engine-" in job]
+        assert api.kubectl("get", "deployments", "-o", "name") == ""

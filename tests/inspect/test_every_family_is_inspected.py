@@ -1,0 +1,66 @@
+"""The inspect Job reads every family, each in its own layout of files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.model_facts import InspectReason
+from mm_runtime.errors import InspectRefusedError
+from mm_runtime.inspect.checkpoint import VILA_PARTS, InspectOptions, inspect
+from mm_runtime.inspect.report import facts_report
+from support.hollow_checkpoint import write_safetensors
+from support.model_configs import FOLDER, FOLDERS, facts_of
+
+LIMIT_BYTES = 4096
+
+
+def source_of(family: str, folder: Path) -> Path:
+    """Return a checkpoint of a family: its real configuration, hollow weights in its layout."""
+    shutil.copytree(FOLDER / FOLDERS[family], folder, dirs_exist_ok=True)
+    (folder / "model.safetensors.index.json").unlink(missing_ok=True)
+    tensors = {"a": ("BF16", (8, 11))}
+    if family == "vila":
+        for part in VILA_PARTS:
+            (folder / part).mkdir(exist_ok=True)
+            write_safetensors(folder / part / "model.safetensors", tensors)
+    elif family == "nmt":
+        (folder / "model.pt").write_bytes(bytes(352))
+    else:
+        write_safetensors(folder / "model.safetensors", tensors)
+        (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_facts_of_every_family(family: str, tmp_path: Path) -> None:
+    """Dimensions are those that `mmctl plan` reads from the same files, and fit the message."""
+    source = source_of(family, tmp_path / "source")
+
+    facts = inspect(source, InspectOptions(allow_pickle=True))
+
+    expected = facts_of(family)
+    assert facts.family == family
+    assert (facts.text, facts.vision, facts.encoder) == (
+        expected.text,
+        expected.vision,
+        expected.encoder,
+    )
+    assert len(facts_report(facts).encode()) <= LIMIT_BYTES
+
+
+def test_parts_of_vila_are_added(tmp_path: Path) -> None:
+    """Three folders of 88 parameters each."""
+    facts = inspect(source_of("vila", tmp_path / "source"), InspectOptions())
+
+    assert (facts.parameters, facts.weight_bytes > 3 * 176, facts.dtype) == (264, True, "bfloat16")
+
+
+def test_fairseq_needs_consent(tmp_path: Path) -> None:
+    """FairSeq's weights are a pickle, which is refused unless it is allowed."""
+    source = source_of("nmt", tmp_path / "source")
+
+    with pytest.raises(InspectRefusedError) as refused:
+        inspect(source, InspectOptions())
+
+    assert refused.value.reason is InspectReason.PICKLE_REFUSED

@@ -1,0 +1,163 @@
+"""The build's commands use the scripts and flags of the image's TensorRT-LLM."""
+
+import pytest
+
+from mm_operator.errors import SpecError
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.sizing.tables import flags_of, trtllm_version, version_of
+from support.model_configs import FOLDERS, VERSIONS, planned
+
+
+def program_of(argv: list[str], family: str) -> str:
+    """Return the row of the table of flags that a command belongs to."""
+    if argv[0] == "trtllm-build":
+        return argv[0]
+    if "quantize" in argv[1]:
+        return "quantize"
+    return "vision" if "multimodal" in argv[1] else FAMILIES[family].recipe.converter
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("family", FOLDERS)
+def test_every_flag_exists(family: str, version: str) -> None:
+    """No command has a flag that the program of this version does not take."""
+    plans = [planned(family, version=version)]
+    if FAMILIES[family].tensor_parallel:
+        plans.append(planned(family, {"parallelism": {"tensor": 2}}, version=version))
+    plans += [
+        planned(family, {"quantization": name}, version=version)
+        for name in FAMILIES[family].quantizations
+    ]
+    for plan in plans:
+        assert plan.errors == []
+        assert plan.convert is not None
+        for argv in (plan.convert.argv, *(engine.argv for engine in plan.engines)):
+            known = flags_of(program_of(argv, family), version_of(version))
+            assert {flag[2:] for flag in argv if flag.startswith("--")} - known == set()
+
+
+@pytest.mark.parametrize(
+    ("version", "convert", "vision", "key"),
+    [
+        pytest.param(
+            "0.18.2",
+            "examples/llama/convert_checkpoint.py",
+            "examples/multimodal/build_visual_engine.py",
+            "visual_model_path",
+            id="up-to-0.18",
+        ),
+        pytest.param(
+            "0.19.0",
+            "examples/llama/convert_checkpoint.py",
+            "examples/multimodal/build_multimodal_engine.py",
+            "multimodal_model_path",
+            id="0.19",
+        ),
+        pytest.param(
+            "0.20.0",
+            "examples/models/core/llama/convert_checkpoint.py",
+            "examples/models/core/multimodal/build_multimodal_engine.py",
+            "multimodal_model_path",
+            id="since-0.20",
+        ),
+    ],
+)
+def test_scripts_and_keys_move(version: str, convert: str, vision: str, key: str) -> None:
+    """Paths and template keys are those of the version."""
+    plan = planned("llava", version=version)
+    assert plan.convert is not None
+    assert plan.serving is not None
+
+    assert plan.convert.argv[1] == convert
+    assert plan.engines[-1].argv[1] == vision
+    assert key in plan.serving.template
+    needed = version_of(version) >= version_of("0.20.0")
+    assert ("prompt_embedding_table_data_type" in plan.serving.template) == needed
+
+
+def test_opt_moved_to_contrib() -> None:
+    """One converter went another way in 0.20."""
+    plan = planned("blip2-opt", version="1.0.0")
+    assert plan.convert is not None
+    assert plan.convert.argv[1] == "examples/models/contrib/opt/convert_checkpoint.py"
+
+
+def flag(argv: list[str], name: str) -> str | None:
+    """Return the value behind a flag."""
+    return argv[argv.index(name) + 1] if name in argv else None
+
+
+@pytest.mark.parametrize("family", ["t5", "flan-t5", "mt5", "byt5"])
+def test_t5_has_no_fused_attention(family: str) -> None:
+    """Both engines of the T5 families turn context FMHA off and compute in bfloat16."""
+    for engine in planned(family).engines:
+        assert flag(engine.argv, "--context_fmha") == "disable"
+        assert flag(engine.argv, "--gemm_plugin") == "bfloat16"
+
+
+def test_engines_of_an_encoder_decoder() -> None:
+    """The decoder starts from one id and reads what the encoder may be given."""
+    encoder, decoder = planned("bart").engines
+
+    assert flag(encoder.argv, "--kv_cache_type") == "disabled"
+    assert flag(decoder.argv, "--kv_cache_type") == "paged"
+    assert flag(decoder.argv, "--max_input_len") == "1"
+    assert flag(decoder.argv, "--max_seq_len") == "201"
+    assert flag(decoder.argv, "--max_encoder_input_len") == flag(encoder.argv, "--max_input_len")
+    assert flag(decoder.argv, "--context_fmha") is None
+
+
+def test_engines_of_whisper() -> None:
+    """Upstream's documented engines: 3000 frames, 14 ids of prompt, 114 in all."""
+    plan = planned("whisper")
+    assert plan.convert is not None
+    encoder, decoder = plan.engines
+
+    assert flag(plan.convert.argv, "--model_name") == "large-v3"
+    assert flag(encoder.argv, "--max_input_len") == "3000"
+    assert flag(decoder.argv, "--max_input_len") == "14"
+    assert flag(decoder.argv, "--max_seq_len") == "114"
+    assert flag(decoder.argv, "--max_encoder_input_len") == "3000"
+
+
+def test_mllama_has_encoder_tokens_and_no_table() -> None:
+    """Cross attention is bounded by max_encoder_input_len."""
+    argv = planned("mllama").engines[0].argv
+
+    assert flag(argv, "--max_encoder_input_len") == "6404"
+    assert "--max_multimodal_len" not in argv
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        pytest.param("nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3", "0.20.0", id="25.06"),
+        pytest.param("registry:5000/triton:26.04-trtllm-python-py3", "1.2.1", id="port"),
+        pytest.param(None, "1.2.1", id="newest"),
+    ],
+)
+def test_image_tells_the_version(image: str | None, expected: str) -> None:
+    """A tag of Triton's release names the TensorRT-LLM inside."""
+    assert trtllm_version(image, None)[0] == expected
+
+
+@pytest.mark.parametrize("image", ["mine:latest", "registry:5000/triton", "a/b:99.99-x"])
+def test_unknown_tags_need_a_version(image: str) -> None:
+    """What cannot be known is asked for."""
+    with pytest.raises(SpecError) as refused:
+        trtllm_version(image, None)
+    assert refused.value.reason == "ImageUnknown"
+    assert trtllm_version(image, "0.20.0")[0] == "0.20.0"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        pytest.param("0.9.0", "0.16.0", id="numbers-not-text"),
+        pytest.param("1.3.0rc20", "1.3.0", id="candidate-before-release"),
+        pytest.param("0.17.0", "1.0.3.2510", id="four-parts"),
+    ],
+)
+def test_versions_are_ordered(older: str, newer: str) -> None:
+    """Versions compare as releases do."""
+    assert version_of(older) < version_of(newer)

@@ -1,0 +1,130 @@
+"""Every family keeps its dimensions elsewhere; one reader knows all of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.checkpoint import CheckpointError, read, resolve
+from mm_operator.cli.checkpoint_folder import facts_of_folder
+from mm_operator.cli.documents import UsageError
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.sizing.weights import text_parameters
+from support.model_configs import ENCODER_DECODERS, FOLDER, FOLDERS, facts_of, published_parameters
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_family_is_found(family: str) -> None:
+    """The folder's configuration is of the family that it was collected for."""
+    assert facts_of(family).family == family
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_parameters_are_the_published_ones(family: str) -> None:
+    """Index or dimensions give the number of weights that the model's page names."""
+    assert facts_of(family).parameters == published_parameters()[family]
+
+
+@pytest.mark.parametrize("family", ENCODER_DECODERS)
+def test_dimensions_alone_give_the_parameters(family: str) -> None:
+    """The formula counts every matrix, bias, norm and table once, exactly."""
+    counted = text_parameters(facts_of(family), FAMILIES[family])
+
+    assert counted == published_parameters()[family]
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        pytest.param("llava", 6_738_415_616 + 64 * 4096 * 2, id="llama-7b-with-64-more-rows"),
+        pytest.param("qwen2-vl", 7_615_616_512, id="qwen2-7b"),
+        pytest.param("mllama", 9_775_192_080, id="llama-3.1-8b-and-8-crossing-layers"),
+    ],
+)
+def test_language_models_are_counted(family: str, expected: int) -> None:
+    """What the vision tower takes is the rest of the checkpoint."""
+    assert text_parameters(facts_of(family), FAMILIES[family]) == expected
+
+
+def config_of(family: str, **changes: Any) -> dict[str, Any]:
+    """Return a family's configuration with some keys changed; None removes a key."""
+    folder = FOLDER / FOLDERS[family]
+    name = "config.json" if (folder / "config.json").exists() else "args.json"
+    config = json.loads((folder / name).read_text()) | changes
+    return {key: value for key, value in config.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        pytest.param(
+            config_of("mbart", forced_bos_token_id=None), "many-to-many", id="many-to-many-mbart"
+        ),
+        pytest.param(config_of("vila", image_aspect_ratio="dynamic"), "dynamic tiling", id="nvila"),
+        pytest.param(config_of("vila", s2=True), "dynamic tiling", id="vila-s2"),
+        pytest.param(
+            config_of("llava", mm_vision_tower="openai/clip"), "original layout", id="old-llava"
+        ),
+        pytest.param(
+            config_of("blip2-opt", text_config={"model_type": "t5"}), "OPT", id="blip2-t5"
+        ),
+        pytest.param(
+            config_of("llava-onevision", image_grid_pinpoints=[[384]]), "pairs", id="pinpoints"
+        ),
+        pytest.param(
+            config_of("llava-onevision", vision_aspect_ratio="pad"), "anyres_max", id="aspect"
+        ),
+        pytest.param(config_of("qwen2-vl", hidden_size="wide"), "'wide'", id="not-a-number"),
+        pytest.param(config_of("t5", num_heads=0), "num_heads is 0", id="zero"),
+        pytest.param(config_of("bart", decoder_attention_heads=7), "multiple", id="odd-heads"),
+        pytest.param(config_of("mllama", text_config={}), "", id="no-text"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(config: dict[str, Any], words: str) -> None:
+    """A refusal says what is wrong with this checkpoint."""
+    if not words:  # missing keys are defaults: Llama's, not an error
+        assert read(resolve(config, None), config, {}).text.hidden_size == 4096
+        return
+    with pytest.raises(CheckpointError) as refused:
+        read(resolve(config, None), config, {})
+
+    assert words in str(refused.value)
+
+
+def test_a_mbart_that_starts_with_a_language_is_served() -> None:
+    """mBART-25 fine-tunes fix the language through the first id of the answer."""
+    config = config_of("mbart", forced_bos_token_id=None, decoder_start_token_id=250_020)
+
+    assert read("mbart", config, {}).text.layers == 12
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        pytest.param({}, "holds neither config.json", id="empty"),
+        pytest.param({"config.json": "{"}, "not valid JSON", id="cut"),
+        pytest.param({"config.json": "[]"}, "expected a JSON object", id="list"),
+        pytest.param({"config.json": '{"model_type": "x"}'}, "no known family", id="unknown"),
+        pytest.param({"config.json": '{"model_type": "llava"}'}, "add model", id="no-weights"),
+        pytest.param(
+            {"config.json": '{"model_type": "llava"}', "model.safetensors": "short"},
+            "no safetensors file",
+            id="damaged-weights",
+        ),
+    ],
+)
+def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, str], words: str) -> None:
+    """A folder that no plan can be made from is named, with what is missing."""
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+
+    with pytest.raises(UsageError) as refused:
+        facts_of_folder(tmp_path, None)
+
+    assert words in str(refused.value)
+
+
+def test_facts_fit_a_termination_message() -> None:
+    """The longest facts, 36 grids of OneVision included, stay below 4,096 bytes."""
+    assert max(len(facts_of(family).to_json()) for family in FOLDERS) < 4000

@@ -1,0 +1,147 @@
+"""Features per image: the numbers that upstream's server divides back or checks."""
+
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm_api.documents.model_facts import VisionFacts
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.families.llava_onevision import grid_tokens, video_features
+from support.model_configs import FIXED_FEATURES, WITH_PICTURES, facts_of, planned
+
+
+def vision_of(family: str) -> VisionFacts:
+    """Return the vision facts of a family's model."""
+    vision = facts_of(family).vision
+    assert vision is not None
+    return vision
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        pytest.param("blip2-opt", 32, id="blip2-opt"),
+        pytest.param("llava", 576, id="llava"),
+        pytest.param("vila", 196, id="vila"),
+        pytest.param("llava-onevision", 8765, id="onevision-worst-picture"),
+        pytest.param("mllama", 6404, id="mllama-560"),
+        pytest.param("qwen2-vl", 1296, id="qwen2-vl-profile"),
+    ],
+)
+def test_features_per_image(family: str, expected: int) -> None:
+    """The formulas give upstream's numbers from the configuration alone."""
+    assert FAMILIES[family].features_per_image(vision_of(family)) == expected
+
+
+def test_smaller_pictures_of_mllama() -> None:
+    """The base model's 448 pixels are 4 x 1025 encoder tokens."""
+    small = vision_of("mllama").model_copy(update={"image_size": 448})
+
+    assert FAMILIES["mllama"].features_per_image(small) == 4100
+
+
+def test_qwen2_vl_pictures_of_the_client() -> None:
+    """The upstream client's 504 x 504 pixels are 324 tokens."""
+    bounded = vision_of("qwen2-vl").model_copy(update={"max_pixels": 504 * 504})
+
+    assert FAMILIES["qwen2-vl"].features_per_image(bounded) == 324
+
+
+@pytest.mark.parametrize(("frames", "expected"), [(8, 1569), (32, 6273)], ids=["8", "32"])
+def test_video(frames: int, expected: int) -> None:
+    """Each frame is pooled to 14 x 14, and one newline ends the video."""
+    assert video_features(vision_of("llava-onevision"), frames) == expected
+
+
+def tokens_of_picture(vision: VisionFacts, height: int, width: int) -> int:
+    """Return what transformers makes of one picture: best grid, unpadding, shrinking."""
+    side, pixels = vision.image_size // vision.patch_size, vision.image_size
+
+    def fit(grid: tuple[int, int]) -> tuple[int, int]:
+        scale = min(grid[1] / width, grid[0] / height)
+        used = int(width * scale) * int(height * scale)
+        effective = min(used, width * height)
+        return effective, effective - grid[0] * grid[1]
+
+    rows, columns = max(vision.grid_pinpoints or [], key=fit)
+    rows, columns = rows // pixels * side, columns // pixels * side
+    if width / height > columns / rows:
+        padding = (rows - int(round(height * (columns / width), 7))) // 2
+        rows -= 2 * padding
+    else:
+        padding = (columns - int(round(width * (rows / height), 7))) // 2
+        columns -= 2 * padding
+    return side**2 + grid_tokens(rows, columns, side=side, limit=vision.grid_limit or 1)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "expected"),
+    [
+        pytest.param(1168, 960, 8765, id="worst"),
+        pytest.param(1080, 1920, 7269, id="full-hd"),
+        pytest.param(480, 640, 2929, id="vga"),
+        pytest.param(384, 384, 1485, id="one-tile"),
+        pytest.param(2304, 2304, 7371, id="most-tiles"),
+    ],
+)
+def test_pictures_of_onevision(height: int, width: int, expected: int) -> None:
+    """Sizes whose tokens are known; they prove the reference of the next test."""
+    assert tokens_of_picture(vision_of("llava-onevision"), height, width) == expected
+
+
+@given(height=st.integers(16, 4096), width=st.integers(16, 4096))
+def test_no_picture_is_above_the_bound(height: int, width: int) -> None:
+    """Whatever its shape, a picture becomes at most the planned number of tokens."""
+    vision = vision_of("llava-onevision")
+    bound = FAMILIES["llava-onevision"].features_per_image(vision)
+
+    assert tokens_of_picture(vision, height, width) <= bound
+
+
+@given(height=st.integers(1, 200), width=st.integers(1, 200))
+def test_shrunk_grids_stay_near_their_limit(height: int, width: int) -> None:
+    """Shrinking brings a grid below 1.1 times the side of its limit."""
+    tokens = grid_tokens(height, width, side=27, limit=9)
+
+    assert sqrt(max(0, tokens - height) / (9 * 27**2)) <= 1.1001
+
+
+@pytest.mark.parametrize("family", FIXED_FEATURES)
+@given(batch=st.integers(1, 64), images=st.integers(1, 4))
+def test_the_server_divides_the_features_back(family: str, batch: int, images: int) -> None:
+    """MaxMultimodalLen is exact: a padded one would insert too many placeholder ids."""
+    tokens = 4096 if family != "blip2-opt" else 2048
+    limits = planned(
+        family,
+        {"maxBatchSize": batch, "maxImagesPerRequest": images, "maxSeqLen": tokens},
+        gpu="b200-180gb",
+    ).limits
+    assert limits is not None
+
+    divided = limits.max_multimodal_len // batch // images
+    assert (divided, limits.max_multimodal_len % (batch * images)) == (limits.features_per_image, 0)
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "expected"),
+    [
+        pytest.param("blip2-opt", {}, 256, id="blip2-opt"),
+        pytest.param("llava", {}, 4608, id="llava"),
+        pytest.param("vila", {"maxImagesPerRequest": 4}, 6272, id="vila-four-images"),
+        pytest.param("mllama", {}, 0, id="mllama-has-no-table"),
+        pytest.param("qwen2-vl", {"maxBatchSize": 4}, 4 * 1296, id="qwen2-vl"),
+    ],
+)
+def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -> None:
+    """Upstream's documented engines have these limits."""
+    limits = planned(family, engine).limits
+    assert limits is not None
+    assert limits.max_multimodal_len == expected
+
+
+@pytest.mark.parametrize("family", WITH_PICTURES)
+def test_every_picture_family_has_a_vision_engine(family: str) -> None:
+    """The last command of the build makes the vision engine."""
+    assert [engine.name for engine in planned(family).engines] == ["llm", "vision"]

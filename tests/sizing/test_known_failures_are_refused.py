@@ -1,0 +1,298 @@
+"""What fails on a GPU for a known reason is refused before one is asked for, and only that."""
+
+from typing import Any
+
+import pytest
+
+from support.model_configs import facts_of, planned
+
+
+def case(code: str, path: str, family: str, bad: dict[str, Any], good: dict[str, Any]) -> object:
+    """Return one row: a code, the field it blames, and both sides."""
+    return pytest.param(code, path, family, bad, good, id=code)
+
+
+def engine(**fields: Any) -> dict[str, Any]:
+    """Return arguments of `planned` with fields of spec.engine."""
+    return {"engine": fields}
+
+
+CASES = [
+    case(
+        "FamilyMismatch",
+        "spec.model.family",
+        "llava",
+        {"model": {"family": "vila"}},
+        {"model": {"family": "llava"}},
+    ),
+    case(
+        "BackendGone",
+        "spec.engine.backend",
+        "llava",
+        {"version": "1.3.0"},
+        {"version": "1.3.0rc20"},
+    ),
+    case(
+        "VersionTooOld", "spec.build.image", "llava", {"version": "0.15.0"}, {"version": "0.16.0"}
+    ),
+    case(
+        "BackendTooOld",
+        "spec.engine.backend",
+        "llava",
+        {"version": "0.21.0", **engine(backend="PyTorch")},
+        {"version": "1.0.0", **engine(backend="PyTorch")},
+    ),
+    case(
+        "BackendFamily",
+        "spec.engine.backend",
+        "bart",
+        {"version": "1.0.0", **engine(backend="PyTorch")},
+        {"version": "1.0.0"},
+    ),
+    case(
+        "DtypeNotSupported",
+        "spec.engine.dtype",
+        "flan-t5",
+        engine(dtype="float16"),
+        engine(dtype="float32"),
+    ),
+    case("DtypeNeedsGpu", "spec.engine.dtype", "mllama", {"gpu": "t4-16gb"}, {"gpu": "a100-40gb"}),
+    case(
+        "TableDtype",
+        "spec.engine.dtype",
+        "llava",
+        {"version": "0.19.0", **engine(dtype="bfloat16")},
+        {"version": "0.20.0", **engine(dtype="bfloat16")},
+    ),
+    case(
+        "QuantizationNotSupported",
+        "spec.engine.quantization",
+        "blip2-opt",
+        engine(quantization="INT4AWQ"),
+        engine(quantization="INT4WeightOnly"),
+    ),
+    case(
+        "Fp8NeedsGpu",
+        "spec.engine.quantization",
+        "llava",
+        {"gpu": "a100-80gb", **engine(quantization="FP8")},
+        {"gpu": "l40s-48gb", **engine(quantization="FP8")},
+    ),
+    case(
+        "TensorParallelHeads",
+        "spec.engine.parallelism.tensor",
+        "flan-t5",
+        engine(parallelism={"tensor": 4}),
+        engine(parallelism={"tensor": 3}),
+    ),
+    case(
+        "TensorParallelKeyValueHeads",
+        "spec.engine.parallelism.tensor",
+        "qwen2-vl",
+        engine(parallelism={"tensor": 7}),
+        engine(parallelism={"tensor": 4}),
+    ),
+    case(
+        "TensorParallel",
+        "spec.engine.parallelism.tensor",
+        "whisper",
+        engine(parallelism={"tensor": 2}),
+        {},
+    ),
+    case(
+        "PipelineParallel",
+        "spec.engine.parallelism.pipeline",
+        "llava",
+        engine(parallelism={"pipeline": 2}),
+        engine(parallelism={"tensor": 2}),
+    ),
+    case(
+        "GpuCount",
+        "spec.runtime.gpu.count",
+        "llava",
+        {"runtime": {"gpu": {"count": 2}}},
+        {"runtime": {"gpu": {"count": 1}}},
+    ),
+    case(
+        "TooManyImages",
+        "spec.engine.maxImagesPerRequest",
+        "qwen2-vl",
+        engine(maxImagesPerRequest=2),
+        engine(maxImagesPerRequest=1),
+    ),
+    case(
+        "NumTokensBelowInputLen",
+        "spec.engine.maxNumTokens",
+        "llava",
+        engine(maxNumTokens=1024),
+        engine(maxNumTokens=2048),
+    ),
+    case(
+        "NumTokensBelowBatch",
+        "spec.engine.maxNumTokens",
+        "bart",
+        engine(maxNumTokens=7),
+        engine(maxNumTokens=8),
+    ),
+    case(
+        "NoEncoder", "spec.engine.maxEncoderInputLen", "llava", engine(maxEncoderInputLen=100), {}
+    ),
+    case(
+        "NoCrossAttention",
+        "spec.engine.kvCache.crossFraction",
+        "llava",
+        engine(kvCache={"crossFraction": "0.5"}),
+        {},
+    ),
+    case(
+        "PluginUnknown",
+        "spec.engine.plugins.fast",
+        "llava",
+        engine(plugins={"fast": "on"}),
+        engine(plugins={"use_fused_mlp": "enable"}),
+    ),
+    case(
+        "FlagUnknown",
+        "spec.engine.extraBuildArgs",
+        "llava",
+        {"version": "1.0.0", **engine(extraBuildArgs=["--auto_parallel", "2"])},
+        {"version": "0.18.2", **engine(extraBuildArgs=["--auto_parallel", "2"])},
+    ),
+    case(
+        "FlagIsPlanned",
+        "spec.engine.extraBuildArgs",
+        "llava",
+        engine(extraBuildArgs=["--max_batch_size=4"]),
+        engine(extraBuildArgs=["--dry_run"]),
+    ),
+    case(
+        "LookaheadPromptTable",
+        "spec.engine.extraBuildArgs",
+        "llava",
+        engine(extraBuildArgs=["--speculative_decoding_mode", "lookahead_decoding"]),
+        engine(extraBuildArgs=["--max_draft_len", "3"]),
+    ),
+    case(
+        "PickleRefused",
+        "spec.model.allowPickle",
+        "nmt",
+        {"model": {"allowPickle": False}},
+        {"model": {"allowPickle": True}},
+    ),
+    case(
+        "SeqLenAbovePositions",
+        "spec.engine.maxSeqLen",
+        "llava",
+        engine(maxSeqLen=4097),
+        engine(maxSeqLen=4096),
+    ),
+    case(
+        "InputLenNotBelowSeqLen",
+        "spec.engine.maxInputLen",
+        "llava",
+        engine(maxInputLen=2560, maxSeqLen=2560),
+        engine(maxInputLen=2559, maxSeqLen=2560),
+    ),
+    case(
+        "InputLenTooShort",
+        "spec.engine.maxInputLen",
+        "llava",
+        engine(maxInputLen=592),
+        engine(maxInputLen=593),
+    ),
+    case(
+        "EncoderInputLenAbovePositions",
+        "spec.engine.maxEncoderInputLen",
+        "bart",
+        engine(maxEncoderInputLen=1025),
+        engine(maxEncoderInputLen=1024),
+    ),
+    case(
+        "DecoderInputLen",
+        "spec.engine.maxInputLen",
+        "bart",
+        engine(maxInputLen=2),
+        engine(maxInputLen=1),
+    ),
+    case("VideoNotSupported", "spec.engine.maxVideoFrames", "llava", engine(maxVideoFrames=8), {}),
+    case(
+        "UnboundedPool",
+        "spec.runtime.maxQueueSize",
+        "llava",
+        {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 0}},
+        {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 1}},
+    ),
+    case(
+        "PoolTooSmall",
+        "spec.runtime.memoryPools.cuda",
+        "llava",
+        {"runtime": {"memoryPools": {"cuda": "135Mi"}}},
+        {"runtime": {"memoryPools": {"cuda": "136Mi"}}},
+    ),
+    case(
+        "PoolAboveGpuMemory",
+        "spec.runtime.memoryPools.cuda",
+        "mllama",
+        {"runtime": {"maxConcurrency": 4000, "maxQueueSize": 4000}},
+        {"runtime": {"maxConcurrency": 400, "maxQueueSize": 4000}},
+    ),
+    case(
+        "KvFractionTooLarge",
+        "spec.engine.kvCache.freeGpuMemoryFraction",
+        "llava",
+        engine(kvCache={"freeGpuMemoryFraction": "0.99"}),
+        engine(kvCache={"freeGpuMemoryFraction": "0.9"}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "path", "family", "bad", "good"), CASES)
+def test_both_sides(
+    code: str, path: str, family: str, bad: dict[str, Any], good: dict[str, Any]
+) -> None:
+    """The bad spec is refused with code, field and a way out; its good neighbour is planned."""
+    refused = planned(family, **bad)
+
+    assert [error.code for error in refused.errors] == [code]
+    assert refused.errors[0].path == path
+    assert refused.engines == []
+    assert planned(family, **good).errors == []
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """A spec with three mistakes gets three messages."""
+    plan = planned(
+        "llava",
+        {"quantization": "FP8", "parallelism": {"pipeline": 2}, "plugins": {"x": "y"}},
+        gpu="a100-40gb",
+    )
+
+    assert {error.code for error in plan.errors} == {
+        "Fp8NeedsGpu",
+        "PipelineParallel",
+        "PluginUnknown",
+    }
+
+
+def test_class_token_is_not_kept() -> None:
+    """A LLaVA that keeps the class token has one feature more than upstream's engine gives."""
+    facts = facts_of("llava")
+    assert facts.vision is not None
+    full = facts.vision.model_copy(update={"feature_select": "full"})
+
+    plan = planned("llava", facts=facts.model_copy(update={"vision": full}))
+
+    assert [error.code for error in plan.errors] == ["FeatureSelect"]
+
+
+def test_other_vocabularies_of_qwen_are_warned_about() -> None:
+    """Upstream's preprocessing model has the vocabulary of 7B written into it."""
+    facts = facts_of("qwen2-vl")
+    text = facts.text.model_copy(update={"vocabulary_size": 151_936})
+
+    codes = [
+        w.code for w in planned("qwen2-vl", facts=facts.model_copy(update={"text": text})).warnings
+    ]
+
+    assert "Vocabulary" in codes
+    assert "Vocabulary" not in [warning.code for warning in planned("qwen2-vl").warnings]

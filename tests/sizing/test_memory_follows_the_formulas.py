@@ -1,0 +1,172 @@
+"""Bytes per GPU: known numbers, and properties that hold for every spec."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.sizing.fit import TERMS
+from mm_operator.plan.sizing.weights import stacks
+from support.model_configs import FOLDERS, facts_of, planned
+
+FAMILY = st.sampled_from(sorted(FOLDERS))
+
+
+def memory_of(plan: ModelPlan) -> MemoryPlan:
+    """Return the memory of a plan that has no errors."""
+    assert plan.errors == []
+    assert plan.memory is not None
+    return plan.memory
+
+
+def gpu_of(plan: ModelPlan) -> GpuMemory:
+    """Return the first GPU."""
+    return memory_of(plan).per_gpu[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "own", "crossing"),
+    [
+        pytest.param("llava", 2 * 32 * 32 * 128 * 2, 0, id="llava"),
+        pytest.param("qwen2-vl", 2 * 28 * 4 * 128 * 2, 0, id="qwen2-vl-grouped"),
+        pytest.param("mllama", 131_072, 32_768, id="mllama-32-own-8-crossing"),
+        pytest.param("bart", 2 * 12 * 1024 * 2, 2 * 12 * 1024 * 2, id="bart"),
+        pytest.param("byt5", 2 * 4 * 384 * 2, 2 * 4 * 384 * 2, id="byt5-narrow-heads"),
+    ],
+)
+def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
+    """A key and a value of each head per layer that keeps them."""
+    memory = memory_of(planned(family))
+
+    assert (memory.kv_bytes_per_token, memory.cross_kv_bytes_per_token) == (own, crossing)
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        pytest.param("llava", 6_738_939_904 * 2, id="llava"),
+        pytest.param("flan-t5", (76_961_152 + 32_128 * 512) * 2, id="flan-t5-embedding-twice"),
+        pytest.param("t5", (60_506_624 + 2 * 32_128 * 512) * 2, id="t5-tied-head-stored"),
+    ],
+)
+def test_weights(family: str, expected: int) -> None:
+    """Both engines hold the shared embedding, and a tied output matrix is stored besides."""
+    assert gpu_of(planned(family)).weights_bytes == expected
+
+
+def test_the_prompt_table_is_the_guides_example() -> None:
+    """2 x 576 x 4096 x 8 is 37,748,736: the guide prints 18,874,368."""
+    assert gpu_of(planned("llava")).prompt_table_bytes == 2 * 576 * 4096 * 8 == 37_748_736
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "expected"),
+    [
+        pytest.param("blip2-opt", {}, 163_840, id="blip2-opt"),
+        pytest.param("llava", {}, 4_718_592, id="llava"),
+        pytest.param("vila", {"maxImagesPerRequest": 4}, 4_014_080, id="vila-four-images"),
+        pytest.param("llava-onevision", {}, 62_827_520, id="onevision-worst"),
+        pytest.param("qwen2-vl", {}, 1296 * 3584 * 2 + 16_777_216, id="qwen2-vl-rotary"),
+        pytest.param("mllama", {"maxSeqLen": 1280}, 52_461_568 + 1280 * 6404, id="mllama-mask"),
+        pytest.param("t5", {}, 0, id="t5-none"),
+    ],
+)
+def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: int) -> None:
+    """S: what one request holds in the CUDA pool until its answer ends."""
+    pool = planned(family, engine).pool
+    assert pool is not None
+    assert pool.table_bytes_per_request == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(family=FAMILY, ranks=st.sampled_from([1, 2, 3, 4, 6, 8]), quantized=st.booleans())
+def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) -> None:
+    """N ranks together hold the whole once, and what is replicated n times."""
+    facts = facts_of(family)
+    heads = (facts.text.attention_heads, facts.text.key_value_heads, facts.text.vocabulary_size)
+    if any(count % ranks for count in heads) or facts.text.intermediate_size % ranks:
+        return
+    asked = FAMILIES[family].quantizations[-1] if quantized else None
+    for stack in stacks(facts, FAMILIES[family]):
+        whole = stack.rank_bytes(ranks=1, dtype_bytes=2, quantization=asked)
+        shard = stack.rank_bytes(ranks=ranks, dtype_bytes=2, quantization=asked)
+        extra = ranks * shard - whole
+        least = (ranks - 1) * (stack.whole + stack.embedding) * 2
+        # Scales and biases of row-split layers stay whole on every rank too.
+        rows = [line for line in stack.linears if line.split == "row"]
+        scales = sum(row.count * (row.outputs * 4 + 8 + row.biases * 2) for row in rows)
+        columns = sum(line.count for line in stack.linears) + sum(n for n, _ in stack.attentions)
+        assert least <= extra <= least + ranks * (scales + 8 * columns + 64 * len(rows))
+
+
+NUMBERS = {
+    "maxBatchSize": st.tuples(st.integers(1, 64), st.integers(1, 64)),
+    "maxSeqLen": st.tuples(st.integers(9300, 16384), st.integers(9300, 16384)),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(family=FAMILY, field=st.sampled_from(["batch", "length", "images", "beams"]), data=st.data())
+def test_more_never_takes_less(family: str, field: str, data: st.DataObject) -> None:
+    """Memory grows with batch, length, images and beams."""
+    facts = facts_of(family)
+    less, more = sorted(data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12))))
+    if field == "images":
+        most = max(1, FAMILIES[family].max_images)
+        less, more = min(less, most, 3), min(more, most, 3)
+    longest = min(facts.text.max_position_embeddings, 32_768)
+    engines: list[dict[str, Any]] = []
+    for number in (less, more):
+        value = {
+            "batch": {"maxBatchSize": number},
+            "length": {"maxSeqLen": longest - (12 - number) * 8},
+            "images": {"maxImagesPerRequest": number},
+            "beams": {"maxBeamWidth": number},
+        }[field]
+        if field == "images" and facts.vision is not None:
+            value["maxSeqLen"] = longest
+        engines.append(value)
+    small, large = (gpu_of(planned(family, engine, gpu="b200-180gb")) for engine in engines)
+
+    assert small.total_bytes <= large.total_bytes
+    assert small.kv_cache_bytes <= large.kv_cache_bytes
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("gpu", ["l4-24gb", "a100-40gb", "h100-80gb"])
+def test_terms_make_the_total(family: str, gpu: str) -> None:
+    """Nothing is added that is not shown, and the cache never takes what others need."""
+    memory = memory_of(planned(family, gpu=gpu))
+    for row in memory.per_gpu:
+        assert row.total_bytes == sum(getattr(row, term) for term in TERMS)
+    row = memory.per_gpu[0]
+    others = row.total_bytes - row.kv_cache_bytes
+    late = row.vision_engine_bytes + row.vision_activation_bytes
+    # At the worst moment, with the vision engine not loaded yet.
+    free = row.gpu_memory_bytes - others + late
+    taken = memory.kv_cache_free_gpu_memory_fraction * free
+    assert taken + others <= max(row.gpu_memory_bytes, others) + 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "bounded_by", "live"),
+    [
+        pytest.param({}, "GatewayConcurrency", 8 + 8 + 8, id="gateway"),
+        pytest.param({"runtime": {"maxConcurrency": 100}}, "ExecutorQueue", 8 + 16 + 8, id="queue"),
+        pytest.param(
+            {"runtime": {"maxConcurrency": 100, "maxQueueSize": 0}},
+            "GatewayConcurrency",
+            108,
+            id="endless-queue",
+        ),
+        pytest.param({"gateway": {"enabled": False}}, "ExecutorQueue", 32, id="no-gateway"),
+    ],
+)
+def test_something_bounds_the_requests(spec: dict[str, Any], bounded_by: str, live: int) -> None:
+    """The plan says which limit keeps the number of requests that the pool was computed for."""
+    pool = planned("llava", **spec).pool
+    assert pool is not None
+    assert (pool.bounded_by, pool.live_requests) == (bounded_by, live)

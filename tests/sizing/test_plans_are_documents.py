@@ -1,0 +1,116 @@
+"""A plan is one document: it round-trips, it is the same every time, and it is recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_api.documents.model_plan import ModelPlan
+from mm_operator.plan.families.llava import LLAVA
+from mm_operator.plan.limits import plan_limits as reference_limits
+from mm_operator.plan.sizing.ask import ask_of
+from mm_operator.plan.sizing.limits import plan_limits
+from support.golden import Golden
+from support.model_configs import FOLDERS, facts_of, planned
+from support.models import llava_7b_facts, spec_of, tiny_facts
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_round_trip(family: str) -> None:
+    """What is written is what is read."""
+    plan = planned(family, gpu="l4-24gb")
+
+    assert ModelPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
+    """The plan of one real model of each family, readable as documentation."""
+    content = planned(family).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    golden.check(f"{family}.yaml", yaml.safe_dump(content, sort_keys=False, width=100))
+
+
+def fingerprint(engine: dict[str, Any] | None = None, **more: Any) -> str | None:
+    """Return the fingerprint of a plan of LLaVA."""
+    return planned("llava", engine, **more).fingerprint
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"replicas": 5}, id="replicas"),
+        pytest.param({"runtime": {"maxConcurrency": 5}}, id="concurrency"),
+        pytest.param({"engine": {"maxBatchSize": 8}}, id="default-written-out"),
+        pytest.param({"engine": {"dtype": "float16", "maxSeqLen": 2560}}, id="planned-written-out"),
+        pytest.param({"engine": {"kvCache": {"freeGpuMemoryFraction": "0.5"}}}, id="kv-fraction"),
+        pytest.param({"gateway": {"maxImagePixels": 5}}, id="gateway"),
+    ],
+)
+def test_what_changes_no_engine_changes_no_fingerprint(more: dict[str, Any]) -> None:
+    """Two specs that differ only in serving share one engine."""
+    assert fingerprint(**more) == fingerprint()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"engine": {"maxBatchSize": 4}}, id="batch"),
+        pytest.param({"engine": {"dtype": "bfloat16"}}, id="dtype"),
+        pytest.param({"engine": {"quantization": "FP8"}}, id="quantization"),
+        pytest.param({"engine": {"parallelism": {"tensor": 2}}}, id="tensor-parallel"),
+        pytest.param({"engine": {"plugins": {"use_fused_mlp": "enable"}}}, id="plugin"),
+        pytest.param({"version": "1.0.0"}, id="version"),
+        pytest.param({"gpu": "a100-80gb"}, id="gpu"),
+        pytest.param(
+            {"facts": facts_of("llava").model_copy(update={"source_digest": "sha256:" + "1" * 64})},
+            id="source",
+        ),
+    ],
+)
+def test_what_changes_an_engine_changes_the_fingerprint(more: dict[str, Any]) -> None:
+    """Everything that changes an engine's bytes gives another one."""
+    assert fingerprint(**more) != fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("facts", "engine"),
+    [
+        pytest.param(llava_7b_facts(), {}, id="llava-7b"),
+        pytest.param(llava_7b_facts(), {"maxSeqLen": 3000, "maxImagesPerRequest": 2}, id="asked"),
+        pytest.param(tiny_facts(), {}, id="tiny"),
+        pytest.param(tiny_facts(), {"maxImagesPerRequest": 0}, id="text-only"),
+    ],
+)
+def test_both_engines_of_llava_have_the_same_limits(facts: Any, engine: dict[str, Any]) -> None:
+    """A model keeps its limits when it moves from the Reference engine to TensorRT."""
+    spec = spec_of({"engine": engine})
+    reference = reference_limits(spec, facts, LLAVA).engine.model_dump(
+        exclude={"max_encoder_input_len"}
+    )
+    found = plan_limits(ask_of(spec), facts, LLAVA).limits.model_dump()
+
+    assert {name: found[name] for name in reference} == reference
+
+
+def test_the_golden_files_are_the_families() -> None:
+    """No golden file is left of a family that went away."""
+    recorded = {path.stem for path in (Path(__file__).parent / "golden").glob("*.yaml")}
+
+    assert recorded == set(FOLDERS)
+
+
+def test_pytorch_builds_nothing() -> None:
+    """TensorRT-LLM on PyTorch loads the checkpoint itself: no commands, and memory all the same."""
+    plan = planned("llava", {"backend": "PyTorch"}, version="1.0.0")
+
+    assert (plan.errors, plan.convert, plan.engines) == ([], None, [])
+    assert plan.memory is not None
+    assert "PyTorchEstimate" in [warning.code for warning in plan.warnings]
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_same_inputs_same_plan(family: str) -> None:
+    """Nothing but the inputs decides: the text of two plans is equal."""
+    assert planned(family).to_json() == planned(family).to_json()

@@ -1,0 +1,83 @@
+"""A plan that does not fit says by how much, and what would."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_plan import Suggestion
+from support.model_configs import planned
+
+
+def applied(suggestion: Suggestion) -> dict[str, Any]:
+    """Return the fields of spec.engine that a suggestion changes."""
+    engine: dict[str, Any] = {}
+    for change in suggestion.changes:
+        name = change.path.removeprefix("spec.engine.")
+        value: Any = int(change.suggested) if change.suggested.isdigit() else change.suggested
+        if name == "parallelism.tensor":
+            engine["parallelism"] = {"tensor": value}
+        else:
+            engine[name] = value
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("family", "gpu", "engine"),
+    [
+        pytest.param("llava", "l4-24gb", {}, id="llava-l4"),
+        pytest.param("llava", "t4-16gb", {}, id="llava-t4"),
+        pytest.param("vila", "l4-24gb", {"maxImagesPerRequest": 8, "maxBatchSize": 32}, id="vila"),
+        pytest.param("mllama", "l4-24gb", {}, id="mllama-l4"),
+        pytest.param("llava-onevision", "l4-24gb", {}, id="onevision-l4"),
+        pytest.param("qwen2-vl", "l4-24gb", {}, id="qwen2-vl-l4"),
+        pytest.param("llava", "a10-24gb", {"maxBatchSize": 512}, id="far-away"),
+    ],
+)
+def test_suggestions_are_true(family: str, gpu: str, engine: dict[str, Any]) -> None:
+    """Each suggestion, written into the spec, gives a plan that fits with the memory it says."""
+    plan = planned(family, engine, gpu=gpu)
+    assert plan.fit is not None
+    assert plan.fit.verdict == "DoesNotFit"
+    assert plan.fit.suggestions
+
+    for suggestion in plan.fit.suggestions:
+        better = planned(family, engine | applied(suggestion), gpu=gpu)
+        assert better.errors == []
+        assert better.fit is not None
+        assert better.fit.verdict == "Fits"
+        assert better.memory is not None
+        fullest = max(row.total_bytes for row in better.memory.per_gpu)
+        assert fullest == suggestion.total_bytes
+
+
+def test_the_smallest_change_is_suggested() -> None:
+    """One request more than suggested would not fit."""
+    plan = planned("llava", gpu="l4-24gb")
+    assert plan.fit is not None
+    first = plan.fit.suggestions[0]
+    assert first.changes[0].path == "spec.engine.maxBatchSize"
+
+    one_more = planned(
+        "llava", {"maxBatchSize": int(first.changes[0].suggested) + 1}, gpu="l4-24gb"
+    )
+    assert one_more.fit is not None
+    assert one_more.fit.verdict == "DoesNotFit"
+
+
+def test_short_by_is_exact() -> None:
+    """A GPU that is bigger by the missing bytes holds the model to the last one."""
+    plan = planned("llava", gpu="l4-24gb")
+    assert plan.fit is not None
+    assert plan.gpu is not None
+    assert plan.memory is not None
+    row = plan.memory.per_gpu[0]
+
+    assert plan.fit.short_bytes == row.total_bytes - row.gpu_memory_bytes
+    assert plan.fit.largest_term == "weights"
+
+
+def test_what_fits_has_no_suggestions() -> None:
+    """Nobody is told to change what works."""
+    fit = planned("llava").fit
+    assert fit is not None
+    assert (fit.verdict, fit.short_bytes, fit.suggestions) == ("Fits", 0, [])
