@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
+from mm_api.documents.trtllm_build import (
+    Command,
+    EngineCommand,
+    GpuModel,
+    LoraAdapter,
+    TrtllmBuild,
+)
 from mm_operator.plan.draft import draft
-from mm_operator.plan.fingerprint import canonical_json, digest
+from mm_operator.plan.fingerprint import canonical_json, digest, engine_fingerprint
 from support.models import spec_of, tiny_facts
 
 BASE = "279716112327450d"
@@ -56,6 +63,47 @@ def test_builder_and_source_change_it() -> None:
     """Another source and another version of the build code lead to another engine."""
     other = "sha256:" + "f" * 64
     assert len({fingerprint({}), fingerprint({}, "2"), fingerprint({}, source_digest=other)}) == 3
+
+
+def _commands(**changes: Any) -> TrtllmBuild:
+    """Return commands for one engine on an L40S."""
+    gpu = GpuModel(product="NVIDIA-L40S", memory_bytes=48 << 30, compute_capability="8.9")
+    build = TrtllmBuild(
+        version="0.20.0",
+        gpu=gpu,
+        convert=Command(argv=["convert"]),
+        engines=[EngineCommand(name="llm", argv=["trtllm-build"])],
+    )
+    return build.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        pytest.param({"version": "0.21.0"}, False, id="version"),
+        pytest.param({"convert": Command(argv=["quantize"])}, False, id="convert"),
+        pytest.param(
+            {"engines": [EngineCommand(name="llm", argv=["trtllm-build", "-v"])]}, False, id="flags"
+        ),
+        pytest.param(
+            {"gpu": GpuModel(product="NVIDIA-H200", memory_bytes=1, compute_capability="9.0")},
+            False,
+            id="gpu",
+        ),
+        pytest.param(
+            {"gpu": GpuModel(product="NVIDIA-L40S", memory_bytes=1, compute_capability="8.9")},
+            True,
+            id="gpu-memory",
+        ),
+        pytest.param({"lora": [LoraAdapter(name="a", uid=0)]}, False, id="adapters"),
+    ],
+)
+def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
+    """Version, commands, adapters and kind of GPU change an engine; the GPU's memory does not."""
+    made = draft(model="llava", spec=spec_of({}), facts=tiny_facts(), builder_version="1")
+    engine = made.build_plan.engine
+    found = engine_fingerprint(engine, _commands(**changes))
+    assert (found == engine_fingerprint(engine, _commands()), found[:16] == BASE) == (same, False)
 
 
 def test_key_order_does_not_matter() -> None:

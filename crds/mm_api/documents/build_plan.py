@@ -1,8 +1,8 @@
 """The plan: everything the build needs, decided before a GPU is asked for.
 
 Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and
-kept in the manifest. `EngineSpec` is what the fingerprint covers; nothing else changes an engine's
-bytes.
+kept in the manifest. The fingerprint covers `EngineSpec` and, for TensorRT-LLM, `TrtllmBuild`
+without the GPU's memory; nothing else changes an engine's bytes.
 """
 
 from typing import Literal
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from mm_api.base import Document
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.trtllm_build import TrtllmBuild
 
 FINGERPRINT_PATTERN = r"^[0-9a-f]{64}$"
 
@@ -64,5 +65,8 @@ class BuildPlan(Document):
     fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
     engine: EngineSpec
     facts: ModelFacts
+    trtllm: TrtllmBuild | None = Field(
+        default=None, description="Backend TensorRT: the commands. None: none are run."
+    )
     allow_pickle: bool = False
     trust_remote_code: bool = False

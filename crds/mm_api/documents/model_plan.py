@@ -12,8 +12,8 @@ from pydantic import Field
 from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 
-EngineName = Literal["llm", "encoder", "decoder", "vision"]
 Bound = Literal["GatewayConcurrency", "ExecutorQueue"]
 
 
@@ -34,18 +34,6 @@ class PlannedLimits(Document):
     max_batch_size: int = Field(ge=1)
     max_beam_width: int = Field(ge=1)
     vision_max_batch_size: int = Field(ge=0, description="Images or tiles; 0: no vision engine.")
-
-
-class Command(Document):
-    """One program with its arguments; paths are relative to the folder that holds `checkpoint`."""
-
-    argv: list[str]
-
-
-class EngineCommand(Command):
-    """The command that builds one engine."""
-
-    name: EngineName
 
 
 class GpuMemory(Document):
@@ -173,14 +161,6 @@ class Reason(Document):
     field: str
     value: str
     reason: str
-
-
-class GpuModel(Document):
-    """The GPU the plan was made for."""
-
-    product: str
-    memory_bytes: int = Field(ge=1)
-    compute_capability: str
 
 
 class ModelPlan(Document):

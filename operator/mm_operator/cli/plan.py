@@ -10,7 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from mm_api.documents.model_plan import GpuModel, ModelPlan, PlanWarning
+from mm_api.documents.model_plan import ModelPlan, PlanWarning
+from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate

@@ -7,6 +7,7 @@ from typing import Any
 
 from mm_api.base import ApiModel
 from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.trtllm_build import TrtllmBuild
 
 
 def canonical_json(value: Mapping[str, Any]) -> str:
@@ -32,6 +33,13 @@ def stated(part: ApiModel) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def engine_fingerprint(engine: EngineSpec) -> str:
-    """Return the fingerprint of an engine: everything that changes its bytes, and nothing else."""
-    return digest(plain(engine))
+def engine_fingerprint(engine: EngineSpec, trtllm: TrtllmBuild | None = None) -> str:
+    """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
+
+    How much memory the GPU has decides whether a plan fits, not what is built.
+    """
+    if trtllm is None:
+        return digest(plain(engine))
+    commands = plain(trtllm)
+    del commands["gpu"]["memoryBytes"]
+    return digest({**plain(engine), "trtllm": commands})

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import GpuModel, PlanError
+from mm_api.documents.model_plan import PlanError
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing.ask import Ask
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability

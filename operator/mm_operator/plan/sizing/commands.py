@@ -5,7 +5,8 @@ because the converter knows it by its name) holds the model; everything is writt
 """
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import Command, EngineCommand, PlannedLimits
+from mm_api.documents.model_plan import PlannedLimits
+from mm_api.documents.trtllm_build import Command, EngineCommand
 from mm_operator.errors import SpecError
 from mm_operator.plan.families import whisper
 from mm_operator.plan.families.family import Family, Kind

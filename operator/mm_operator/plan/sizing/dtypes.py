@@ -1,6 +1,7 @@
 """What an engine computes in: the family's rule, the GPU's abilities and the table's type."""
 
-from mm_api.documents.model_plan import GpuModel, Reason
+from mm_api.documents.model_plan import Reason
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing.tables import table, version_of

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import GpuModel, MemoryPlan, Reason
+from mm_api.documents.model_plan import MemoryPlan, Reason
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 from mm_operator.plan.families.family import Family
 from mm_operator.plan.sizing.ask import Ask

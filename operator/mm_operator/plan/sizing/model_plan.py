@@ -3,15 +3,8 @@
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import (
-    Command,
-    EngineCommand,
-    GpuModel,
-    ModelPlan,
-    PlanError,
-    PlanWarning,
-    Reason,
-)
+from mm_api.documents.model_plan import ModelPlan, PlanError, PlanWarning, Reason
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.plan.families import family_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from mm_api.documents.model_plan import GpuModel
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 
 _MIB = 1 << 20
