@@ -1,0 +1,52 @@
+"""The autoscaling policy: from what one tick sees of a model to how many replicas it should have.
+
+Belongs here: the decision and every reason for it. Must not: do I/O, read a clock, know Kubernetes
+objects or PromQL; time is `Observation.at`. The operator and the simulator call the same code. May
+import: nothing of the project.
+"""
+
+from mm_operator.autoscaling.decision import (
+    Decision,
+    ObjectiveOutcome,
+    ScalingReason,
+    Veto,
+    Vetoed,
+)
+from mm_operator.autoscaling.objectives import (
+    LatencyMetric,
+    LatencyObjective,
+    Objectives,
+    PolicyType,
+    RatePolicy,
+    ScalingRules,
+    ScheduleFloor,
+    SelectPolicy,
+    Tuning,
+    WorkCost,
+)
+from mm_operator.autoscaling.observation import Arrivals, Observation, Traffic
+from mm_operator.autoscaling.state import Sample, State, fresh
+
+__all__ = [
+    "Arrivals",
+    "Decision",
+    "LatencyMetric",
+    "LatencyObjective",
+    "ObjectiveOutcome",
+    "Objectives",
+    "Observation",
+    "PolicyType",
+    "RatePolicy",
+    "Sample",
+    "ScalingReason",
+    "ScalingRules",
+    "ScheduleFloor",
+    "SelectPolicy",
+    "State",
+    "Traffic",
+    "Tuning",
+    "Veto",
+    "Vetoed",
+    "WorkCost",
+    "fresh",
+]

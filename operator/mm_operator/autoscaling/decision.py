@@ -1,0 +1,101 @@
+"""What the policy says about one model at one tick, with everything that led to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ScalingReason(StrEnum):
+    """Why the number is what it is; for machines, the message is for people."""
+
+    DEMAND = "Demand"
+    """The work that arrives, or is about to, needs this many."""
+    LATENCY_PRESSURE = "LatencyPressure"
+    """A latency comes near its target although the work should fit."""
+    WARM_REPLICAS = "WarmReplicas"
+    """Demand and the headroom that was asked for."""
+    SCHEDULE = "Schedule"
+    """A schedule asks for at least this many now."""
+    CUSTOM_QUERY = "CustomQuery"
+    """The user's own query asks for this many."""
+    CONSOLIDATION = "Consolidation"
+    """One replica less carries the work of the last minutes."""
+    STEADY = "Steady"
+    """What runs is what is needed."""
+    AT_MINIMUM = "AtMinimum"
+    """Less would do; `minReplicas` says no."""
+    AT_MAXIMUM = "AtMaximum"
+    """More is needed; `maxReplicas` says no."""
+    VETOED = "Vetoed"
+    """Another number is wished; the vetoes say why it waits."""
+    NO_METRICS = "NoMetrics"
+    """Prometheus is silent: what runs stays."""
+    FALLBACK = "Fallback"
+    """Prometheus stays silent: raised to the fallback."""
+    CAPACITY_LIMITED = "CapacityLimited"
+    """More is needed; there is no GPU to place it on."""
+
+
+class Veto(StrEnum):
+    """What keeps replicas from changing now."""
+
+    PENDING = "Pending"
+    """Replicas asked for earlier do not serve yet."""
+    SETTLING = "Settling"
+    """The last change is too young."""
+    SHORT_MEMORY = "ShortMemory"
+    """The policy has not looked long enough."""
+    LATENCY = "Latency"
+    """A latency is too near its target, or unknown while requests run."""
+    CONSOLIDATION = "Consolidation"
+    """The highest demand of the last minutes would not fit one replica less."""
+    NO_METRICS = "NoMetrics"
+    """There is no answer of Prometheus to decide on."""
+    NO_CAPACITY = "NoCapacity"
+    """Pods wait for a GPU already."""
+    STABILIZATION = "Stabilization"
+    """The behavior's stabilisation window holds another number."""
+    RATE = "Rate"
+    """The behavior's policies allow no more in this period."""
+    DISABLED = "Disabled"
+    """The behavior forbids this direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vetoed:
+    """One veto with the sentence that explains it."""
+
+    veto: Veto
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveOutcome:
+    """One objective as measured; `value_seconds` and `met` are `None` when nothing was measured."""
+
+    name: str
+    target_seconds: float
+    value_seconds: float | None
+
+    @property
+    def met(self) -> bool | None:
+        """Return whether the objective is kept."""
+        return None if self.value_seconds is None else self.value_seconds <= self.target_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How many replicas, and why."""
+
+    replicas: int
+    current: int
+    reason: ScalingReason
+    message: str
+    """One or two sentences without timestamps: it becomes status, and a changing status is a write.
+    """
+    inputs: Mapping[str, float] = field(default_factory=dict)
+    """The numbers that were looked at, by name with unit, rounded."""
+    vetoes: tuple[Vetoed, ...] = ()
+    objectives: tuple[ObjectiveOutcome, ...] = ()
+    metrics_available: bool = True
+    capacity_limited: bool = False

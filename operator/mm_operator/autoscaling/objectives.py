@@ -1,0 +1,162 @@
+"""What is asked of the policy for one model: bounds, latencies, pace, what a token costs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LatencyMetric(StrEnum):
+    """Latencies that can be an objective; the words of the API."""
+
+    TTFT = "TimeToFirstToken"
+    ITL = "InterTokenLatency"
+    REQUEST = "RequestLatency"
+    QUEUE = "QueueTime"
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyObjective:
+    """A percentile of a latency that must stay at or below its target."""
+
+    metric: LatencyMetric
+    percentile: int
+    target_seconds: float
+
+    @property
+    def name(self) -> str:
+        """Return the key of `Traffic.latencies`, for example `TimeToFirstTokenP95`."""
+        return f"{self.metric.value}P{self.percentile}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCost:
+    """Seconds of one full replica that each unit of a request takes.
+
+    Measured by the pod's warm-up benchmark at full batch, so the sum over what arrives in a second
+    is the number of replicas that would be busy without a pause.
+    """
+
+    request_seconds: float
+    image_token_seconds: float
+    text_token_seconds: float
+    output_token_seconds: float
+
+
+class PolicyType(StrEnum):
+    """How a limit of `ScalingRules` counts; as in HorizontalPodAutoscaler v2."""
+
+    PODS = "Pods"
+    PERCENT = "Percent"
+
+
+class SelectPolicy(StrEnum):
+    """Which of several limits holds; as in HorizontalPodAutoscaler v2."""
+
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class RatePolicy:
+    """At most `value` pods, or percent of the pods at the period's start, in `period_seconds`."""
+
+    type: PolicyType
+    value: int
+    period_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRules:
+    """Pace in one direction; the fields of HorizontalPodAutoscaler v2's `scaleUp`, `scaleDown`.
+
+    No `policies` means no limit of pace beyond the policy's own.
+    """
+
+    stabilization_seconds: float = 0.0
+    """Upwards the lowest, downwards the highest wish of this long counts."""
+    select: SelectPolicy = SelectPolicy.MAX
+    policies: tuple[RatePolicy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFloor:
+    """At least `replicas` for `duration_seconds` from each time that `cron` names.
+
+    `cron` has five fields and is read in `time_zone`, an IANA name.
+    """
+
+    name: str
+    cron: str
+    duration_seconds: float
+    replicas: int
+    time_zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Constants of the policy; each says where it comes from.
+
+    `docs/autoscaling.md` shows what another utilisation does to cost and attainment.
+    """
+
+    utilisation: float = 0.7
+    """Share of full work that a replica should carry: KPA's target as well. Beyond it the queue of
+    a batching engine grows faster than its work."""
+    burst_factor: float = 1.5
+    """How far the fast window may exceed the steady one: a spike of one tick is no trend."""
+    trend_seconds: float = 300.0
+    """Furthest that a trend is followed ahead, however long a cold start takes."""
+    trend_weight: float = 0.5
+    """Share of the trend that is believed: half of the rises that are seen go on."""
+    smoothing: float = 0.6
+    """Weight of the newest latency pressure; llm-d's workload-variant-autoscaler uses the same."""
+    pressure_limit: float = 2.0
+    """Pressure counts at most this much. Clamped before it is smoothed, else one outlier would
+    stay for minutes."""
+    high_pressure: float = 0.8
+    """Latency over target at which replicas are added."""
+    high_ticks: int = 2
+    """So many ticks in a row: one slow scrape is no trend."""
+    low_pressure: float = 0.5
+    """Latency over target below which a replica may go. Well below `high_pressure`: between the
+    two nothing moves."""
+    boost: float = 0.25
+    """Share of replicas that pressure adds at once: with a sharp knee and minutes of cold start
+    one at a time comes too late."""
+    boost_pause_seconds: float = 60.0
+    """Between two boosts: what was added must show in the fast window first."""
+    consolidation: float = 0.85
+    """A replica goes only when the others then stay below this share of `utilisation`."""
+    demand_memory_seconds: float = 600.0
+    """The highest demand of this long must fit the replicas that stay."""
+    settle_seconds: float = 300.0
+    """No step down this soon after any change; HPA's default as well."""
+    settle_cold_starts: float = 2.0
+    """Nor within so many cold starts: what was given away takes one of them to come back."""
+    cold_start_seconds: float = 180.0
+    """Assumed until one was measured: weights of tens of GB from a network disk."""
+    capacity_patience_seconds: float = 60.0
+    """A pod that has no node for this long means that there is no GPU: stop asking."""
+    no_traffic_ticks: int = 4
+    """After so many ticks without an answer (a minute at 15 s) the fallback counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What is asked for one model."""
+
+    min_replicas: int
+    max_replicas: int
+    latencies: tuple[LatencyObjective, ...] = ()
+    cost: WorkCost | None = None
+    """`None`: not measured; then demand is requests in flight over `slots_per_replica`."""
+    slots_per_replica: int = 1
+    """Requests that one replica runs at a time: the engine's batch size."""
+    warm_replicas: int = 0
+    """Headroom: replicas beyond what the demand needs."""
+    fallback_replicas: int | None = None
+    """What to raise to when Prometheus stays silent; never lowers. `None`: hold."""
+    scale_up: ScalingRules = ScalingRules()
+    scale_down: ScalingRules = ScalingRules()
+    schedules: tuple[ScheduleFloor, ...] = ()
+    tuning: Tuning = Tuning()

@@ -1,0 +1,50 @@
+"""What the policy remembers between two ticks of one model.
+
+Small and plain, so it can be written down. A new leader that finds none starts with `fresh`: it
+knows nothing of the past, so it holds what it finds until its memory is long enough to step down.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A number at a moment, in Unix seconds."""
+
+    at: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The policy's memory. Tuples are oldest first."""
+
+    since: float
+    """When this memory began: no step down before it covers the windows it decides on."""
+    changed_at: float
+    """Last change of the replicas, in any direction and by anybody."""
+    replicas: int
+    """What the last tick asked for; another number in the next observation is somebody else's."""
+    raised_at: float | None = None
+    """Last time that pressure added replicas."""
+    pressure: float | None = None
+    """Smoothed worst latency over its target; `None` until one was measured."""
+    high_ticks: int = 0
+    """Ticks in a row with high pressure."""
+    silent_ticks: int = 0
+    """Ticks in a row without an answer of Prometheus."""
+    demand: tuple[Sample, ...] = ()
+    """Demand in full replicas; highest per `DEMAND_STEP_SECONDS`."""
+    wishes: tuple[Sample, ...] = ()
+    """Replicas wished before pace was applied: what stabilisation windows look at."""
+    changes: tuple[Sample, ...] = ()
+    """Replicas added (positive) or removed by us: what rate limits look at."""
+
+
+DEMAND_STEP_SECONDS = 30.0
+"""Demand is kept in steps of two ticks: 20 samples for ten minutes."""
+
+
+def fresh(at: float, replicas: int) -> State:
+    """Return the memory of a policy that just began to look."""
+    return State(since=at, changed_at=at, replicas=replicas)
