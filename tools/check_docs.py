@@ -16,8 +16,9 @@ PACKAGE_HOMES = {
     "mm_operator": "operator",
     "mm_runtime": "runtime",
     "mm_devcluster": "devcluster",
+    "mm_observability": "observability",
 }
-_DOTTED = re.compile(r"\b(?:mm_api|mm_operator|mm_runtime|mm_devcluster)(?:\.[A-Za-z_]\w*)+")
+_DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGE_HOMES)})(?:\.[A-Za-z_]\w*)+")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 

@@ -22,7 +22,7 @@ lock operator --extra operator
 lock runtime --extra runtime
 lock runtime-cpu --extra runtime-cpu
 lock dev --extra operator --extra runtime-cpu \
-  --group test --group lint --group chart --group dev --group build
+  --group test --group lint --group chart --group dev --group build --group dashboards
 
 if grep -nE 'https?://|--(extra-)?index-url|--find-links' requirements/*.txt; then
   echo "requirements/ must not name the address of a registry: see the lines above" >&2

@@ -14,6 +14,7 @@ PACKAGES = [
     ROOT / "operator" / "mm_operator",
     ROOT / "runtime" / "mm_runtime",
     ROOT / "devcluster" / "mm_devcluster",
+    ROOT / "observability" / "mm_observability",
 ]
 
 
