@@ -73,3 +73,42 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_leader", _G, "1 on the replica that leads, else 0."),
     Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
 )
+
+_MODEL = ("namespace", "model")
+
+MODEL_METRICS: tuple[Metric, ...] = (
+    Metric(
+        "mm_model_condition",
+        _G,
+        "1 when the condition is True, else 0; the reason is the condition's.",
+        (*_MODEL, "condition", "reason"),
+    ),
+    Metric(
+        "mm_model_replicas",
+        _G,
+        "Replicas by state: desired, ready, and the bounds min and max of autoscaling.",
+        (*_MODEL, "state"),
+    ),
+    Metric(
+        "mm_model_objective_seconds",
+        _G,
+        "Latency to keep; bucket is the largest le of its histogram that is not above it.",
+        (*_MODEL, "objective", "bucket"),
+    ),
+    Metric(
+        "mm_model_objective_ratio",
+        _G,
+        "Share of requests that must keep the latency.",
+        (*_MODEL, "objective"),
+    ),
+)
+"""What the leading operator knows of each model; the other replicas say nothing, so that no series
+exists twice."""
+
+OBJECTIVE_HISTOGRAMS: dict[str, str] = {
+    "TimeToFirstToken": "mm_time_to_first_token_seconds",
+    "InterTokenLatency": "mm_inter_token_seconds",
+    "RequestLatency": "mm_request_seconds",
+    "QueueTime": "mm_queue_seconds",
+}
+"""Each `autoscaling.objectives[].metric` and the histogram of the gateway that measures it."""

@@ -35,6 +35,9 @@ NODE_PACKAGES = (
     Package("mount", "mount", "makes the node's private directories"),
     Package("util-linux", "unshare", "puts the node in namespaces of its own"),
 )
+MONITORING_PACKAGES = (
+    Package("prometheus", "prometheus", "scrapes, and checks queries and rules"),
+)
 IMAGE_PACKAGES = (Package("debootstrap", "debootstrap", "makes the base layer of the images"),)
 
 

@@ -58,6 +58,7 @@ class Operator:
         elector = Elector(
             self._lease(election_api), settings.identity, self._lead, on_change=metrics.leads
         )
+        metrics.collect_models(lambda: self._models.samples() if elector.leads() else ())
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         evidence = Evidence(client, self._cache)
         applier = Applier(client, self._cache, wake=self._queue.add)

@@ -14,6 +14,7 @@ from typing import Any
 from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
 from mm_operator.model import Owner
+from mm_operator.status.series import Sample, samples_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class ModelRecord:
     """The condition Ready is True."""
     spec: bytes
     status: bytes
+    samples: tuple[Sample, ...]
+    """What Prometheus is told of it."""
 
 
 class ModelCache:
@@ -58,6 +61,11 @@ class ModelCache:
     def ready(self) -> int:
         """Return how many models are Ready."""
         return sum(record.ready for record in self._records.values())
+
+    def samples(self) -> Iterator[Sample]:
+        """Return what Prometheus is told of every model."""
+        for record in self._records.values():
+            yield from record.samples
 
     def find(self, key: Key) -> ModelRecord | None:
         """Return one model, or None when it does not exist."""
@@ -130,4 +138,5 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         ),
         spec=json.dumps(spec, separators=(",", ":")).encode(),
         status=json.dumps(status, separators=(",", ":")).encode(),
+        samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )

@@ -5,6 +5,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from mm_api.metrics import OPERATOR_METRICS, Metric, MetricKind
+from mm_operator.telemetry.models import ModelCollector, Source
 
 
 class Metrics:
@@ -49,6 +50,10 @@ class Metrics:
         gauge = self._gauges["mm_operator_models"]
         gauge.labels("true").set(ready)
         gauge.labels("false").set(total - ready)
+
+    def collect_models(self, source: Source) -> None:
+        """Add the metrics of each model, read from `source` at every scrape."""
+        self.registry.register(ModelCollector(source))
 
     def text(self) -> bytes:
         """Return every metric in Prometheus' text format."""

@@ -1,0 +1,70 @@
+"""A model as numbers for Prometheus: which of its states, replicas and objectives are true now?
+
+Reads spec and status as the API server holds them: what is absent or not a number is left out, so
+an object that another version wrote never breaks a scrape.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prometheus_client.utils import floatToGoString
+
+from mm_api.metrics import GATEWAY_METRICS, OBJECTIVE_HISTOGRAMS
+from mm_api.v1alpha1 import duration
+
+_BUCKETS = {metric.name: metric.buckets for metric in GATEWAY_METRICS}
+
+
+class Sample(NamedTuple):
+    """One value of a metric of `mm_api.metrics.MODEL_METRICS`."""
+
+    metric: str
+    labels: tuple[str, ...]
+    value: float
+
+
+def samples_of(
+    namespace: str, name: str, spec: Mapping[str, Any], status: Mapping[str, Any]
+) -> Iterator[Sample]:
+    """Yield every sample of one model."""
+    model = (namespace, name)
+    for condition in status.get("conditions") or ():
+        labels = (*model, str(condition.get("type")), str(condition.get("reason")))
+        yield Sample("mm_model_condition", labels, float(condition.get("status") == "True"))
+    autoscaling = spec.get("autoscaling") or {}
+    replicas = {
+        "desired": spec.get("replicas"),
+        "ready": status.get("readyReplicas", 0),
+        "min": autoscaling.get("minReplicas"),
+        "max": autoscaling.get("maxReplicas"),
+    }
+    for state, number in replicas.items():
+        if isinstance(number, int):
+            yield Sample("mm_model_replicas", (*model, state), number)
+    for objective in autoscaling.get("objectives") or ():
+        yield from _objective(model, objective)
+
+
+def _objective(model: tuple[str, str], objective: Mapping[str, Any]) -> Iterator[Sample]:
+    kind = str(objective.get("metric"))
+    try:
+        seconds = duration.parse(str(objective.get("target"))).total_seconds()
+        ratio = float(objective["percentile"]) / 100
+    except (ValueError, TypeError, KeyError):
+        return
+    if kind in OBJECTIVE_HISTOGRAMS:
+        bucket = bucket_at(OBJECTIVE_HISTOGRAMS[kind], seconds)
+        yield Sample("mm_model_objective_seconds", (*model, kind, bucket), seconds)
+        yield Sample("mm_model_objective_ratio", (*model, kind), ratio)
+
+
+def bucket_at(histogram: str, seconds: float) -> str:
+    """Return the `le` of the largest bucket up to a latency, as Prometheus clients write it.
+
+    Between two buckets the lower one counts: attainment is never told better than it is. Below the
+    smallest bucket it is the smallest: the histogram has nothing finer.
+    """
+    buckets = _BUCKETS[histogram]
+    fitting = [bucket for bucket in buckets if bucket <= seconds] or buckets[:1]
+    text: str = floatToGoString(fitting[-1])  # type: ignore[no-untyped-call]  # the library's
+    return text

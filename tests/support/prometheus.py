@@ -1,0 +1,113 @@
+"""The real Prometheus of the distribution: its checker, and a server of a test's own."""
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_devcluster import packages
+
+START_SECONDS = 30.0  # ready in 0.2 s on a quiet machine
+REQUEST_SECONDS = 30.0
+STOP_SECONDS = 20.0
+
+
+def promtool(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run promtool; its exit code and texts are the caller's to judge."""
+    packages.install(packages.MONITORING_PACKAGES)
+    return subprocess.run(
+        ["promtool", *arguments],
+        input=stdin,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running server."""
+
+    address: str
+    log: Path
+
+    def api(self, path: str, **parameters: str) -> Any:
+        """Return the `data` of an API answer.
+
+        Raises:
+            AssertionError: Prometheus refused; its error is the message.
+        """
+        url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=REQUEST_SECONDS) as reply:  # noqa: S310
+                return json.load(reply)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{path} {parameters}: {error.read().decode()}") from error
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the series of an instant query, now."""
+        return list(self.api("query", query=expression)["result"])
+
+    def ready(self) -> bool:
+        """Tell whether the server answers."""
+        try:
+            with urllib.request.urlopen(  # noqa: S310
+                f"{self.address}/-/ready", timeout=REQUEST_SECONDS
+            ) as reply:
+                return int(reply.status) == 200
+        except OSError:
+            return False
+
+
+@contextmanager
+def running_prometheus(
+    folder: Path, config: dict[str, Any], *, port: int, arguments: tuple[str, ...] = ()
+) -> Iterator[Prometheus]:
+    """Run a server on a port of this machine until the block ends.
+
+    Args:
+        folder: an empty directory for its configuration, its data and its log.
+        config: the configuration file's content.
+        port: a free port.
+        arguments: further flags.
+    """
+    packages.install(packages.MONITORING_PACKAGES)
+    file, log = folder / "prometheus.yml", folder / "prometheus.log"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={file}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+                *arguments,
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    server = Prometheus(f"http://127.0.0.1:{port}", log)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not server.ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"prometheus does not start:\n{log.read_text()[-3000:]}")
+            time.sleep(0.05)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_SECONDS)

@@ -1,0 +1,132 @@
+"""What the operator knows of a model is there for Prometheus, and never breaks a scrape."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.metrics import MODEL_METRICS
+from mm_operator.cluster.models import ModelCache
+from mm_operator.status.series import bucket_at, samples_of
+from mm_operator.telemetry.metrics import Metrics
+from support.prometheus import promtool
+
+OBJECTIVES = [
+    {"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"},
+    {"metric": "RequestLatency", "percentile": 99, "target": "6s"},
+]
+SPEC: dict[str, Any] = {
+    "replicas": 2,
+    "autoscaling": {"minReplicas": 1, "maxReplicas": 4, "objectives": OBJECTIVES},
+}
+STATUS: dict[str, Any] = {
+    "readyReplicas": 1,
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "ReplicasAvailable"},
+        {"type": "ScalingActive", "status": "Unknown", "reason": "NoData"},
+    ],
+}
+
+
+def scraped(items: list[dict[str, Any]]) -> str:
+    """Return what Prometheus reads of an operator that holds some models."""
+    cache, metrics = ModelCache(), Metrics()
+    for item in items:
+        cache.put(item)
+    metrics.collect_models(cache.samples)
+    return metrics.text().decode()
+
+
+def model(spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as the API server sends it."""
+    metadata = {
+        "namespace": "demo",
+        "name": "tiny",
+        "uid": "1",
+        "generation": 1,
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def test_conditions_replicas_and_objectives_are_series() -> None:
+    """Every number of a model is a series with its namespace and name."""
+    lines = [
+        line for line in scraped([model(SPEC, STATUS)]).splitlines() if line.startswith("mm_model_")
+    ]
+    who = 'model="tiny",namespace="demo"'
+
+    assert sorted(lines) == sorted(
+        [
+            f'mm_model_condition{{condition="Ready",{who},reason="ReplicasAvailable"}} 1.0',
+            f'mm_model_condition{{condition="ScalingActive",{who},reason="NoData"}} 0.0',
+            f'mm_model_replicas{{{who},state="desired"}} 2.0',
+            f'mm_model_replicas{{{who},state="ready"}} 1.0',
+            f'mm_model_replicas{{{who},state="min"}} 1.0',
+            f'mm_model_replicas{{{who},state="max"}} 4.0',
+            f'mm_model_objective_seconds{{bucket="0.5",{who},objective="TimeToFirstToken"}} 0.5',
+            f'mm_model_objective_seconds{{bucket="5.0",{who},objective="RequestLatency"}} 6.0',
+            f'mm_model_objective_ratio{{{who},objective="TimeToFirstToken"}} 0.95',
+            f'mm_model_objective_ratio{{{who},objective="RequestLatency"}} 0.99',
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(0.5, "0.5", id="a-bucket"),
+        pytest.param(0.6, "0.5", id="between-two-the-stricter"),
+        pytest.param(1, "1.0", id="whole-number-as-clients-write-it"),
+        pytest.param(0.001, "0.005", id="below-the-smallest"),
+        pytest.param(1000, "30.0", id="above-the-largest"),
+    ],
+)
+def test_a_target_is_judged_at_a_bucket(seconds: float, expected: str) -> None:
+    """Attainment is counted at the largest bucket that is not above the target."""
+    assert bucket_at("mm_time_to_first_token_seconds", seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        pytest.param({}, {}, id="nothing-yet"),
+        pytest.param({"autoscaling": None, "replicas": None}, {"conditions": None}, id="nulls"),
+        pytest.param(
+            {"autoscaling": {"objectives": [{"metric": "Unheard", "target": "x"}, {}]}},
+            {"conditions": [{}]},
+            id="what-another-version-wrote",
+        ),
+    ],
+)
+def test_an_odd_model_breaks_no_scrape(spec: dict[str, Any], status: dict[str, Any]) -> None:
+    """What is absent or unknown is left out; the rest is still served."""
+    text = scraped([model(spec, status)])
+
+    assert 'mm_model_replicas{model="tiny",namespace="demo",state="ready"} 0.0' in text
+    assert "mm_model_objective" not in "".join(
+        line for line in text.splitlines() if not line.startswith("#")
+    )
+
+
+def test_samples_use_the_catalogue_only() -> None:
+    """Each sample has as many label values as its metric has labels."""
+    labels = {metric.name: metric.labels for metric in MODEL_METRICS}
+    samples = list(samples_of("demo", "tiny", SPEC, STATUS))
+
+    assert {sample.metric for sample in samples} == set(labels)
+    assert [len(sample.labels) for sample in samples] == [
+        len(labels[sample.metric]) for sample in samples
+    ]
+
+
+def test_prometheus_finds_nothing_to_complain_of() -> None:
+    """The names and help texts pass Prometheus' own linter."""
+    ours = "\n".join(
+        line
+        for line in scraped([model(SPEC, STATUS)]).splitlines()
+        if " mm_" in line or line.startswith("mm_")
+    )
+    done = promtool("check", "metrics", stdin=ours + "\n")
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
