@@ -54,6 +54,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_inter_token_seconds", _H, "Between two tokens of one answer.", ("model",), _TOKEN),
     Metric("mm_request_seconds", _H, "From request to the last byte.", ("model",), _LONG),
     Metric("mm_queue_seconds", _H, "Waiting for a slot in the gateway.", ("model",), _FAST),
+    Metric("mm_requests_accepted_total", _C, "Requests whose prompt was read.", ("model",)),
     Metric("mm_requests_total", _C, "Finished requests by HTTP status.", ("model", "code")),
     Metric("mm_requests_rejected_total", _C, "Refused requests by reason.", ("model", "reason")),
     Metric("mm_requests_running", _G, "Requests past the gateway's queue.", ("model",)),
@@ -112,3 +113,35 @@ OBJECTIVE_HISTOGRAMS: dict[str, str] = {
     "QueueTime": "mm_queue_seconds",
 }
 """Each `autoscaling.objectives[].metric` and the histogram of the gateway that measures it."""
+
+SCALING_METRICS: tuple[Metric, ...] = (
+    Metric("mm_autoscaling_desired_replicas", _G, "Replicas wanted by the policy.", _MODEL),
+    Metric("mm_autoscaling_applied_replicas", _G, "spec.replicas of the model.", _MODEL),
+    Metric("mm_autoscaling_changes_total", _C, "Changes by direction.", (*_MODEL, "direction")),
+    Metric(
+        "mm_autoscaling_reversals_total",
+        _C,
+        "Changes that undid the one before within 15 minutes.",
+        _MODEL,
+    ),
+    Metric("mm_autoscaling_veto_total", _C, "Ticks with a veto.", (*_MODEL, "veto")),
+    Metric(
+        "mm_autoscaling_slo_attainment",
+        _G,
+        "Share of the last minutes' requests that kept the target.",
+        (*_MODEL, "objective"),
+    ),
+    Metric(
+        "mm_autoscaling_cold_start_seconds",
+        _G,
+        "Median of the last starts by phase; phase total is from scheduled to Ready.",
+        (*_MODEL, "phase"),
+    ),
+    Metric(
+        "mm_autoscaling_decision_age_seconds", _G, "Since the last decision with metrics.", _MODEL
+    ),
+    Metric("mm_autoscaling_metrics_available", _G, "1 when Prometheus answered, else 0.", _MODEL),
+    Metric("mm_autoscaling_tick_seconds", _H, "Duration of a tick over all models.", (), _FAST),
+    Metric("mm_autoscaling_queries_total", _C, "Queries to Prometheus by result.", ("result",)),
+)
+"""What the autoscaler of the leading operator says; series of a model go with the model."""

@@ -176,6 +176,7 @@ async def test_metrics_count_what_was_asked(
         ("mm_time_to_first_token_seconds_count", 1),
         ("mm_queue_seconds_count", 1),
         ("mm_request_seconds_count", 1),
+        ("mm_requests_accepted_total", 1),
         ("mm_images_total", 1),
         ("mm_image_tokens_total", FEATURES_PER_IMAGE),
     ):

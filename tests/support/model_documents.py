@@ -61,17 +61,11 @@ class RuleExample:
 
 _SOURCE = "model.source.persistentVolumeClaim"
 _LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
-_PROMETHEUS = {"address": "http://prometheus.monitoring.svc:9090"}
+_PROMETHEUS = {"addresses": ["http://prometheus.monitoring.svc:9090"]}
+_WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 1}
 
 RULE_EXAMPLES = (
     RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
-    RuleExample(
-        "replicas-stay-as-set",
-        "spec.autoscaling",
-        "moving the number of replicas is not supported",
-        {"replicas": 2, "autoscaling": {"minReplicas": 2, "maxReplicas": 2}},
-        {"autoscaling": {"minReplicas": 1, "maxReplicas": 2}},
-    ),
     RuleExample(
         "one-source",
         "spec.model.source",
@@ -227,18 +221,60 @@ RULE_EXAMPLES = (
         at("autoscaling", {"minReplicas": 2, "maxReplicas": 1}),
     ),
     RuleExample(
-        "objectives-need-prometheus",
+        "some-pod-runs",
+        "spec.autoscaling.minReplicas",
+        "minReplicas must be at least 1",
+        at("autoscaling", {"minReplicas": 1}),
+        at("autoscaling", {"minReplicas": 0, "objectives": [_LATENCY]}),
+    ),
+    RuleExample(
+        "the-load-needs-a-replica",
+        "spec.autoscaling.warmReplicas",
+        "warmReplicas must be below maxReplicas",
+        at("autoscaling", {"maxReplicas": 3, "warmReplicas": 2, "objectives": [_LATENCY]}),
+        at("autoscaling", {"maxReplicas": 2, "warmReplicas": 2, "objectives": [_LATENCY]}),
+    ),
+    RuleExample(
+        "there-is-something-to-follow",
         "spec.autoscaling.objectives",
-        "objectives need prometheus.address",
-        {},
-        at("autoscaling", {"objectives": [_LATENCY]}),
+        "there is nothing to follow",
+        at("autoscaling", {"maxReplicas": 2, "mode": "Off"}),
+        at("autoscaling", {"maxReplicas": 2}),
     ),
     RuleExample(
         "one-objective-per-metric",
         "spec.autoscaling.objectives",
         "each metric may have one objective",
-        {},
+        at("autoscaling", {"objectives": [_LATENCY], "prometheus": _PROMETHEUS}),
         at("autoscaling", {"objectives": [_LATENCY, _LATENCY], "prometheus": _PROMETHEUS}),
+    ),
+    RuleExample(
+        "schedules-have-names",
+        "spec.autoscaling.schedules",
+        "each schedule needs a name",
+        at("autoscaling", {"schedules": [_WORKDAY, {**_WORKDAY, "name": "other"}]}),
+        at("autoscaling", {"schedules": [_WORKDAY, _WORKDAY]}),
+    ),
+    RuleExample(
+        "schedules-stay-below-most",
+        "spec.autoscaling.schedules",
+        "minReplicas of a schedule must not be above maxReplicas",
+        at("autoscaling", {"maxReplicas": 2, "schedules": [{**_WORKDAY, "minReplicas": 2}]}),
+        at("autoscaling", {"maxReplicas": 2, "schedules": [{**_WORKDAY, "minReplicas": 3}]}),
+    ),
+    RuleExample(
+        "fallback-stays-below-most",
+        "spec.autoscaling.fallback",
+        "fallback.replicas must not be above maxReplicas",
+        at("autoscaling", {"fallback": {"replicas": 1}}),
+        at("autoscaling", {"fallback": {"replicas": 2}}),
+    ),
+    RuleExample(
+        "series-have-labels",
+        "spec.autoscaling.prometheus.matchLabels",
+        "every name in matchLabels must be a Prometheus label",
+        at("autoscaling.prometheus", {**_PROMETHEUS, "matchLabels": {"cluster": "a"}}),
+        at("autoscaling.prometheus", {**_PROMETHEUS, "matchLabels": {"kubernetes.io/name": "a"}}),
     ),
 )
 
@@ -270,8 +306,5 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "runtime.accumulateTokens": True,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
-    "autoscaling.objectives": [_LATENCY],
-    "autoscaling.engine": "KEDA",
-    "autoscaling.prometheus": _PROMETHEUS,
 }
 """For every row of the table of unsupported fields a value that it refuses."""

@@ -5,7 +5,13 @@ table of fields without behaviour yet. Must not: do I/O, plan, know the operator
 May import: `mm_api.base`, pydantic and the standard library's pure parts.
 """
 
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, PrometheusSpec
+from mm_api.v1alpha1.autoscaling import (
+    AutoscalingSpec,
+    Fallback,
+    Objective,
+    Schedule,
+)
+from mm_api.v1alpha1.behavior import Behavior, ScalingPolicy, ScalingRules
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec, KvCache, Lora, Parallelism
 from mm_api.v1alpha1.gateway import GatewaySpec
@@ -18,6 +24,7 @@ from mm_api.v1alpha1.model import (
 )
 from mm_api.v1alpha1.names import SecretKeyRef, SecretRef
 from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration
+from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.runtime import MemoryPoolsSpec, RuntimeSpec
@@ -27,6 +34,7 @@ from mm_api.v1alpha1.status import (
     LimitsStatus,
     MemoryStatus,
     MultimodalModelStatus,
+    ObjectiveStatus,
     PlanStatus,
     ScalingChange,
     ScalingStatus,
@@ -36,10 +44,12 @@ from mm_api.v1alpha1.vision import VisionSpec
 
 __all__ = [
     "AutoscalingSpec",
+    "Behavior",
     "BuildSpec",
     "BuildStatus",
     "Condition",
     "EngineSpec",
+    "Fallback",
     "GatewaySpec",
     "Gpu",
     "HuggingFaceSource",
@@ -54,6 +64,7 @@ __all__ = [
     "MultimodalModelSpec",
     "MultimodalModelStatus",
     "Objective",
+    "ObjectiveStatus",
     "Parallelism",
     "PersistentVolumeClaimSource",
     "PlanStatus",
@@ -64,12 +75,16 @@ __all__ = [
     "RuntimeSpec",
     "S3Source",
     "ScalingChange",
+    "ScalingPolicy",
+    "ScalingRules",
     "ScalingStatus",
+    "Schedule",
     "Scheduling",
     "SecretKeyRef",
     "SecretRef",
     "StoreClaim",
     "StoreSpec",
+    "TlsSpec",
     "Toleration",
     "VisionSpec",
     "validate",

@@ -104,14 +104,16 @@ def _guarded(cel: str, kind: type[ApiModel]) -> str:
     """Return a rule that holds where a defaulted field it reads is absent.
 
     The API server tries the rules on the default `{}` of an object before it fills the defaults of
-    the object's fields.
+    the object's fields. A rule that asks `has` of a field says itself what its absence means.
     """
     defaulted = {
         one.alias
         for one in kind.model_fields.values()
         if not one.is_required() and one.default is not None
     }
-    read = dict.fromkeys(name for name in re.findall(r"\bself\.(\w+)", cel) if name in defaulted)
+    asked = set(re.findall(r"\bhas\(self\.(\w+)\)", cel))
+    names = re.findall(r"\bself\.(\w+)", cel)
+    read = dict.fromkeys(name for name in names if name in defaulted - asked)
     if not read:
         return cel
     return " || ".join([*(f"!has(self.{name})" for name in read), f"({cel})"])

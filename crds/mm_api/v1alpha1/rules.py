@@ -18,6 +18,7 @@ from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod import Resources, Scheduling, Toleration
+from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.runtime import RuntimeSpec
@@ -45,6 +46,7 @@ _LABEL_KEY: Final = (
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
 )
 _SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
+_METRIC_LABEL: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 _SECOND: Final = duration.parse("1s")
 
 
@@ -95,9 +97,22 @@ def _prompt_fits_a_step(engine: EngineSpec) -> bool:
     return engine.max_num_tokens >= engine.max_input_len
 
 
-def _autoscaling_is_off(spec: MultimodalModelSpec) -> bool:
-    bounds = spec.autoscaling
-    return bounds is None or bounds.min_replicas == bounds.max_replicas == spec.replicas
+def _follows_something(spec: AutoscalingSpec) -> bool:
+    followed = (*spec.objectives, *spec.schedules, *filter(None, [spec.custom_query]))
+    return bool(followed) or spec.mode == "Off" or spec.min_replicas == spec.max_replicas
+
+
+def _distinct(field: str, name: str, attribute: str, message: str) -> Rule:
+    def holds(spec: AutoscalingSpec) -> bool:
+        items = getattr(spec, attribute)
+        return len({getattr(one, name) for one in items}) == len(items)
+
+    return Rule(
+        cel=f"self.{field}.all(one, self.{field}.exists_one(other, other.{name} == one.{name}))",
+        message=message,
+        holds=holds,
+        field=field,
+    )
 
 
 def _own_labels_untouched(runtime: RuntimeSpec) -> bool:
@@ -117,15 +132,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     MultimodalModelSpec: (
-        Rule(
-            cel="!has(self.autoscaling) || (self.autoscaling.minReplicas == self.replicas && "
-            "self.autoscaling.maxReplicas == self.replicas)",
-            message="moving the number of replicas is not supported in this version: set "
-            "autoscaling.minReplicas and autoscaling.maxReplicas to replicas, or remove "
-            "autoscaling",
-            holds=_autoscaling_is_off,
-            field="autoscaling",
-        ),
         Rule(
             cel="self.gateway.enabled || self.runtime.maxQueueSize > 0",
             message="without a gateway runtime.maxQueueSize must be at least 1: an endless queue "
@@ -283,19 +289,63 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="minReplicas",
         ),
         Rule(
-            cel="size(self.objectives) == 0 || has(self.prometheus)",
-            message="objectives need prometheus.address: latencies are read there",
-            holds=lambda bounds: not bounds.objectives or bounds.prometheus is not None,
-            field="objectives",
+            cel="self.minReplicas >= 1",
+            message="minReplicas must be at least 1: nothing holds requests while no pod runs",
+            holds=lambda bounds: bounds.min_replicas >= 1,
+            field="minReplicas",
         ),
         Rule(
-            cel="self.objectives.all(one, self.objectives.exists_one(other, "
-            "other.metric == one.metric))",
-            message="each metric may have one objective: merge or remove the others",
-            holds=lambda bounds: (
-                len({one.metric for one in bounds.objectives}) == len(bounds.objectives)
-            ),
+            cel="self.warmReplicas < self.maxReplicas",
+            message="warmReplicas must be below maxReplicas: the load itself needs a replica",
+            holds=lambda bounds: bounds.warm_replicas < bounds.max_replicas,
+            field="warmReplicas",
+        ),
+        Rule(
+            cel="self.mode == 'Off' || self.minReplicas == self.maxReplicas || "
+            "has(self.customQuery) || (has(self.objectives) && size(self.objectives) > 0) || "
+            "(has(self.schedules) && size(self.schedules) > 0)",
+            message="there is nothing to follow: set objectives, for example TimeToFirstToken with "
+            "a target of 500ms, or set mode to Off",
+            holds=_follows_something,
             field="objectives",
+        ),
+        _distinct(
+            "objectives",
+            "metric",
+            "objectives",
+            "each metric may have one objective: merge or remove the others",
+        ),
+        _distinct(
+            "schedules",
+            "name",
+            "schedules",
+            "each schedule needs a name of its own: rename or remove the others",
+        ),
+        Rule(
+            cel="self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
+            message="minReplicas of a schedule must not be above maxReplicas",
+            holds=lambda bounds: all(
+                one.min_replicas <= bounds.max_replicas for one in bounds.schedules
+            ),
+            field="schedules",
+        ),
+        Rule(
+            cel="!has(self.fallback) || self.fallback.replicas <= self.maxReplicas",
+            message="fallback.replicas must not be above maxReplicas",
+            holds=lambda bounds: (
+                bounds.fallback is None or bounds.fallback.replicas <= bounds.max_replicas
+            ),
+            field="fallback",
+        ),
+    ),
+    PrometheusSpec: (
+        Rule(
+            cel=f"self.matchLabels.all(name, name.matches('{_METRIC_LABEL}'))",
+            message="every name in matchLabels must be a Prometheus label, for example cluster",
+            holds=lambda spec: all(
+                re.fullmatch(_METRIC_LABEL, name, re.ASCII) for name in spec.match_labels
+            ),
+            field="matchLabels",
         ),
     ),
 }

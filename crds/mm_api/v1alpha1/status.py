@@ -103,19 +103,39 @@ class ScalingChange(ApiModel):
     reason: Short = Field(description="Why.")
 
 
+class ObjectiveStatus(ApiModel):
+    """One objective as it was last measured."""
+
+    name: Short = Field(description="Name of the objective, for example TimeToFirstTokenP95.")
+    value: float | None = Field(
+        default=None,
+        description="The measured latency in seconds; absent when nothing was measured.",
+    )
+    target: float = Field(description="The latency to keep, in seconds.")
+    met: bool | None = Field(default=None, description="Whether the target is kept.")
+
+
 class ScalingStatus(ApiModel):
     """What the autoscaler wants and why."""
 
     desired: int | None = Field(default=None, ge=0, description="Replicas wanted.")
-    reason: Short | None = Field(default=None, description="Why so many.")
-    inputs: Annotated[dict[str, Short], Field(max_length=32)] = Field(
-        default={}, description="Measurements the decision used."
+    current: int | None = Field(default=None, ge=0, description="Replicas asked for now.")
+    reason: Short | None = Field(default=None, description="Why so many, as one word.")
+    message: Text | None = Field(default=None, description="Why so many, as sentences.")
+    inputs: Annotated[dict[str, float], Field(max_length=32)] = Field(
+        default={}, description="Numbers that the decision used."
     )
     vetoes: Annotated[list[Short], Field(max_length=16)] = Field(
         default=[], description="What held a change back."
     )
+    objectives: Annotated[list[ObjectiveStatus], Field(max_length=16)] = Field(
+        default=[], description="Each objective as it was last measured."
+    )
     history: Annotated[list[ScalingChange], Field(max_length=16)] = Field(
         default=[], description="The last changes, newest first."
+    )
+    cold_start_seconds: float | None = Field(
+        default=None, ge=0, description="From a pod being scheduled to its being ready, measured."
     )
 
 

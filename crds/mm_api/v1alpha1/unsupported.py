@@ -144,12 +144,4 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "canary rollouts are",
         "set rollout.strategy to Rolling",
     ),
-    Unsupported("autoscaling.objectives", (), "scaling on latency is", _REMOVE),
-    Unsupported(
-        "autoscaling.engine",
-        ("Builtin",),
-        "scaling through KEDA or HPA objects of ours is",
-        "set autoscaling.engine to Builtin; your own autoscaler may use the scale subresource",
-    ),
-    Unsupported("autoscaling.prometheus", (), "scaling on metrics is", _REMOVE),
 )

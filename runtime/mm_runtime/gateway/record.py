@@ -39,6 +39,8 @@ class ExchangeRecord:
         """Note what goes to the engine."""
         self._images = chat.image_count
         self._prompt_tokens = chat.budget.prompt_tokens
+        # Arrivals, whatever becomes of the request: what the autoscaler counts work by.
+        self._metrics.count("mm_requests_accepted_total")
         self._metrics.count("mm_images_total", chat.image_count)
         self._metrics.count("mm_image_tokens_total", chat.budget.image_tokens)
         self._metrics.count("mm_prompt_tokens_total", chat.budget.prompt_tokens)
