@@ -44,6 +44,10 @@ SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
 
+GPU_PRODUCT = "nvidia.com/gpu.product"
+"""Label of nodes, from NVIDIA's GPU feature discovery: the product of the node's GPUs."""
+
+
 class Component:
     """Values of the label `app.kubernetes.io/component`."""
 

@@ -21,6 +21,7 @@ from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.warmth import Warmth
 from mm_operator.control.controller import Controller
@@ -48,6 +49,7 @@ class Operator:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._models = ModelCache(on_change=self._queue.add)
         self._cache = Cache(on_change=lambda key: self._queue.add_after(key, _SETTLE_SECONDS))
+        self._nodes = NodeCache(on_change=self._look_at_everything)
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -66,6 +68,7 @@ class Operator:
             client,
             self._models,
             self._cache,
+            self._nodes,
             namespaces=settings.namespaces,
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
@@ -132,7 +135,7 @@ class Operator:
         self, client: Client, evidence: Evidence, applier: Applier
     ) -> Controller[Key]:
         settings = self._settings
-        observer = Observer(self._models, self._cache, evidence, settings.planning)
+        observer = Observer(self._models, self._cache, self._nodes, evidence, settings.planning)
         reconciler = Reconciler(
             client=client,
             models=self._models,
@@ -160,6 +163,9 @@ class Operator:
     def _resynced(self, evidence: Evidence, applier: Applier) -> None:
         evidence.forget_gone()
         applier.forget_gone()
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
         for key in self._models:
             self._queue.add(key)
 

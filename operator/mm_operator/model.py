@@ -213,6 +213,18 @@ class PlanSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuNode:
+    """A node with GPUs, as its labels describe it; None: it has no such label."""
+
+    name: str
+    product: str
+    memory_mib: int | None
+    compute_capability: str | None
+    count: int | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One model and everything a decision about it may depend on."""
 
@@ -232,6 +244,8 @@ class Snapshot:
     store_sharers: tuple[Owner, ...] = ()
     """Every model of the namespace that uses the operator-made store, this one included, sorted by
     name: a function of the specs alone, so that two reconciles never disagree about it."""
+    gpu_nodes: tuple[GpuNode, ...] | None = None
+    """Nodes with GPUs, by name; None: the operator may not read nodes."""
     deleting: bool = False
 
 

@@ -71,7 +71,7 @@ def test_lease_role_names_its_lease() -> None:
 def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
     roles = _bound("Role", EXHAUSTIVE)
-    models = _needed((*MODEL_NAMESPACES, *CLUSTER))
+    models = _needed(MODEL_NAMESPACES)
 
     assert _bound("ClusterRole", EXHAUSTIVE) == []
     assert {role["metadata"]["namespace"]: _given(role) for role in roles} == {

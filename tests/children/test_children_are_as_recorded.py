@@ -39,6 +39,7 @@ EVERYTHING: dict[str, Any] = {
     "gateway": {
         "authSecretRef": {"name": "tokens", "key": "clients"},
         "resources": {"requests": {"cpu": "1"}},
+        "requestTimeout": "28s",
     },
     "rollout": {"progressDeadline": "10m", "drainTimeout": "30s"},
     "replicas": 3,

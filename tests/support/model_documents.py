@@ -144,11 +144,18 @@ RULE_EXAMPLES = (
         at("rollout.progressDeadline", "500ms"),
     ),
     RuleExample(
-        "drain-timeout-in-seconds",
+        "requests-end-before-the-pod",
         "spec.rollout.drainTimeout",
-        "drainTimeout must be at least 1s",
-        at("rollout.drainTimeout", "1h"),
-        at("rollout.drainTimeout", "1ms"),
+        "drainTimeout must be at least 2s above gateway.requestTimeout",
+        {"rollout": {"drainTimeout": "12s"}, "gateway": {"requestTimeout": "10s"}},
+        {"rollout": {"drainTimeout": "11s999ms"}, "gateway": {"requestTimeout": "10s"}},
+    ),
+    RuleExample(
+        "an-engine-runs-where-it-was-built",
+        "spec.build.gpu.product",
+        "build.gpu.product must equal runtime.gpu.product",
+        {"build": {"gpu": {"product": "NVIDIA-L4"}}, "runtime": {"gpu": {"product": "NVIDIA-L4"}}},
+        {"build": {"gpu": {"product": "NVIDIA-L4"}}, "runtime": {"gpu": {"product": "NVIDIA-L40"}}},
     ),
     RuleExample(
         "images-have-bytes",

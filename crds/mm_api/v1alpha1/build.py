@@ -44,6 +44,13 @@ class BuildSpec(Scheduling):
     image: ImageName | None = Field(
         default=None, description="Image of the build Job. Absent: the operator's --runtime-image."
     )
+    trtllm_version: (
+        Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+[.a-z0-9]*$", max_length=32)] | None
+    ) = Field(
+        default=None,
+        description="TensorRT-LLM inside the images of build and serving, for example 0.20.0. "
+        "Absent: told by the image's tag, for example 25.06-trtllm-python-py3.",
+    )
     gpu: Gpu = Field(default=Gpu(), description="GPUs of the build Job.")
     resources: Resources = Field(
         default=Resources(), description="Compute resources of the build container."

@@ -14,6 +14,9 @@ MIN_LENGTH: Final = 2
 
 MAX_LENGTH: Final = 32
 
+DRAIN_MARGIN: Final = timedelta(seconds=2)
+"""A pod drains for this much longer than a request may take: time to write the last answer."""
+
 _PARTS: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
 
 

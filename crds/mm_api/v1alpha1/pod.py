@@ -37,6 +37,17 @@ class Gpu(ApiModel):
         le=64,
         description="GPUs per pod (resource nvidia.com/gpu). The backend Reference needs none.",
     )
+    memory: Quantity | None = Field(
+        default=None,
+        description="Memory of one GPU, for example 80Gi: planned for where no node tells it and "
+        "the product is not in the operator's table.",
+    )
+    compute_capability: (
+        Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$", max_length=4)] | None
+    ) = Field(
+        default=None,
+        description='Compute capability of the GPU, as text: "9.0"; goes with `memory`.',
+    )
 
 
 class Toleration(ApiModel):

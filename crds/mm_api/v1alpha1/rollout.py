@@ -20,6 +20,8 @@ class RolloutSpec(ApiModel):
     progress_deadline: Duration = Field(
         default="30m", description="A rollout without progress for so long is reported as stuck."
     )
-    drain_timeout: Duration = Field(
-        default="2m", description="Longest time a pod may take to finish its requests."
+    drain_timeout: Duration | None = Field(
+        default=None,
+        description="Longest time a pod may take to finish its requests; at least 2s more than "
+        "gateway.requestTimeout. Absent: exactly that.",
     )

@@ -48,6 +48,7 @@ _LABEL_KEY: Final = (
 _SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _METRIC_LABEL: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 _SECOND: Final = duration.parse("1s")
+_SEVERAL: Final = 2
 
 
 def _keys_are_labels(keys: Mapping[str, object]) -> bool:
@@ -115,6 +116,16 @@ def _distinct(field: str, name: str, attribute: str, message: str) -> Rule:
     )
 
 
+def _requests_end_before_the_pod(spec: MultimodalModelSpec) -> bool:
+    drain = spec.rollout.drain_timeout
+    least = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
+    return drain is None or duration.parse(drain) >= least
+
+
+def _one_gpu_product(spec: MultimodalModelSpec) -> bool:
+    return len({spec.build.gpu.product, spec.runtime.gpu.product} - {None}) < _SEVERAL
+
+
 def _own_labels_untouched(runtime: RuntimeSpec) -> bool:
     taken = (f"{labels.PREFIX}/", "app.kubernetes.io/")
     return not any(key.startswith(taken) for key in runtime.pod_labels)
@@ -138,6 +149,22 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "lets in more requests than any CUDA pool holds",
             holds=lambda spec: spec.gateway.enabled or spec.runtime.max_queue_size > 0,
             field="runtime.maxQueueSize",
+        ),
+        Rule(
+            cel="!has(self.rollout.drainTimeout) || duration(self.rollout.drainTimeout) >= "
+            "duration(self.gateway.requestTimeout) + duration('2s')",
+            message="drainTimeout must be at least 2s above gateway.requestTimeout, or requests "
+            "are cut off when a pod ends: raise it, lower gateway.requestTimeout, or remove it",
+            holds=_requests_end_before_the_pod,
+            field="rollout.drainTimeout",
+        ),
+        Rule(
+            cel="!has(self.build.gpu.product) || !has(self.runtime.gpu.product) || "
+            "self.build.gpu.product == self.runtime.gpu.product",
+            message="build.gpu.product must equal runtime.gpu.product, because an engine runs on "
+            "the GPU that built it: make them equal, or remove one",
+            holds=_one_gpu_product,
+            field="build.gpu.product",
         ),
     ),
     ModelSource: (
@@ -202,10 +229,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     BuildSpec: (_whole_seconds("timeout", "timeout"),),
-    RolloutSpec: (
-        _whole_seconds("progressDeadline", "progress_deadline"),
-        _whole_seconds("drainTimeout", "drain_timeout"),
-    ),
+    RolloutSpec: (_whole_seconds("progressDeadline", "progress_deadline"),),
     GatewaySpec: (
         Rule(
             cel="quantity(string(self.maxImageBytes)).isGreaterThan(quantity('0'))",

@@ -4,11 +4,12 @@
 when the gateway has finished its streams.
 """
 
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.memory import PROCESS_BYTES
 from mm_operator.plan.records import SERVING_KEY
+from mm_operator.plan.rollout import drain_seconds
 
 HTTP_PORT = 8000
 GRPC_PORT = 8001
@@ -149,8 +150,7 @@ def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
 
 def grace_seconds(spec: MultimodalModelSpec) -> int:
     """Return how long a pod may take to end: the preStop delay, the drain, and Triton's exit."""
-    drain = int(duration.parse(spec.rollout.drain_timeout).total_seconds())
-    return PRE_STOP_SECONDS + drain + _EXIT_SECONDS
+    return PRE_STOP_SECONDS + drain_seconds(spec) + _EXIT_SECONDS
 
 
 _EXIT_SECONDS = 15

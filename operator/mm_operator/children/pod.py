@@ -1,5 +1,6 @@
 """What every pod has in common: it passes Pod Security `restricted` with a read-only root."""
 
+from mm_api import labels
 from mm_api.v1alpha1 import Gpu, Resources, Scheduling
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.fingerprint import plain
@@ -8,7 +9,6 @@ USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""
 
 GPU_RESOURCE = "nvidia.com/gpu"
-GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 CONFIG_MOUNT = "/etc/multimodal"
 WORK_MOUNT = "/var/lib/multimodal"
@@ -57,7 +57,7 @@ def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
     spec: Manifest = {}
     selector = dict(scheduling.node_selector)
     if gpu.product:
-        selector[GPU_PRODUCT_LABEL] = gpu.product
+        selector[labels.GPU_PRODUCT] = gpu.product
     if selector:
         spec["nodeSelector"] = selector
     if scheduling.tolerations:

@@ -20,6 +20,8 @@ from mm_operator.errors import ClusterError
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json"
+_METADATA = f"{JSON};g=meta.k8s.io;v=v1"
+"""With `as=...`: the API server leaves spec and status out."""
 
 _METHODS = {
     "get": "GET",
@@ -117,6 +119,7 @@ class Client:
         selector: str = "",
         fields: str = "",
         page: int = 500,
+        metadata_only: bool = False,
     ) -> AsyncIterator[tuple[list[dict[str, Any]], str]]:
         """Yield (items, resource version) page by page; the version is the same on each page."""
         token = ""
@@ -125,7 +128,8 @@ class Client:
             query |= {"labelSelector": selector} if selector else {}
             query |= {"fieldSelector": fields} if fields else {}
             query |= {"continue": token} if token else {}
-            answer = await self._json("list", resource, namespace, query=query)
+            accept = f"{_METADATA};as=PartialObjectMetadataList" if metadata_only else JSON
+            answer = await self._json("list", resource, namespace, query=query, accept=accept)
             metadata = answer.get("metadata", {})
             yield answer.get("items") or [], metadata.get("resourceVersion", "")
             token = metadata.get("continue", "")
@@ -228,6 +232,7 @@ class Client:
         version: str,
         seconds: int,
         silence_seconds: float,
+        metadata_only: bool = False,
     ) -> aiohttp.ClientResponse:
         """Open a watch stream; the caller reads its lines and releases it.
 
@@ -244,7 +249,10 @@ class Client:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._timeout.total, sock_read=silence_seconds
         )
-        return await self._send("watch", resource, namespace, query=query, timeout=timeout)
+        accept = f"{_METADATA};as=PartialObjectMetadata" if metadata_only else JSON
+        return await self._send(
+            "watch", resource, namespace, query=query, timeout=timeout, accept=accept
+        )
 
     async def _json(
         self, verb: str, resource: Resource, namespace: str | None, name: str = "", **rest: Any
@@ -265,12 +273,13 @@ class Client:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109  # aiohttp's own, passed on
     ) -> aiohttp.ClientResponse:
         """Send one request and return its answer when the status is below 400."""
         if verb in _WRITES and not self._may_write():
             raise WritesForbiddenError
-        headers = {"Accept": JSON, "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
         url = self._api.configuration.host + resource.path(namespace, name, subresource)
         url += f"?{urlencode(query)}" if query else ""

@@ -14,6 +14,7 @@ from mm_operator.cluster.deployments import claim_state, config_state, deploymen
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.models import ModelCache, ModelRecord
+from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.pods import pod_state
 from mm_operator.cluster.resources import CHILDREN, CLAIM, CONFIG, DEPLOYMENT, JOB, POD
 from mm_operator.errors import SpecError
@@ -27,10 +28,16 @@ class Observer:
     """Makes snapshots from what the caches hold."""
 
     def __init__(
-        self, models: ModelCache, cache: Cache, evidence: Evidence, settings: PlanSettings
+        self,
+        models: ModelCache,
+        cache: Cache,
+        nodes: NodeCache,
+        evidence: Evidence,
+        settings: PlanSettings,
     ) -> None:
         self._models = models
         self._cache = cache
+        self._nodes = nodes
         self._evidence = evidence
         self._settings = settings
 
@@ -51,6 +58,7 @@ class Observer:
             observed=self._observe(record),
             now=now,
             store_sharers=self._models.store_sharers(key.namespace),
+            gpu_nodes=self._nodes.gpus(),
             deleting=record.deleting,
         )
 

@@ -50,5 +50,13 @@ OWN_NAMESPACE: tuple[Permission, ...] = (
     ),
 )
 
-CLUSTER: tuple[Permission, ...] = ()
-"""Nothing cluster-scoped: kopf's scanning of namespaces and CRDs is switched off."""
+CLUSTER: tuple[Permission, ...] = (
+    Permission(
+        "",
+        "nodes",
+        ("list", "watch"),
+        "Which GPUs there are, from the metadata of nodes with a GPU label.",
+    ),
+)
+"""Only where every namespace is served: an operator of single namespaces asks `spec` for the GPU.
+kopf's scanning of namespaces and CRDs is switched off."""

@@ -20,6 +20,7 @@ from mm_operator.errors import ClusterError
 _LOG = logging.getLogger(__name__)
 
 _GONE = 410
+_FORBIDDEN = 403
 _WATCH_SECONDS = (300, 600)
 """The range client-go uses: random, so that streams do not all reconnect at once."""
 _SILENCE_SECONDS = 90.0
@@ -48,7 +49,8 @@ class _ExpiredError(Exception):
 class Reflector:
     """Fills a sink with the objects of one resource that match a label selector.
 
-    `synced` is set after the first complete list. `problem` says why the stream is down, empty
+    `synced` is set after the first complete list, `answered` after the first answer, be it that the
+    operator lacks the right to list. `problem` says why the stream is down, empty
     while it is up: it is shown by `/readyz`.
     """
 
@@ -60,6 +62,7 @@ class Reflector:
         namespace: str | None,
         selector: str,
         sink: Sink,
+        metadata_only: bool = False,
         jitter: Callable[[int, int], int] = random.randint,
     ) -> None:
         self._client = client
@@ -67,8 +70,10 @@ class Reflector:
         self._namespace = namespace
         self._selector = selector
         self._sink = sink
+        self._metadata_only = metadata_only
         self._jitter = jitter
         self.synced = asyncio.Event()
+        self.answered = asyncio.Event()
         self.problem = "not listed yet"
 
     @property
@@ -95,8 +100,11 @@ class Reflector:
                     continue
                 if error.status:  # the server answered: whatever we had may no longer be valid
                     version = ""
+                if self.problem != str(error):  # told once: a right that is missing stays so
+                    _LOG.warning("watch of %s is down: %s", self.name, error)
                 self.problem = str(error)
-                _LOG.warning("watch of %s is down: %s", self.name, error)
+                if error.status == _FORBIDDEN:
+                    self.answered.set()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _BACKOFF_SECONDS[1])
 
@@ -104,11 +112,17 @@ class Reflector:
         """Replace the cache by a fresh list and return the version to watch from."""
         objects: list[dict[str, Any]] = []
         version = ""
-        pages = self._client.list(self._resource, self._namespace, selector=self._selector)
+        pages = self._client.list(
+            self._resource,
+            self._namespace,
+            selector=self._selector,
+            metadata_only=self._metadata_only,
+        )
         async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
             objects += items
         self._sink.replace(self._resource.kind, objects)
         self.synced.set()
+        self.answered.set()
         return version
 
     async def _watch(self, version: str) -> str:
@@ -120,6 +134,7 @@ class Reflector:
             version=version,
             seconds=self._jitter(*_WATCH_SECONDS),
             silence_seconds=_SILENCE_SECONDS,
+            metadata_only=self._metadata_only,
         )
         async with answer:
             try:

@@ -56,6 +56,8 @@ POD = Resource("v1", "Pod", "pods")
 EVENT = Resource("v1", "Event", "events")
 """The core kind and not that of events.k8s.io: kubectl describe sorts by a time which only this one
 may set."""
+NODE = Resource("v1", "Node", "nodes")
+"""Of the cluster, not of a namespace; only metadata is read."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (CLAIM, CONFIG, SERVICE, BUDGET, JOB, DEPLOYMENT)

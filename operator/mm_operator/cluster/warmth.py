@@ -12,8 +12,9 @@ from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.reflector import Reflector
-from mm_operator.cluster.resources import MODEL, WATCHED
+from mm_operator.cluster.resources import MODEL, NODE, WATCHED
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Warmth:
         client: for lists and watches.
         models: filled by kopf; listed here at the start and at each resync.
         cache: filled by reflectors.
+        nodes: filled by a reflector; a right that is missing leaves it empty.
         namespaces: which to serve; empty means all.
         resync_seconds: distance of the safety net's rounds.
         after_resync: called after each round with nothing to do with the API server.
@@ -39,6 +41,7 @@ class Warmth:
         client: Client,
         models: ModelCache,
         cache: Cache,
+        nodes: NodeCache,
         *,
         namespaces: Sequence[str],
         resync_seconds: float,
@@ -56,12 +59,21 @@ class Warmth:
             for resource in WATCHED
             for namespace in self._namespaces
         ]
+        self._nodes = Reflector(
+            client,
+            NODE,
+            namespace=None,
+            selector=labels.GPU_PRODUCT,
+            sink=nodes,
+            metadata_only=True,
+        )
 
     async def warm(self) -> None:
         """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
+        await self._nodes.answered.wait()
 
     async def listed(self) -> None:
         """Wait until the models were listed: the CRD is installed and may be read."""
@@ -80,7 +92,7 @@ class Warmth:
     async def run(self) -> None:
         """Keep the caches warm until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
+            for reflector in (*self._reflectors, self._nodes):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 

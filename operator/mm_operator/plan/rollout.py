@@ -4,8 +4,10 @@ A revision is the serving plan with everything else that goes into a pod. While 
 current plan is not there, the pods keep the recorded revision: serving goes on.
 """
 
+from math import ceil
+
 from mm_api.conditions import Reason
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.fingerprint import digest, plain, stated
@@ -22,11 +24,20 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
         "engine": draft.engine_config,
         "runtime": stated(spec.runtime),
         "gateway": stated(spec.gateway),
-        "drainTimeout": spec.rollout.drain_timeout,
+        "drainSeconds": drain_seconds(spec),
         "store": stated(spec.build.store),
         "image": spec.runtime.image or snapshot.settings.runtime_image,
     }
     return digest(content)[:HASH_DIGITS]
+
+
+def drain_seconds(spec: MultimodalModelSpec) -> int:
+    """Return how long a pod may take to finish its requests, in whole seconds, rounded up."""
+    asked = spec.rollout.drain_timeout
+    if asked is not None:
+        return ceil(duration.parse(asked).total_seconds())
+    longest = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
+    return ceil(longest.total_seconds())
 
 
 def decide_rollout(

@@ -85,10 +85,9 @@ def gpu_of(name: str) -> GpuModel:
     wanted = name.lower()
     for row in table("gpus")["gpus"]:
         if wanted in {row["name"], row["product"].lower()}:
-            usable = (row["memoryMib"] - table("gpus")["driverMib"]) * _MIB
             return GpuModel(
                 product=row["product"],
-                memory_bytes=usable,
+                memory_bytes=usable_bytes(row["memoryMib"]),
                 compute_capability=row["computeCapability"],
             )
     raise SpecError(
@@ -97,6 +96,12 @@ def gpu_of(name: str) -> GpuModel:
         "--gpu-memory and --compute-capability",
         "spec.runtime.gpu.product",
     )
+
+
+def usable_bytes(memory_mib: int) -> int:
+    """Return what a process gets of the memory that nvidia-smi and the node's label name."""
+    driver: int = table("gpus")["driverMib"]
+    return max(1, memory_mib - driver) * _MIB
 
 
 def era(rows: list[dict[str, Any]], version: Version) -> dict[str, Any]:

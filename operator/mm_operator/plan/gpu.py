@@ -1,0 +1,113 @@
+"""Which GPU is planned for: the nodes' labels say, else the spec and the table, else a question."""
+
+from collections.abc import Iterable, Mapping
+
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.errors import SpecError
+from mm_operator.model import GpuNode
+from mm_operator.plan.sizing.tables import gpu_of, usable_bytes
+
+REASON = "GpuUnknown"
+PATH = "spec.runtime.gpu.product"
+
+
+def choose_gpu(
+    spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None, before: GpuModel | None
+) -> GpuModel:
+    """Return the GPU that engine and pods are planned for.
+
+    Args:
+        spec: its `runtime.gpu.product` decides between products; its `runtime.nodeSelector` leaves
+            nodes out.
+        nodes: nodes with GPUs; None: the operator may not read them.
+        before: the GPU of the last plan. It is kept while a node has it, and also while no node
+            has any: an autoscaler that took the last node away brings back the same.
+
+    Raises:
+        SpecError: a question, what the cluster has, and how to answer.
+    """
+    asked = spec.runtime.gpu.product or spec.build.gpu.product
+    seen = [node for node in nodes or () if _admits(spec.runtime.node_selector, node)]
+    products = sorted({node.product for node in seen})
+    if asked is None and before is not None and (not products or before.product in products):
+        asked = before.product
+    if asked is None and len(products) > 1:
+        raise SpecError(
+            REASON,
+            f"which GPU? The nodes have {_listed(products)}, and an engine runs on the product "
+            "that it was built for: set it to one of them",
+            PATH,
+        )
+    if asked is None:
+        asked = products[0] if products else None
+    if asked is not None:
+        matching = [node for node in seen if node.product == asked]
+        told = _told_by(matching, asked) or _written(spec.runtime.gpu, asked)
+        if told is None and before is not None and before.product == asked:
+            told = before
+        return told or _tabulated(asked, nodes is None)
+    if told := _written(spec.runtime.gpu, "custom"):
+        return told
+    raise SpecError(
+        REASON,
+        f"which GPU? {_nothing_seen(nodes, spec)}: set it, for example to NVIDIA-H100-80GB-HBM3, "
+        "or set spec.runtime.gpu.memory and computeCapability",
+        PATH,
+    )
+
+
+def _admits(selector: Mapping[str, str], node: GpuNode) -> bool:
+    return all(node.labels.get(key) == value for key, value in selector.items())
+
+
+def _told_by(nodes: Iterable[GpuNode], product: str) -> GpuModel | None:
+    """Return the GPU as nodes of one product describe it, the smallest memory of them."""
+    sizes = [
+        (node.memory_mib, node.compute_capability)
+        for node in nodes
+        if node.memory_mib and node.compute_capability
+    ]
+    if not sizes:
+        return None
+    memory, capability = min(sizes)
+    return GpuModel(
+        product=product, memory_bytes=usable_bytes(memory), compute_capability=capability
+    )
+
+
+def _written(gpu: Gpu, product: str) -> GpuModel | None:
+    if gpu.memory is None or gpu.compute_capability is None:
+        return None
+    return GpuModel(
+        product=product,
+        memory_bytes=bytes_of(gpu.memory),
+        compute_capability=gpu.compute_capability,
+    )
+
+
+def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one caller, named there
+    try:
+        return gpu_of(product)
+    except SpecError:
+        why = "the operator may not read nodes" if blind else "no node tells its memory"
+        raise SpecError(
+            REASON,
+            f"how big is a {product}? It is not in the operator's table, and {why}: set "
+            "spec.runtime.gpu.memory and computeCapability, or give the nodes the labels "
+            "nvidia.com/gpu.memory, nvidia.com/gpu.compute.major and nvidia.com/gpu.compute.minor",
+            PATH,
+        ) from None
+
+
+def _nothing_seen(nodes: tuple[GpuNode, ...] | None, spec: MultimodalModelSpec) -> str:
+    if nodes is None:
+        return "The operator may not read nodes"
+    if nodes and spec.runtime.node_selector:
+        return "No node with GPUs matches spec.runtime.nodeSelector"
+    return "No node has the label nvidia.com/gpu.product"
+
+
+def _listed(products: list[str]) -> str:
+    return f"{', '.join(products[:-1])} and {products[-1]}"
