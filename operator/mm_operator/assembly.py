@@ -68,7 +68,7 @@ class Operator:
             client,
             self._models,
             self._cache,
-            self._nodes,
+            self._nodes if settings.watch_nodes else None,
             namespaces=settings.namespaces,
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),

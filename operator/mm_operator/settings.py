@@ -32,6 +32,10 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
+    watch_nodes: bool = True
+    """Read the labels of nodes with GPUs (needs a ClusterRole). Off by default where namespaces are
+    named; then the spec names the GPU."""
+
     port: int = 8080
     """Port of /healthz, /readyz and /metrics; 0 takes a free one and logs it."""
 
@@ -73,6 +77,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         lease_namespace=given.lease_namespace,
         lease_name=given.lease_name,
         namespaces=tuple(given.namespace),
+        watch_nodes=not given.namespace if given.watch_nodes is None else given.watch_nodes,
         port=given.port,
         log_level=given.log_level,
         workers=given.workers,
@@ -105,6 +110,12 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         default=list(filter(None, told("NAMESPACES", "").split(","))),
         help="serve only this namespace; may be given several times",
+    )
+    run.add_argument(
+        "--watch-nodes",
+        action=argparse.BooleanOptionalAction,
+        default={"true": True, "false": False}.get(told("WATCH_NODES", "").lower()),
+        help="read GPUs from node labels; on by default unless namespaces are given",
     )
     run.add_argument("--port", type=int, default=int(told("PORT", "8080")))
     run.add_argument(

@@ -40,3 +40,17 @@ def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
         parse_settings(arguments, {})
 
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param([], True, id="every-namespace"),
+        pytest.param(["--namespace=a"], False, id="named-namespaces"),
+        pytest.param(["--namespace=a", "--watch-nodes"], True, id="asked-for"),
+        pytest.param(["--no-watch-nodes"], False, id="refused"),
+    ],
+)
+def test_nodes_are_read_where_the_rights_are(arguments: list[str], *, expected: bool) -> None:
+    """Nodes belong to no namespace: an operator of named ones needs to be told that it may."""
+    assert expected == parse_settings(["run", *arguments], IMAGE).watch_nodes

@@ -130,7 +130,7 @@ def test_gpu_of_the_last_plan_survives_the_last_node() -> None:
     ("nodes", "runtime", "words"),
     [
         pytest.param((), {}, "No node has the label nvidia.com/gpu.product", id="no-node"),
-        pytest.param(None, {}, "may not read nodes", id="no-right"),
+        pytest.param(None, {}, "does not read nodes", id="no-right"),
         pytest.param(
             (node("a", H100), node("b", L4)), {}, f"{H100} and {L4}", id="several-products"
         ),

@@ -75,7 +75,11 @@ class OperatorProcess:
 
 @contextmanager
 def running_operator(
-    cluster: ClusterInfo, folder: Path, *namespaces: str, lease: str = "multimodal-operator"
+    cluster: ClusterInfo,
+    folder: Path,
+    *namespaces: str,
+    lease: str = "multimodal-operator",
+    watch_nodes: bool = False,
 ) -> Iterator[OperatorProcess]:
     """Run an operator for some namespaces; it is ended whatever happens.
 
@@ -84,12 +88,14 @@ def running_operator(
         folder: where its log goes.
         namespaces: what it serves.
         lease: name of the Lease; replicas share it.
+        watch_nodes: read GPUs from node labels.
     """
     log = folder / f"operator-{len(list(folder.glob('operator-*.log')))}.log"
     command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
     command += ["--runtime-image=localhost/multimodal/runtime:test"]
     command += [f"--lease-namespace={namespaces[0]}", f"--lease-name={lease}"]
     command += [f"--namespace={name}" for name in namespaces]
+    command += ["--watch-nodes"] if watch_nodes else []
     command += [f"--kubeconfig={cluster.kubeconfig}"]
     environment = {**os.environ, "KUBECONFIG": ""}
     with log.open("wb") as stream:

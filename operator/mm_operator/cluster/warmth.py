@@ -30,7 +30,7 @@ class Warmth:
         client: for lists and watches.
         models: filled by kopf; listed here at the start and at each resync.
         cache: filled by reflectors.
-        nodes: filled by a reflector; a right that is missing leaves it empty.
+        nodes: filled by a reflector; None: nodes are not read.
         namespaces: which to serve; empty means all.
         resync_seconds: distance of the safety net's rounds.
         after_resync: called after each round with nothing to do with the API server.
@@ -41,7 +41,7 @@ class Warmth:
         client: Client,
         models: ModelCache,
         cache: Cache,
-        nodes: NodeCache,
+        nodes: NodeCache | None,
         *,
         namespaces: Sequence[str],
         resync_seconds: float,
@@ -59,21 +59,26 @@ class Warmth:
             for resource in WATCHED
             for namespace in self._namespaces
         ]
-        self._nodes = Reflector(
-            client,
-            NODE,
-            namespace=None,
-            selector=labels.GPU_PRODUCT,
-            sink=nodes,
-            metadata_only=True,
-        )
+        self._optional = [
+            Reflector(
+                client,
+                NODE,
+                namespace=None,
+                selector=labels.GPU_PRODUCT,
+                sink=sink,
+                metadata_only=True,
+            )
+            for sink in (nodes,)
+            if sink is not None
+        ]
 
     async def warm(self) -> None:
         """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        await self._nodes.answered.wait()
+        for optional in self._optional:
+            await optional.answered.wait()
 
     async def listed(self) -> None:
         """Wait until the models were listed: the CRD is installed and may be read."""
@@ -92,7 +97,7 @@ class Warmth:
     async def run(self) -> None:
         """Keep the caches warm until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (*self._reflectors, self._nodes):
+            for reflector in (*self._reflectors, *self._optional):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 

@@ -91,7 +91,7 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
     try:
         return gpu_of(product)
     except SpecError:
-        why = "the operator may not read nodes" if blind else "no node tells its memory"
+        why = "the operator does not read nodes" if blind else "no node tells its memory"
         raise SpecError(
             REASON,
             f"how big is a {product}? It is not in the operator's table, and {why}: set "
@@ -103,7 +103,7 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
 
 def _nothing_seen(nodes: tuple[GpuNode, ...] | None, spec: MultimodalModelSpec) -> str:
     if nodes is None:
-        return "The operator may not read nodes"
+        return "The operator does not read nodes"
     if nodes and spec.runtime.node_selector:
         return "No node with GPUs matches spec.runtime.nodeSelector"
     return "No node has the label nvidia.com/gpu.product"
