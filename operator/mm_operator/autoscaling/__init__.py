@@ -25,6 +25,7 @@ from mm_operator.autoscaling.objectives import (
     WorkCost,
 )
 from mm_operator.autoscaling.observation import Arrivals, Observation, Traffic
+from mm_operator.autoscaling.policy import decide
 from mm_operator.autoscaling.state import Sample, State, fresh
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "Veto",
     "Vetoed",
     "WorkCost",
+    "decide",
     "fresh",
 ]

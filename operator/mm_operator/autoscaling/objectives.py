@@ -125,6 +125,11 @@ class Tuning:
     one at a time comes too late."""
     boost_pause_seconds: float = 60.0
     """Between two boosts: what was added must show in the fast window first."""
+    helpful_utilisation: float = 0.35
+    """Below this share of full work a latency does not come from the load, so no replica would
+    help: half of `utilisation`."""
+    down_share: float = 0.25
+    """Share of replicas that one step down may take, at least one: the same as `boost`."""
     consolidation: float = 0.85
     """A replica goes only when the others then stay below this share of `utilisation`."""
     demand_memory_seconds: float = 600.0

@@ -1,0 +1,77 @@
+"""The numbers behind a decision, checked before they are used and named for the status."""
+
+import math
+
+from mm_operator.autoscaling.demand import Demand, cold_start_of
+from mm_operator.autoscaling.objectives import Objectives
+from mm_operator.autoscaling.observation import Observation, Traffic
+from mm_operator.autoscaling.pressure import Pressure
+
+_DIGITS = 3
+"""Significant digits: enough to follow a decision, few enough to be read."""
+
+
+def problem_of(traffic: Traffic | None, told: str) -> str:
+    """Return why there is no traffic to decide on, one sentence; empty when there is."""
+    if traffic is None:
+        return told or "Prometheus gave no answer."
+    for name, value in _numbers(traffic).items():
+        if not math.isfinite(value) or value < 0:
+            return f"Prometheus answered {value} for {name}, which no load can be."
+    return ""
+
+
+def inputs_of(
+    observation: Observation,
+    traffic: Traffic | None,
+    demand: Demand | None,
+    pressure: Pressure,
+    objectives: Objectives,
+) -> dict[str, float]:
+    """Return what was looked at; a number that is not known is left out."""
+    found: dict[str, float | None] = {
+        "readyReplicas": observation.ready,
+        "pendingReplicas": observation.pending,
+        "unschedulableReplicas": observation.unschedulable,
+        "coldStartSeconds": cold_start_of(observation, objectives.tuning),
+        "utilisationTarget": objectives.tuning.utilisation,
+        "pressure": pressure.value,
+    }
+    if demand is not None:
+        found |= {
+            "demandFast": demand.fast,
+            "demandSteady": demand.steady,
+            "demandForecast": demand.forecast,
+            "demandPeak": demand.peak,
+            "utilisation": demand.steady / max(1, observation.ready),
+        }
+    if traffic is not None:
+        found |= _numbers(traffic)
+    return {
+        name: _rounded(float(value))
+        for name, value in found.items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def _numbers(traffic: Traffic) -> dict[str, float]:
+    numbers = {
+        "requestsPerSecond": traffic.steady.requests,
+        "imageTokensPerSecond": traffic.steady.image_tokens,
+        "textTokensPerSecond": traffic.steady.text_tokens,
+        "refusedPerSecond": traffic.steady.refused,
+        "fastRequestsPerSecond": traffic.fast.requests,
+        "fastImageTokensPerSecond": traffic.fast.image_tokens,
+        "fastTextTokensPerSecond": traffic.fast.text_tokens,
+        "fastRefusedPerSecond": traffic.fast.refused,
+        "inFlightRequests": traffic.in_flight,
+    }
+    if traffic.mean_output_tokens is not None:
+        numbers["meanOutputTokens"] = traffic.mean_output_tokens
+    if traffic.custom_replicas is not None:
+        numbers["customReplicas"] = traffic.custom_replicas
+    return numbers | {f"latency{name}Seconds": value for name, value in traffic.latencies.items()}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

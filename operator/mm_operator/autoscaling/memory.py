@@ -1,0 +1,35 @@
+"""How the memory moves from one tick to the next."""
+
+from dataclasses import replace
+
+from mm_operator.autoscaling.objectives import Objectives
+from mm_operator.autoscaling.observation import Observation
+from mm_operator.autoscaling.pace import needed_seconds
+from mm_operator.autoscaling.state import Sample, State
+
+
+def watched(observation: Observation, state: State, objectives: Objectives) -> State:
+    """Return the memory after a look at the replicas.
+
+    A change counts from when it is seen, whoever made it: our own last wish, a person or GitOps.
+    """
+    if observation.replicas == state.replicas:
+        return state
+    added = observation.replicas - state.replicas
+    horizon = observation.at - needed_seconds(objectives)
+    recent = tuple(change for change in state.changes if change.at > horizon)
+    return replace(
+        state,
+        replicas=observation.replicas,
+        changed_at=observation.at,
+        changes=(*recent, Sample(observation.at, float(added))),
+    )
+
+
+def after_pace(state: State, at: float, wish: int, objectives: Objectives) -> State:
+    """Return the memory with this tick's wish, as long as a stabilisation window needs it."""
+    horizon = at - needed_seconds(objectives)
+    recent = tuple(sample for sample in state.wishes if sample.at > horizon)
+    if needed_seconds(objectives) <= 0:
+        return replace(state, wishes=())
+    return replace(state, wishes=(*recent, Sample(at, float(wish))))

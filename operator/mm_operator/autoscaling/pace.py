@@ -1,0 +1,108 @@
+"""Stabilisation windows and rate limits, as HorizontalPodAutoscaler v2 counts them.
+
+The rules are those of `normalizeDesiredReplicasWithBehaviors` in Kubernetes'
+`pkg/controller/podautoscaler/horizontal.go`.
+"""
+
+import math
+from dataclasses import dataclass
+
+from mm_operator.autoscaling.decision import Veto, Vetoed
+from mm_operator.autoscaling.objectives import (
+    Objectives,
+    PolicyType,
+    RatePolicy,
+    ScalingRules,
+    SelectPolicy,
+)
+from mm_operator.autoscaling.state import Sample
+
+_NO_LIMIT = 1_000_000
+"""Beyond `maxReplicas` of any model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Replicas after the pace, and what held them back, if anything did."""
+
+    replicas: int
+    vetoed: tuple[Vetoed, ...] = ()
+
+
+def paced(
+    wish: int,
+    current: int,
+    at: float,
+    *,
+    wishes: tuple[Sample, ...],
+    changes: tuple[Sample, ...],
+    objectives: Objectives,
+) -> Paced:
+    """Return how far a wish may go now. `wishes` includes this one."""
+    stable = _stabilised(wish, current, at, wishes, objectives)
+    if stable == current:
+        held = wish != current
+        return Paced(current, (_window(wish, current),) if held else ())
+    rules = objectives.scale_up if stable > current else objectives.scale_down
+    if rules.select is SelectPolicy.DISABLED:
+        way = "up" if stable > current else "down"
+        return Paced(current, (Vetoed(Veto.DISABLED, f"behavior disables scaling {way}."),))
+    allowed = _allowed(rules, current, at, changes, up=stable > current)
+    limited = min(stable, allowed) if stable > current else max(stable, allowed)
+    vetoed: list[Vetoed] = []
+    if stable != wish:
+        vetoed.append(_window(wish, stable))
+    if limited != stable:
+        vetoed.append(
+            Vetoed(Veto.RATE, f"behavior's policies allow {limited} replicas now, not {stable}.")
+        )
+    return Paced(limited, tuple(vetoed))
+
+
+def needed_seconds(objectives: Objectives) -> float:
+    """Return how long wishes and changes must be remembered."""
+    rules = (objectives.scale_up, objectives.scale_down)
+    periods = [policy.period_seconds for one in rules for policy in one.policies]
+    return max([*periods, *(one.stabilization_seconds for one in rules)])
+
+
+def _stabilised(
+    wish: int, current: int, at: float, wishes: tuple[Sample, ...], objectives: Objectives
+) -> int:
+    up = objectives.scale_up.stabilization_seconds
+    down = objectives.scale_down.stabilization_seconds
+    lowest = min([wish, *(int(one.value) for one in wishes if one.at > at - up)])
+    highest = max([wish, *(int(one.value) for one in wishes if one.at > at - down)])
+    return min(max(current, lowest), highest)
+
+
+def _allowed(
+    rules: ScalingRules, current: int, at: float, changes: tuple[Sample, ...], *, up: bool
+) -> int:
+    """Return the number that the rate policies allow, as far as possible when there are none."""
+    if not rules.policies:
+        return _NO_LIMIT if up else 0
+    limits = [_limit(policy, current, at, changes, up=up) for policy in rules.policies]
+    widest = rules.select is SelectPolicy.MAX
+    limit = max(limits) if widest is up else min(limits)
+    # A period that already moved further than a policy allows turns nothing back.
+    return max(limit, current) if up else min(limit, current)
+
+
+def _limit(
+    policy: RatePolicy, current: int, at: float, changes: tuple[Sample, ...], *, up: bool
+) -> int:
+    recent = [change.value for change in changes if change.at > at - policy.period_seconds]
+    start = current - int(sum(recent))
+    sign = 1 if up else -1
+    if policy.type is PolicyType.PODS:
+        return start + sign * policy.value
+    share = start * (1 + sign * policy.value / 100)
+    return math.ceil(share) if up else math.floor(share)
+
+
+def _window(wish: int, held: int) -> Vetoed:
+    return Vetoed(
+        Veto.STABILIZATION,
+        f"behavior's stabilization window holds {held} replicas, {wish} are wished.",
+    )

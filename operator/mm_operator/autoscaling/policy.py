@@ -1,0 +1,241 @@
+"""The decision of one tick: latency is the objective and the guard, arriving work the control.
+
+Up follows the work that arrives, so the number of replicas does not feed back into it; pressure of
+a latency adds to it. Down takes one step when no veto speaks against it. Silence holds.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mm_operator.autoscaling.decision import Decision, ScalingReason, Veto, Vetoed
+from mm_operator.autoscaling.demand import Demand, demand_of, remembered
+from mm_operator.autoscaling.inputs import inputs_of, problem_of
+from mm_operator.autoscaling.memory import after_pace, watched
+from mm_operator.autoscaling.objectives import Objectives
+from mm_operator.autoscaling.observation import Observation, Traffic
+from mm_operator.autoscaling.pace import paced
+from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
+from mm_operator.autoscaling.schedule import floor_of
+from mm_operator.autoscaling.state import State
+from mm_operator.autoscaling.vetoes import Situation, against_down, capacity_limited, staying
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A number with its reason."""
+
+    replicas: int
+    reason: ScalingReason
+    message: str
+
+
+def decide(
+    observation: Observation, state: State, objectives: Objectives
+) -> tuple[Decision, State]:
+    """Return how many replicas the model should have, and the memory for the next tick."""
+    state = watched(observation, state, objectives)
+    problem = problem_of(observation.traffic, observation.traffic_problem)
+    if problem or observation.traffic is None:
+        return _silent(observation, state, objectives, problem)
+    return _informed(observation, observation.traffic, state, objectives)
+
+
+# --- with metrics -------------------------------------------------------------------------------
+
+
+def _informed(
+    observation: Observation, traffic: Traffic, state: State, objectives: Objectives
+) -> tuple[Decision, State]:
+    demand = demand_of(observation, traffic, state.demand, objectives)
+    pressure = pressure_of(traffic, objectives, state.pressure, state.high_ticks)
+    state = replace(
+        state,
+        silent_ticks=0,
+        demand=remembered(state.demand, observation.at, demand, objectives.tuning),
+        pressure=pressure.value,
+        high_ticks=pressure.high_ticks,
+    )
+    situation = Situation(observation, objectives, state, demand, pressure)
+    wish, vetoes = _wish(situation, traffic)
+    if wish.reason is ScalingReason.LATENCY_PRESSURE and wish.replicas > observation.replicas:
+        state = replace(state, raised_at=observation.at)
+    inputs = inputs_of(observation, traffic, demand, pressure, objectives)
+    return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
+
+
+def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, ...]]:
+    """Return what the policy wishes before bounds of capacity and pace."""
+    observation, objectives = situation.observation, situation.objectives
+    current = observation.replicas
+    floors = [
+        *_demanded(situation.demand, objectives),
+        *_custom(traffic),
+        *_fixed(observation, objectives),
+    ]
+    need = max(floors, key=lambda floor: floor.replicas)
+    if need.replicas > current:
+        return need, ()
+    boost = _boost(situation, traffic)
+    if boost is not None:
+        return boost, ()
+    if need.replicas == current:
+        return _steady(need, objectives), ()
+    vetoes = against_down(situation)
+    if vetoes:
+        text = f"{need.replicas} would do; {current} stay for now."
+        return _Wish(current, ScalingReason.VETOED, text), vetoes
+    return _step_down(situation, need), ()
+
+
+def _demanded(demand: Demand, objectives: Objectives) -> Iterator[_Wish]:
+    share = objectives.tuning.utilisation
+    carrying = math.ceil(demand.forecast / share)
+    text = (
+        f"The arriving work keeps {demand.forecast:.2g} replicas busy; at {share:.0%} each "
+        f"that takes {carrying}."
+    )
+    if objectives.warm_replicas:
+        warm = carrying + objectives.warm_replicas
+        yield _Wish(
+            warm, ScalingReason.WARM_REPLICAS, f"{text} {objectives.warm_replicas} more stay warm."
+        )
+    yield _Wish(carrying, ScalingReason.DEMAND, text)
+
+
+def _custom(traffic: Traffic) -> Iterator[_Wish]:
+    if traffic.custom_replicas is not None:
+        wanted = math.ceil(traffic.custom_replicas)
+        text = f"The custom query asks for {wanted} replicas."
+        yield _Wish(wanted, ScalingReason.CUSTOM_QUERY, text)
+
+
+def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Wish]:
+    """Yield what is asked for whatever the load."""
+    schedule = floor_of(objectives.schedules, observation.at)
+    if schedule is not None:
+        text = f"Schedule {schedule.name} asks for at least {schedule.replicas} replicas now."
+        yield _Wish(schedule.replicas, ScalingReason.SCHEDULE, text)
+    fewest = objectives.min_replicas
+    yield _Wish(fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less.")
+
+
+def _boost(situation: Situation, traffic: Traffic) -> _Wish | None:
+    """Return more replicas when a latency comes near its target and more of them would help."""
+    observation, tuning = situation.observation, situation.objectives.tuning
+    pressure, raised_at = situation.pressure, situation.state.raised_at
+    if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:
+        return None
+    if raised_at is not None and observation.at - raised_at < tuning.boost_pause_seconds:
+        return None
+    if not _loaded(situation, traffic):
+        return None
+    current = observation.replicas
+    more = math.ceil(tuning.boost * max(1, current))
+    text = f"{pressure.worst} is at {pressure.value:.0%} of its target: {more} more."
+    return _Wish(current + more, ScalingReason.LATENCY_PRESSURE, text)
+
+
+def _loaded(situation: Situation, traffic: Traffic) -> bool:
+    """Return whether the replicas are busy enough for the latency to come from the load.
+
+    A picture that takes two seconds alone takes two seconds on any number of replicas.
+    """
+    ready = max(1, situation.observation.ready)
+    occupied = traffic.in_flight / (ready * max(1, situation.objectives.slots_per_replica))
+    busy = max(situation.demand.steady, situation.demand.fast) / ready
+    return max(occupied, busy) >= situation.objectives.tuning.helpful_utilisation
+
+
+def _steady(need: _Wish, objectives: Objectives) -> _Wish:
+    if need.reason is ScalingReason.AT_MINIMUM and need.replicas == objectives.min_replicas:
+        return need
+    return _Wish(need.replicas, ScalingReason.STEADY, need.message)
+
+
+def _step_down(situation: Situation, need: _Wish) -> _Wish:
+    observation, objectives = situation.observation, situation.objectives
+    current = observation.replicas
+    step = max(1, math.floor(objectives.tuning.down_share * current))
+    fewest = max(need.replicas, staying(situation.demand, objectives), current - step)
+    if capacity_limited(observation, objectives):
+        fewest = max(fewest, min(observation.ready, current - 1))
+    text = (
+        f"{fewest} replicas carry the highest load of the last minutes, "
+        f"{situation.demand.peak:.2g} full replicas, with room to spare."
+    )
+    return _Wish(fewest, ScalingReason.CONSOLIDATION, text)
+
+
+# --- without metrics ----------------------------------------------------------------------------
+
+
+def _silent(
+    observation: Observation, state: State, objectives: Objectives, problem: str
+) -> tuple[Decision, State]:
+    """Hold, and after a while raise to the fallback: silence never lowers anything."""
+    tuning = objectives.tuning
+    state = replace(state, silent_ticks=state.silent_ticks + 1, high_ticks=0)
+    current = observation.replicas
+    held = _Wish(current, ScalingReason.NO_METRICS, f"{problem} The replicas stay as they are.")
+    floors = [held, *_fixed(observation, objectives)]
+    fallback = objectives.fallback_replicas
+    if fallback is not None and state.silent_ticks >= tuning.no_traffic_ticks:
+        text = f"{problem} The fallback asks for at least {fallback} replicas."
+        floors.append(_Wish(fallback, ScalingReason.FALLBACK, text))
+    wish = max(floors, key=lambda floor: floor.replicas)
+    vetoes = (Vetoed(Veto.NO_METRICS, problem),)
+    inputs = inputs_of(observation, None, None, Pressure(None, 0, unknown=True), objectives)
+    decision, state = _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
+    return replace(decision, metrics_available=False), state
+
+
+# --- bounds, capacity, pace ---------------------------------------------------------------------
+
+
+def _settled(
+    wish: _Wish,
+    vetoes: tuple[Vetoed, ...],
+    observation: Observation,
+    state: State,
+    objectives: Objectives,
+    *,
+    inputs: dict[str, float],
+) -> tuple[Decision, State]:
+    """Return the wish within what capacity, pace and bounds allow; bounds win over all."""
+    current = observation.replicas
+    limited = capacity_limited(observation, objectives)
+    wish = _bounded(wish, objectives)
+    if limited and wish.replicas > current:
+        text = f"{wish.message} {observation.unschedulable} replicas wait for a GPU already."
+        vetoes = (*vetoes, Vetoed(Veto.NO_CAPACITY, "Pods wait for a GPU already."))
+        wish = _Wish(current, ScalingReason.CAPACITY_LIMITED, text)
+    state = after_pace(state, observation.at, wish.replicas, objectives)
+    pace = paced(
+        wish.replicas,
+        current,
+        observation.at,
+        wishes=state.wishes,
+        changes=state.changes,
+        objectives=objectives,
+    )
+    replicas = min(max(pace.replicas, objectives.min_replicas), objectives.max_replicas)
+    reason = ScalingReason.VETOED if pace.vetoed and replicas == current else wish.reason
+    decision = Decision(
+        replicas=replicas,
+        current=current,
+        reason=reason,
+        message=wish.message,
+        inputs=inputs,
+        vetoes=(*vetoes, *pace.vetoed),
+        objectives=outcomes(observation.traffic, objectives),
+        capacity_limited=limited,
+    )
+    return decision, state
+
+
+def _bounded(wish: _Wish, objectives: Objectives) -> _Wish:
+    most = objectives.max_replicas
+    if wish.replicas <= most:
+        return wish
+    return _Wish(most, ScalingReason.AT_MAXIMUM, f"{wish.message} maxReplicas is {most}.")

@@ -1,0 +1,102 @@
+"""What speaks against one replica less, each with its sentence. Any one of them is enough."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mm_operator.autoscaling.decision import Veto, Vetoed
+from mm_operator.autoscaling.demand import Demand, cold_start_of
+from mm_operator.autoscaling.objectives import Objectives
+from mm_operator.autoscaling.observation import Observation
+from mm_operator.autoscaling.pressure import Pressure
+from mm_operator.autoscaling.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that one tick decides on; `state` is already the next one."""
+
+    observation: Observation
+    objectives: Objectives
+    state: State
+    demand: Demand
+    pressure: Pressure
+
+
+def against_down(situation: Situation) -> tuple[Vetoed, ...]:
+    """Return every veto against a step down, in a fixed order."""
+    return tuple(
+        veto
+        for check in (_memory, _pending, _settling, _latency, _consolidation)
+        for veto in check(situation)
+    )
+
+
+def staying(demand: Demand, objectives: Objectives) -> int:
+    """Return the fewest replicas that carry the peak of the last minutes with room to spare."""
+    tuning = objectives.tuning
+    room = tuning.utilisation * tuning.consolidation
+    return math.ceil(demand.peak / room) + objectives.warm_replicas
+
+
+def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
+    """Return whether pods wait for a node so long that asking for more is pointless."""
+    waited = observation.unschedulable_seconds
+    patience = objectives.tuning.capacity_patience_seconds
+    return observation.unschedulable > 0 and waited >= patience
+
+
+def _memory(situation: Situation) -> Iterator[Vetoed]:
+    horizon = situation.objectives.tuning.demand_memory_seconds
+    if situation.observation.at - situation.state.since < horizon:
+        yield Vetoed(
+            Veto.SHORT_MEMORY,
+            f"The load was not yet watched for the {horizon:.0f} s that a step down looks back.",
+        )
+
+
+def _pending(situation: Situation) -> Iterator[Vetoed]:
+    observation = situation.observation
+    if not observation.pending or capacity_limited(observation, situation.objectives):
+        # Pods without a GPU serve nobody: giving them up costs nothing.
+        return
+    yield Vetoed(
+        Veto.PENDING,
+        f"{observation.pending} of {observation.replicas} replicas do not serve yet.",
+    )
+
+
+def _settling(situation: Situation) -> Iterator[Vetoed]:
+    tuning = situation.objectives.tuning
+    cold_start = cold_start_of(situation.observation, tuning)
+    settle = max(tuning.settle_seconds, tuning.settle_cold_starts * cold_start)
+    if situation.observation.at - situation.state.changed_at < settle:
+        yield Vetoed(
+            Veto.SETTLING,
+            f"The last change is less than {settle:.0f} s old; a cold start takes "
+            f"{cold_start:.0f} s.",
+        )
+
+
+def _latency(situation: Situation) -> Iterator[Vetoed]:
+    pressure = situation.pressure
+    low = situation.objectives.tuning.low_pressure
+    if pressure.unknown:
+        yield Vetoed(Veto.LATENCY, "Requests run and a latency is unknown.")
+    elif pressure.value is not None and pressure.value >= low:
+        yield Vetoed(
+            Veto.LATENCY,
+            f"{pressure.worst or 'A latency'} is at {pressure.value:.0%} of its target; below "
+            f"{low:.0%} a replica may go.",
+        )
+
+
+def _consolidation(situation: Situation) -> Iterator[Vetoed]:
+    observation = situation.observation
+    fewest = staying(situation.demand, situation.objectives)
+    if fewest >= observation.replicas:
+        yield Vetoed(
+            Veto.CONSOLIDATION,
+            f"The highest load of the last minutes, {situation.demand.peak:.2g} full replicas, "
+            f"needs {fewest} replicas with room to spare.",
+        )

@@ -1,0 +1,93 @@
+"""A latency near its target adds replicas where they help, and keeps those that are there."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.autoscaling import Decision, Observation, ScalingReason, State, Veto, decide
+from support.ticks import SIMPLE, TICK_SECONDS, one, tick, traffic, watched
+
+
+def high(
+    ticks: int, *, demand: float = 0.9, replicas: int = 4, **changes: float
+) -> tuple[list[Decision], State]:
+    """Return the decisions of ticks with a first token at twice its target."""
+    state = watched(replicas, demand, SIMPLE)
+    decisions = []
+    for number in range(ticks):
+        slow = replace(traffic(demand, latency=4.0), in_flight=replicas * 8.0)
+        seen: Observation = tick(number * TICK_SECONDS, replicas, slow, **changes)
+        decision, state = decide(seen, state, SIMPLE)
+        decisions.append(decision)
+    return decisions, state
+
+
+def test_two_high_ticks_add_a_quarter() -> None:
+    """One slow tick moves nothing, the second adds a quarter of the replicas."""
+    decisions, _ = high(2)
+
+    assert [decision.replicas for decision in decisions] == [4, 5]
+    assert decisions[1].reason is ScalingReason.LATENCY_PRESSURE
+
+
+def test_what_was_added_must_show_first() -> None:
+    """A minute passes between two boosts."""
+    decisions, _ = high(7)
+
+    assert [decision.replicas for decision in decisions] == [4, 5, 4, 4, 4, 5, 4]
+
+
+def test_pending_replicas_are_awaited() -> None:
+    """While a replica is on its way, pressure adds none."""
+    decisions, _ = high(4, ready=3)
+
+    assert {4} == {decision.replicas for decision in decisions}
+
+
+def test_replicas_that_cannot_help_are_not_added() -> None:
+    """A slow answer of idle replicas comes from the request, not from the load."""
+    state = watched(4, 0.1, SIMPLE)
+    for number in range(5):
+        seen = tick(number * TICK_SECONDS, 4, traffic(0.1, latency=9.0))
+        decision, state = decide(seen, state, SIMPLE)
+
+        assert decision.replicas == 4
+
+
+def test_an_outlier_is_clamped_before_it_is_smoothed() -> None:
+    """A latency of a thousand times its target is forgotten as fast as one of twice."""
+    state = watched(4, 0.9, SIMPLE)
+    _, spiked = decide(tick(0, 4, traffic(0.9, latency=2000.0)), state, SIMPLE)
+    _, double = decide(tick(0, 4, traffic(0.9, latency=4.0)), state, SIMPLE)
+
+    assert spiked.pressure == double.pressure
+
+
+@pytest.mark.parametrize(
+    ("veto", "latency"),
+    [
+        pytest.param(None, 0.2, id="far-from-the-target"),
+        pytest.param(Veto.LATENCY, 1.8, id="near-the-target"),
+        pytest.param(Veto.LATENCY, None, id="unknown"),
+    ],
+)
+def test_a_replica_goes_only_when_latencies_are_low(
+    veto: Veto | None, latency: float | None
+) -> None:
+    """Between low and high pressure nothing moves."""
+    decision = one(4, traffic(0.4, latency=latency))
+
+    assert decision.replicas == (3 if veto is None else 4)
+    assert [veto] * (veto is not None) == [one.veto for one in decision.vetoes]
+
+
+def test_objectives_tell_whether_they_are_met() -> None:
+    """Each objective is told with its value and target."""
+    (outcome,) = one(4, traffic(0.9, latency=4.0), before=0.9).objectives
+
+    assert (
+        outcome.name,
+        outcome.value_seconds,
+        outcome.target_seconds,
+        outcome.met,
+    ) == ("TimeToFirstTokenP95", 4.0, 2.0, False)

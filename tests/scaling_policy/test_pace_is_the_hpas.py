@@ -1,0 +1,107 @@
+"""`behavior` means what it means in HorizontalPodAutoscaler v2."""
+
+import pytest
+
+from mm_operator.autoscaling import (
+    Objectives,
+    PolicyType,
+    RatePolicy,
+    Sample,
+    ScalingRules,
+    SelectPolicy,
+    Veto,
+)
+from mm_operator.autoscaling.pace import Paced, paced
+from support.ticks import START
+
+# The documented example of Kubernetes' "Support for configurable scaling behavior":
+# 4 pods a minute, or 10 percent a minute, whichever is more.
+DOWN = ScalingRules(
+    policies=(
+        RatePolicy(PolicyType.PODS, 4, 60.0),
+        RatePolicy(PolicyType.PERCENT, 10, 60.0),
+    )
+)
+
+
+def pace(
+    wish: int,
+    current: int,
+    up: ScalingRules = ScalingRules(),  # noqa: B008 (frozen)
+    down: ScalingRules = ScalingRules(),  # noqa: B008 (frozen)
+    *,
+    wishes: dict[float, int] | None = None,
+    changes: dict[float, int] | None = None,
+) -> Paced:
+    """Return the pace now; wishes and changes by their age in seconds."""
+    return paced(
+        wish,
+        current,
+        START,
+        wishes=tuple(Sample(START - age, value) for age, value in (wishes or {}).items()),
+        changes=tuple(Sample(START - age, value) for age, value in (changes or {}).items()),
+        objectives=Objectives(1, 200, scale_up=up, scale_down=down),
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "current"),
+    [
+        pytest.param(72, 80, id="a-tenth-of-80"),
+        pytest.param(64, 72, id="a-tenth-of-72-rounded-up"),
+        pytest.param(36, 40, id="four-pods"),
+        pytest.param(6, 10, id="four-pods-of-ten"),
+    ],
+)
+def test_the_widest_policy_holds(expected: int, current: int) -> None:
+    """Percent above 40 pods, four pods at or below: the example of Kubernetes' documentation."""
+    assert expected == pace(1, current, down=DOWN).replicas
+
+
+def test_the_narrowest_policy_holds_when_asked() -> None:
+    """`selectPolicy: Min` takes the policy that changes least."""
+    narrow = ScalingRules(select=SelectPolicy.MIN, policies=DOWN.policies)
+
+    assert pace(1, 80, down=narrow).replicas == 76
+
+
+def test_what_moved_in_the_period_counts() -> None:
+    """Four pods a minute means four, not four each tick."""
+    assert pace(1, 38, down=DOWN, changes={30.0: -2}).replicas == 36
+    assert pace(1, 36, down=DOWN, changes={30.0: -4}).replicas == 36
+
+
+def test_a_period_forgets() -> None:
+    """What moved before the period does not count."""
+    assert pace(1, 36, down=DOWN, changes={90.0: -4}).replicas == 32
+
+
+def test_doubling_is_rounded_up() -> None:
+    """Upwards, percent is rounded up, so that one replica can become two."""
+    rules = ScalingRules(policies=(RatePolicy(PolicyType.PERCENT, 50, 15.0),))
+
+    assert pace(9, 1, up=rules).replicas == 2
+
+
+def test_a_window_down_holds_the_highest_wish() -> None:
+    """Over the window the highest recommendation counts."""
+    held = pace(3, 10, down=ScalingRules(300.0), wishes={400.0: 9, 200.0: 7, 100.0: 4})
+
+    assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (7, (Veto.STABILIZATION,))
+
+
+def test_a_window_up_holds_the_lowest_wish() -> None:
+    """Upwards the lowest recommendation of the window counts, never below what runs."""
+    rules = ScalingRules(120.0)
+
+    assert pace(9, 4, up=rules, wishes={60.0: 6}).replicas == 6
+    assert pace(9, 4, up=rules, wishes={60.0: 2}).replicas == 4
+
+
+def test_a_direction_can_be_forbidden() -> None:
+    """`selectPolicy: Disabled` forbids a direction and says so."""
+    rules = ScalingRules(select=SelectPolicy.DISABLED)
+    held = pace(3, 10, down=rules)
+
+    assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (10, (Veto.DISABLED,))
+    assert pace(12, 10, down=rules).replicas == 12

@@ -1,0 +1,95 @@
+"""Replicas follow the work that arrives, and come early enough."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.autoscaling import Arrivals, ScalingReason, Traffic, WorkCost, decide, fresh
+from mm_operator.autoscaling.demand import work
+from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        pytest.param(1, 0.4, id="fits"),
+        pytest.param(2, 0.6, id="a-little-more-than-one"),
+        pytest.param(6, 3.0, id="six-halves"),
+        pytest.param(20, 40.0, id="bounded-by-the-maximum"),
+    ],
+)
+def test_demand_over_utilisation_is_the_number(expected: int, demand: float) -> None:
+    """Work of N full replicas at half load each takes twice N replicas, within the bounds."""
+    assert expected == one(1, traffic(demand), before=demand).replicas
+
+
+def test_pictures_and_words_cost_what_was_measured() -> None:
+    """Each kind of token counts with its own seconds; answers count by their mean length."""
+    cost = WorkCost(0.01, 0.001, 0.0001, 0.002)
+    arrivals = Arrivals(requests=2, image_tokens=1000, text_tokens=500)
+
+    assert pytest.approx(0.02 + 1.0 + 0.05 + 2 * 50 * 0.002) == work(arrivals, 50, cost)
+
+
+def test_refused_requests_are_demand() -> None:
+    """A full queue that refuses half of the requests does not hide half of the work."""
+    assert work(Arrivals(2, 0, 0), 0, COST) == work(Arrivals(1, 0, 0, refused=1), 0, COST)
+
+
+def test_without_a_measured_cost_requests_in_flight_are_the_demand() -> None:
+    """Until the warm-up measured what a token costs, occupied slots say how much is needed."""
+    seen = replace(traffic(0), in_flight=24.0)
+    decision, _ = decide(tick(0, 1, seen), fresh(START, 1), replace(SIMPLE, cost=None))
+
+    assert decision.replicas == 6  # 24 of 8 slots each: 3 full replicas at half load
+
+
+def test_a_trend_is_followed_over_the_cold_start() -> None:
+    """A rising load gets its replicas before it is there; the same load standing still does not."""
+    rising = watched(4, 1.0, SIMPLE)
+    seen = tick(0, 4, traffic(1.9), cold_start_seconds=300.0)
+
+    ahead, _ = decide(seen, rising, SIMPLE)
+    level, _ = decide(seen, watched(4, 1.9, SIMPLE), SIMPLE)
+
+    assert (ahead.replicas, level.replicas) == (5, 4)
+
+
+def test_a_burst_counts_before_the_steady_window_shows_it() -> None:
+    """The fast window may lead the steady one by half."""
+    assert one(2, traffic(1.0, fast=5.0), before=1.0).replicas == 3
+
+
+def test_headroom_comes_on_top() -> None:
+    """Warm replicas are beyond what the demand needs."""
+    decision = one(2, traffic(1.0), before=1.0, objectives=replace(SIMPLE, warm_replicas=2))
+
+    assert (decision.replicas, decision.reason) == (4, ScalingReason.WARM_REPLICAS)
+
+
+def test_the_custom_query_may_ask_for_more() -> None:
+    """The answer of the user's own query is replicas, rounded up."""
+    decision = one(2, replace(traffic(1.0), custom_replicas=4.2), before=1.0)
+
+    assert (decision.replicas, decision.reason) == (5, ScalingReason.CUSTOM_QUERY)
+
+
+def test_the_numbers_are_told() -> None:
+    """A decision carries what it was made of."""
+    inputs = one(2, traffic(1.0), before=1.0).inputs
+
+    assert {
+        "demandSteady": 1.0,
+        "readyReplicas": 2.0,
+        "utilisation": 0.5,
+        "latencyTimeToFirstTokenP95Seconds": 0.2,
+    }.items() <= inputs.items()
+
+
+def test_nothing_is_asked_of_an_idle_model_but_its_minimum() -> None:
+    """No request, no latency: that is an idle model, not a silent Prometheus."""
+    seen = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
+    decision, _ = decide(tick(0, 1, seen), watched(1, 0.0, SIMPLE), SIMPLE)
+
+    assert (decision.replicas, decision.reason) == (1, ScalingReason.AT_MINIMUM)
+    assert decision.inputs.get("meanOutputTokens") is None

@@ -1,0 +1,90 @@
+"""Replicas go one step at a time, and only when nothing speaks against it."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.autoscaling import ScalingReason, Veto, decide, fresh
+from support.ticks import SIMPLE, START, TICK_SECONDS, followed, one, tick, traffic, watched
+
+
+def test_one_less_when_all_is_quiet() -> None:
+    """Quiet for long: one replica goes, with the reason."""
+    decision = one(4, traffic(0.4))
+
+    assert (decision.replicas, decision.reason) == (3, ScalingReason.CONSOLIDATION)
+
+
+def test_large_fleets_take_a_quarter_at_once() -> None:
+    """Twelve replicas do not take two hours to go."""
+    assert one(12, traffic(0.4)).replicas == 9
+
+
+def test_a_step_down_leaves_room_for_the_peak() -> None:
+    """What the last ten minutes needed must fit what stays, with room to spare."""
+    decision = one(3, traffic(0.9), before=1.0)
+
+    assert [veto.veto for veto in decision.vetoes] == [Veto.CONSOLIDATION]
+    assert (decision.replicas, decision.reason) == (3, ScalingReason.VETOED)
+
+
+@pytest.mark.parametrize(
+    ("veto", "changes"),
+    [
+        pytest.param(Veto.PENDING, {"ready": 3}, id="pending"),
+        pytest.param(Veto.SETTLING, {"cold_start_seconds": 2000.0}, id="long-cold-start"),
+    ],
+)
+def test_vetoes_hold(veto: Veto, changes: dict[str, float]) -> None:
+    """Each veto alone is enough, and is told."""
+    decision = one(4, traffic(0.4), **changes)
+
+    assert (4, [veto]) == (decision.replicas, [one.veto for one in decision.vetoes])
+
+
+def test_a_new_leader_steps_down_only_after_it_watched() -> None:
+    """A memory that begins now holds what it finds for ten minutes."""
+    decisions = followed([0.4] * 42, replicas=4, objectives=SIMPLE)
+
+    assert [decision.replicas for decision in decisions] == [4] * 40 + [3, 3]
+
+
+def test_a_new_leader_follows_a_rise_at_once() -> None:
+    """Starting anew is no reason to let requests wait."""
+    decision, _ = decide(tick(0, 2, traffic(3.0)), fresh(START, 2), SIMPLE)
+
+    assert decision.replicas == 6
+
+
+def test_a_change_by_hand_counts_as_a_change() -> None:
+    """Whoever changed the replicas: the next step down waits until it has settled."""
+    state = watched(4, 0.4, SIMPLE)
+    decision, _ = decide(tick(0, 6, traffic(0.4)), state, SIMPLE)
+
+    assert [veto.veto for veto in decision.vetoes] == [Veto.SETTLING]
+
+
+def test_a_recommendation_that_nobody_follows_stays() -> None:
+    """In mode Recommend the same step down is told tick after tick: it is not its own veto."""
+    state = watched(4, 0.4, SIMPLE)
+    wished = []
+    for number in range(3):
+        decision, state = decide(tick(number * TICK_SECONDS, 4, traffic(0.4)), state, SIMPLE)
+        wished.append(decision.replicas)
+
+    assert wished == [3, 3, 3]
+
+
+def test_a_lower_maximum_holds_at_once() -> None:
+    """The user's bounds win over every veto."""
+    bounded = replace(SIMPLE, max_replicas=2)
+    decision, _ = decide(tick(0, 6, traffic(4.0)), fresh(START, 6), bounded)
+
+    assert (decision.replicas, decision.reason) == (2, ScalingReason.AT_MAXIMUM)
+
+
+def test_a_higher_minimum_holds_at_once() -> None:
+    """The user's bounds win when the load needs less, too."""
+    decision = one(1, traffic(0.4), objectives=replace(SIMPLE, min_replicas=3))
+
+    assert (decision.replicas, decision.reason) == (3, ScalingReason.AT_MINIMUM)

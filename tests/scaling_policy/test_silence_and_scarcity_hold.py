@@ -1,0 +1,96 @@
+"""Without metrics nothing goes down; without GPUs nothing more is asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.autoscaling import (
+    Arrivals,
+    Objectives,
+    ScalingReason,
+    Traffic,
+    Veto,
+    decide,
+)
+from support.ticks import SIMPLE, TICK_SECONDS, one, tick, traffic, watched
+
+NAN = float("nan")
+
+
+def silence(ticks: int, objectives: Objectives) -> list[int]:
+    """Return the replicas over ticks without an answer, each carried out."""
+    replicas, state, asked = 4, watched(4, 0.4, objectives), []
+    for number in range(ticks):
+        seen = tick(number * TICK_SECONDS, replicas, None, traffic_problem="Prometheus is away.")
+        decision, state = decide(seen, state, objectives)
+        replicas = decision.replicas
+        asked.append(replicas)
+    return asked
+
+
+def test_ten_minutes_of_silence_lower_nothing() -> None:
+    """An outage looks like no load to those who ask carelessly; here it holds."""
+    assert silence(40, SIMPLE) == [4] * 40
+
+
+def test_after_a_minute_the_fallback_may_raise() -> None:
+    """The fallback raises, after four ticks."""
+    assert silence(5, replace(SIMPLE, fallback_replicas=7)) == [4, 4, 4, 7, 7]
+
+
+def test_the_fallback_never_lowers() -> None:
+    """A fallback below what runs changes nothing."""
+    assert silence(10, replace(SIMPLE, fallback_replicas=2)) == [4] * 10
+
+
+def test_silence_is_told() -> None:
+    """The decision says that metrics are gone, and why."""
+    decision = one(4, None, traffic_problem="Prometheus answered 503.")
+
+    assert not decision.metrics_available
+    assert [(veto.veto, veto.message) for veto in decision.vetoes] == [
+        (Veto.NO_METRICS, "Prometheus answered 503.")
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(replace(traffic(0.1), in_flight=NAN), id="not-a-number"),
+        pytest.param(replace(traffic(0.1), fast=Arrivals(float("inf"), 0, 0)), id="infinite"),
+        pytest.param(replace(traffic(0.1), steady=Arrivals(-1, 0, 0)), id="negative"),
+        pytest.param(replace(traffic(0.1), custom_replicas=NAN), id="custom-query"),
+        pytest.param(traffic(0.1, latency=NAN), id="latency"),
+    ],
+)
+def test_numbers_that_cannot_be_hold(wrong: Traffic) -> None:
+    """What no load can be is no answer."""
+    decision = one(4, wrong)
+
+    assert (decision.replicas, decision.reason) == (4, ScalingReason.NO_METRICS)
+
+
+def test_nothing_more_is_asked_while_pods_wait_for_a_gpu() -> None:
+    """More is needed, and asking for more would not bring it."""
+    decision = one(4, traffic(5.0), ready=3, unschedulable=1, unschedulable_seconds=90.0)
+
+    assert (
+        decision.replicas,
+        decision.reason,
+        decision.capacity_limited,
+    ) == (4, ScalingReason.CAPACITY_LIMITED, True)
+
+
+def test_a_pod_that_was_just_made_is_not_scarcity() -> None:
+    """The scheduler gets a minute."""
+    scarce = {"ready": 3, "unschedulable": 1, "unschedulable_seconds": 10.0}
+    decision = one(4, traffic(5.0), before=5.0, **scarce)
+
+    assert (decision.replicas, decision.capacity_limited) == (10, False)
+
+
+def test_replicas_without_a_gpu_may_go() -> None:
+    """When the load is gone, pods that wait for a GPU do not keep the others from going."""
+    decision = one(4, traffic(0.4), ready=3, unschedulable=1, unschedulable_seconds=900.0)
+
+    assert decision.replicas == 3
