@@ -84,13 +84,15 @@ def test_difference_to_torch_is_refused(vision_site: Site, change: float, words:
     _write_identity_like_model(context.places.vision / "model.onnx")
     pictures = vision_samples.pictures(28)
     features = pictures.reshape(8, 3, -1)
-    vision_samples.write(context.places.reference, pictures, features)
+    right = ({"pixel_values": pictures}, features)
+    vision_samples.write(context.places.reference, [right])
     verify_vision(context)  # the same numbers pass
     stored = json.loads(context.places.verification.read_text())
-    assert (stored["samples"], stored["maxAbsDifference"]) == (8, 0.0)
-    features = features.copy()
-    features[7, 0, 0] += change
-    vision_samples.write(context.places.reference, pictures, features)
+    assert (stored["samples"], stored["maxAbsDifference"]) == (1, 0.0)
+    changed = features.copy()
+    changed[7, 0, 0] += change
+    wrong = ({"pixel_values": pictures}, changed)
+    vision_samples.write(context.places.reference, [right, wrong])
     with pytest.raises(VerificationFailedError, match=words):
         verify_vision(context)
 

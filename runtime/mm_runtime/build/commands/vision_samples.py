@@ -1,12 +1,15 @@
-"""Sample pictures for the comparison of the exported vision model with torch."""
+"""Sample inputs for the comparison of the exported vision model with torch."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[np.float32]
+Array: TypeAlias = npt.NDArray[Any]
+Run: TypeAlias = tuple[dict[str, Array], Array]
+"""Inputs of one run by name, and torch's features [batch, rows, hidden]."""
 
 SAMPLES = 8
 """Pictures that are compared: extremes and a few in between; seconds even for a large tower."""
@@ -17,8 +20,10 @@ SEED = 20250
 DARKEST, BRIGHTEST = -2.0, 2.7
 """Range of CLIP's normalised input."""
 
+FEATURES = "features"
 
-def pictures(side: int) -> Array:
+
+def pictures(side: int) -> npt.NDArray[np.float32]:
     """Return normalised pictures, float32[SAMPLES, 3, side, side]: black, white, ramps, noise."""
     random = np.random.default_rng(SEED)
     shape = (3, side, side)
@@ -34,12 +39,20 @@ def pictures(side: int) -> Array:
     return np.stack(samples)
 
 
-def write(path: Path, samples: Array, features: Array) -> None:
-    """Keep pictures and torch's features, float32[SAMPLES, features per image, hidden]."""
-    np.savez(path, pictures=samples, features=features)
+def write(path: Path, runs: Sequence[Run]) -> None:
+    """Keep the inputs of each run and torch's features."""
+    arrays: dict[str, Any] = {}
+    for number, (inputs, features) in enumerate(runs):
+        named = {**inputs, FEATURES: features}
+        arrays |= {f"{number}.{name}": array for name, array in named.items()}
+    np.savez(path, **arrays)
 
 
-def read(path: Path) -> tuple[Array, Array]:
-    """Return (pictures, torch's features)."""
+def read(path: Path) -> list[Run]:
+    """Return what was kept, run by run."""
+    runs: dict[int, dict[str, Array]] = {}
     with np.load(path, allow_pickle=False) as stored:
-        return stored["pictures"], stored["features"]
+        for key in stored.files:
+            number, _, name = key.partition(".")
+            runs.setdefault(int(number), {})[name] = stored[key]
+    return [(runs[number], runs[number].pop(FEATURES)) for number in sorted(runs)]

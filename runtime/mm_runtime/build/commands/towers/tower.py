@@ -1,0 +1,104 @@
+"""The record that describes one vision half to exporter and verifier."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+
+Array: TypeAlias = npt.NDArray[Any]
+Sample: TypeAlias = dict[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class TowerInput:
+    """One input of the exported model."""
+
+    name: str
+    dims: tuple[int | str, ...]
+    """Sizes; a name stands for a size that may differ from run to run, its first one is `batch`."""
+
+    largest: int = 4096
+    """Bound of every named size other than `batch`, as the exporter wants one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """A module with its inputs, and what the checkpoint's own class makes of samples."""
+
+    module: torch.nn.Module
+    """Takes the inputs in their order; returns float32 [batch, rows, hidden]."""
+
+    inputs: tuple[TowerInput, ...]
+    samples: tuple[Sample, ...]
+    """Inputs of single runs, of different batches; the first has a batch of at least 2."""
+
+    reference: Callable[[Sample], torch.Tensor]
+    """The model's own way from a sample to features [batch, rows, hidden]."""
+
+    extras: Mapping[str, Array] = field(default_factory=dict)
+    """Vectors that whoever puts features together needs beside the graph."""
+
+    def torch_inputs(self, sample: Sample) -> tuple[torch.Tensor, ...]:
+        """Return a sample as the module's arguments."""
+        return tuple(torch.from_numpy(sample[one.name]) for one in self.inputs)
+
+
+def load_without_layers(
+    kind: Any, llm: Path, *, text: str = "text_config", trust_remote_code: bool, **changes: Any
+) -> Any:
+    """Return a model in float32 with a language model of no layers.
+
+    transformers then skips the weights of all the layers: a checkpoint of 14 GB loads in the memory
+    of its vision tower and embeddings.
+
+    Args:
+        kind: class of transformers.
+        llm: folder of config.json and safetensors.
+        text: name of the language model's part of the configuration.
+        trust_remote_code: run code of the checkpoint.
+        changes: other values of that part.
+    """
+    config = transformers.AutoConfig.from_pretrained(llm, trust_remote_code=trust_remote_code)
+    section = getattr(config, text)
+    section.num_hidden_layers = 0
+    if getattr(section, "layer_types", None):
+        section.layer_types = []
+    for name, value in changes.items():
+        setattr(section, name, value)
+    # It would list every weight of the layers that are left out.
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = kind.from_pretrained(
+        llm,
+        config=config,
+        dtype=torch.float32,
+        trust_remote_code=trust_remote_code,
+        attn_implementation="eager",  # the exporter writes plain matrix products
+    )
+    model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
+    return model
+
+
+def picture_samples(pictures: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
+    """Return all pictures as one batch, then one by one.
+
+    A batch dimension that was baked in shows only in one of the two.
+    """
+    return (
+        {"pixel_values": pictures},
+        *({"pixel_values": picture[None]} for picture in pictures),
+    )
+
+
+def feature_rows(output: Any) -> torch.Tensor:
+    """Return features [batch, rows, hidden] of what `get_image_features` returned.
+
+    transformers 5 wraps what 4 returned, as one tensor or as a list with one entry a picture.
+    """
+    rows = getattr(output, "pooler_output", output)
+    return torch.stack([row.reshape(-1, row.shape[-1]) for row in rows])

@@ -1,0 +1,82 @@
+"""The vision half of every family: torch to ONNX, equal to the checkpoint's own class."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from mm_api.checkpoint import detect, read
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.build.commands.export_vision import write_onnx
+from mm_runtime.build.commands.onnx_names import OUTPUT_NAME
+from mm_runtime.build.commands.towers import TOWERS, load_tower
+from mm_runtime.build.commands.towers.tower import Tower
+from support.families.pictures import write
+
+EXACT = 1e-4
+"""Largest difference allowed in float32."""
+
+
+def facts_of(folder: Path) -> ModelFacts:
+    """Return what config.json says; the weights' part is made up."""
+    config = json.loads((folder / "config.json").read_text())
+    processor = folder / "preprocessor_config.json"
+    family = detect(config)
+    assert family is not None
+    found = read(family, config, json.loads(processor.read_text()) if processor.is_file() else {})
+    return ModelFacts(
+        family=family,
+        architecture=config["architectures"][0],
+        dtype="float32",
+        source_digest="sha256:" + "0" * 64,
+        weight_format="safetensors",
+        weight_bytes=1,
+        parameters=1,
+        custom_code=False,
+        image_token_id=found.image_token_id,
+        text=found.text,
+        vision=found.vision,
+    )
+
+
+@pytest.fixture(scope="module", params=sorted(TOWERS))
+def exported(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Tower, onnxruntime.InferenceSession]:
+    """The vision half of one family, in torch and exported."""
+    folder = write(request.param, tmp_path_factory.mktemp("family") / request.param)
+    tower = load_tower(folder, facts_of(folder), trust_remote_code=False)
+    path = folder / "model.onnx"
+    write_onnx(tower, path, opset=18)
+    return tower, onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def test_every_sample_equals_torch(
+    exported: tuple[Tower, onnxruntime.InferenceSession],
+) -> None:
+    """Batches and sizes that the exporter never saw give what the checkpoint's class gives."""
+    tower, session = exported
+    assert len({sample["pixel_values"].shape for sample in tower.samples}) > 1
+    for sample in tower.samples:
+        with torch.inference_mode():
+            wanted = tower.reference(sample).numpy()
+        found = session.run([OUTPUT_NAME], sample)[0]
+        assert wanted.shape == found.shape
+        assert wanted.std() > 10 * EXACT  # far from all alike: the comparison means something
+        assert np.abs(found - wanted).max() < EXACT
+
+
+def test_entries_of_a_batch_do_not_mix(
+    exported: tuple[Tower, onnxruntime.InferenceSession],
+) -> None:
+    """An entry has the same features alone and beside another one."""
+    tower, session = exported
+    sample = tower.samples[0]
+    together = session.run([OUTPUT_NAME], sample)[0]
+    last = {name: values[-1:] for name, values in sample.items()}
+    alone = session.run([OUTPUT_NAME], last)[0]
+    np.testing.assert_allclose(together[-1:], alone, atol=1e-5)
+    assert np.abs(together[0] - together[-1]).max() > EXACT

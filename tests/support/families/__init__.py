@@ -1,0 +1,1 @@
+"""Checkpoints of every family with random weights, of the real transformers classes."""

@@ -1,0 +1,54 @@
+"""One small vocabulary for all families, as a fast tokenizer of words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+WORDS = (
+    *("user", "assistant", "question", "answer", ":", "?", ".", "what", "is", "in", "the", "image"),
+    *("a", "red", "green", "blue", "square", "circle", "one", "two", "three", "left", "right"),
+    *("translate", "to", "german", "i", "see", "video", "and", "of", "it", "color", "shape"),
+)
+SIZE = 64
+"""Ids of the vocabulary; those that no word has are `<extra_n>`."""
+
+PAD, UNKNOWN, BEGIN, END = range(4)
+
+
+def vocabulary(tokens: Sequence[str] = ()) -> list[str]:
+    """Return all words in the order of their ids; `tokens` are a family's own special ones."""
+    words = [*SPECIAL, *tokens, *WORDS]
+    return [*words, *(f"<extra_{at}>" for at in range(SIZE - len(words)))]
+
+
+def id_of(word: str, tokens: Sequence[str] = ()) -> int:
+    """Return the id of a word."""
+    return vocabulary(tokens).index(word)
+
+
+def tokenizer(tokens: Sequence[str] = (), *, ends: bool = False) -> Any:
+    """Return a tokenizer; with `ends` it puts the end token after a text, as T5's does."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: PLC0415
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 (seconds)
+
+    found = {word: at for at, word in enumerate(vocabulary(tokens))}
+    words = Tokenizer(models.WordLevel(found, "<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    if ends:
+        words.post_processor = processors.TemplateProcessing(
+            single="$A </s>", special_tokens=[("</s>", END)]
+        )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=words,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        additional_special_tokens=list(tokens),
+    )
+
+
+def write_tokenizer(folder: Path, tokens: Sequence[str] = (), *, ends: bool = False) -> None:
+    """Write the tokenizer's files."""
+    tokenizer(tokens, ends=ends).save_pretrained(folder)
