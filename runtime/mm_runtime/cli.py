@@ -95,6 +95,7 @@ def _add_build(commands: "Commands") -> None:
     command.add_argument(
         "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
     )
+    command.add_argument("--holder", default="", help="what builders that wait for this one read")
     command.add_argument("--dry-run", action="store_true", help="print the steps and stop")
     command.set_defaults(command=_build)
 
@@ -171,6 +172,7 @@ def _build(arguments: argparse.Namespace) -> int:
         store=arguments.store,
         step_seconds=arguments.step_timeout,
         termination_log=arguments.termination_log,
+        holder=arguments.holder,
     )
     with StopSignal() as stop:
         result, code = build(options, stop)

@@ -108,6 +108,7 @@ class Observer:
             item.parse(),
             pods,
             log_tails=self._evidence.log_tails,
+            progress=self._evidence.progress,
             blocked=self._evidence.blocked(item.uid),
         )
 
