@@ -38,7 +38,7 @@ class BuildOptions:
     """Where a build reads and writes."""
 
     plan: BuildPlan
-    source: Path
+    source: str
     store: Path
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
