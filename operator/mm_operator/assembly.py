@@ -30,7 +30,6 @@ from mm_operator.handlers import make_kopf_settings, make_registry
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.settings import Settings
-from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
@@ -146,7 +145,6 @@ class Operator:
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,
             events=self._events,
-            on_status=lambda old, new: count_builds(self._metrics, old, new, datetime.now(UTC)),
         )
         return Controller(
             self._queue,
@@ -174,7 +172,6 @@ class Operator:
     def _text(self) -> bytes:
         self._metrics.queued(self._queue.depth)
         self._metrics.models(self._models.ready(), len(self._models))
-        self._metrics.builds_waiting(self._models.waiting())
         return self._metrics.text()
 
 

@@ -6,9 +6,8 @@ by another one at once, and leaves the status to it.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
@@ -46,7 +45,6 @@ class Reconciler:
         clock: the current time, aware of its zone.
         on_error: told the stage of each refused request.
         events: posts the transitions.
-        on_status: told the former and the new status, each time that one was written.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class Reconciler:
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
         events: EventPoster,
-        on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
     ) -> None:
         self._client = client
         self._models = models
@@ -70,7 +67,6 @@ class Reconciler:
         self._clock = clock
         self._on_error = on_error
         self._events = events
-        self._on_status = on_status
         self._unreported: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -166,7 +162,6 @@ class Reconciler:
             return [StageError("status", "ClusterError", str(error))]
         if written:
             self._events.tell(record, snapshot.status, status)
-            self._on_status(snapshot.status, status)
         return []
 
 

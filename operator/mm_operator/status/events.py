@@ -19,7 +19,6 @@ _WAITING = frozenset(
         Reason.WAITING_FOR_ENGINE,
         Reason.BUILDING,
         Reason.BUILD_PENDING,
-        Reason.WAITING_FOR_BUILD,
         Reason.PODS_STARTING,
         Reason.NO_REPLICAS,
     }
@@ -47,31 +46,7 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
         for condition in after.get("conditions", ())
         if _changed(old.get(condition["type"], {}), condition)
     )
-    told = _distinct(event for event in events if event)
-    return (*_steps(before.get("build", {}), after.get("build", {})), *told)
-
-
-def finished_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-    """Return the build steps that finished between two `status.build`, with their seconds.
-
-    None of an engine that another model built: its own Events and metrics told them.
-    """
-    if after.get("reusedFrom") or after.get("phase") == "Waiting":
-        return {}
-    same = before.get("fingerprint") == after.get("fingerprint")
-    known = before.get("stepSeconds", {}) if same else {}
-    return {
-        step: seconds
-        for step, seconds in after.get("stepSeconds", {}).items()
-        if known.get(step) != seconds
-    }
-
-
-def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, ...]:
-    return tuple(
-        Event("Normal", "BuildStepFinished", f"EngineBuilt: step {step} took {seconds:.1f} s")
-        for step, seconds in finished_steps(before, after).items()
-    )
+    return _distinct(event for event in events if event)
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -1,0 +1,129 @@
+"""Autoscaling: why are there as many replicas as there are?"""
+
+from mm_observability.boards.board import HALF, Board, Panel, Query, Row
+from mm_observability.queries import autoscaling, latency, models
+from mm_observability.queries.select import CHOSEN
+
+_WHO = "{{namespace}}/{{model}}"
+
+
+def board() -> Board:
+    """Return the dashboard."""
+    return Board(
+        uid="multimodal-autoscaling",
+        title="Multimodal / Autoscaling",
+        description="Objectives against targets, wanted against ready replicas, vetoes.",
+        rows=(_objectives(), _decisions(), _loop()),
+        annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
+    )
+
+
+def _objectives() -> Row:
+    return Row(
+        "Objectives",
+        (
+            Panel(
+                "Attainment and what is asked",
+                "Share of requests within each objective; dashed: the percentile of the spec.",
+                (
+                    Query(latency.met_share(CHOSEN), f"{_WHO} {{{{objective}}}}"),
+                    Query(latency.wanted_share(CHOSEN), f"{_WHO} {{{{objective}}}} asked"),
+                ),
+                "percentunit",
+                width=HALF,
+                dashed=".* asked",
+                most=1,
+                runbook="MultimodalLatencyBudgetBurnsFast",
+            ),
+            Panel(
+                "Attainment as the policy saw it",
+                "What the autoscaler read at its last tick.",
+                (Query(autoscaling.attainment(CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                "percentunit",
+                width=HALF,
+                most=1,
+            ),
+        ),
+    )
+
+
+def _decisions() -> Row:
+    return Row(
+        "Decisions",
+        (
+            Panel(
+                "Wanted, asked for, ready",
+                "The policy's number, the spec's number, pods that answer, and the bounds.",
+                (
+                    Query(autoscaling.desired(CHOSEN), f"{_WHO} wanted by the policy"),
+                    Query(autoscaling.applied(CHOSEN), f"{_WHO} asked for"),
+                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
+                    Query(models.replicas("min", CHOSEN), f"{_WHO} least"),
+                    Query(models.replicas("max", CHOSEN), f"{_WHO} most"),
+                ),
+                "none",
+                width=HALF,
+                dashed=".* (least|most)",
+                runbook="MultimodalAtMaxAndSlow",
+            ),
+            Panel(
+                "Vetoes",
+                "Ticks per second at which something forbade a change.",
+                (Query(autoscaling.vetoes(CHOSEN), f"{_WHO} {{{{veto}}}}"),),
+                "ops",
+                width=HALF,
+                stacked=True,
+            ),
+            Panel(
+                "Changes",
+                "Changes of the last hour by direction.",
+                (Query(autoscaling.changes(CHOSEN), f"{_WHO} {{{{direction}}}}"),),
+                "none",
+            ),
+            Panel(
+                "Reversals",
+                "Changes of the last hour that undid the one before: every one is a waste.",
+                (Query(autoscaling.reversals(CHOSEN), _WHO),),
+                "none",
+                runbook="MultimodalReplicasFlap",
+            ),
+            Panel(
+                "Start of a pod",
+                "Median of the last starts by phase: what scaling up has to look ahead.",
+                (Query(autoscaling.cold_start(CHOSEN), f"{_WHO} {{{{phase}}}}"),),
+                "s",
+                runbook="MultimodalColdStartSlow",
+            ),
+        ),
+    )
+
+
+def _loop() -> Row:
+    return Row(
+        "The loop itself",
+        (
+            Panel(
+                "Age of the last decision with metrics",
+                "Grows while Prometheus gives nothing; replicas are held meanwhile.",
+                (Query(autoscaling.decision_age(CHOSEN), _WHO),),
+                "s",
+                runbook="MultimodalAutoscalerBlind",
+            ),
+            Panel(
+                "Duration of a tick",
+                "Over all models; a tick is due every 15 s.",
+                tuple(
+                    Query(autoscaling.tick_seconds(share), f"p{share * 100:g}")
+                    for share in (0.5, 0.99)
+                ),
+                "s",
+            ),
+            Panel(
+                "Queries to Prometheus",
+                "Per second by result.",
+                (Query(autoscaling.prometheus_queries(), "{{result}}"),),
+                "reqps",
+                runbook="MultimodalAutoscalerBlind",
+            ),
+        ),
+    )

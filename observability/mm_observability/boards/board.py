@@ -1,0 +1,73 @@
+"""A dashboard as plain values: rows of panels, each with its queries."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["timeseries", "stat", "table", "state"]
+WHOLE, HALF, THIRD, QUARTER = 24, 12, 8, 6
+"""Widths on Grafana's grid of 24 columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """An expression and how its series are called; a table's column is called by the legend."""
+
+    expression: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From this value on the colour; the first step has no value."""
+
+    value: float | None
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One picture. The description says what to look for, for whoever has never seen it."""
+
+    title: str
+    description: str
+    queries: tuple[Query, ...]
+    unit: str
+    kind: Kind = "timeseries"
+    width: int = THIRD
+    steps: tuple[Step, ...] = ()
+    dashed: str = ""
+    """Regular expression of the series that are targets or bounds, drawn as dashed lines."""
+    stacked: bool = False
+    least: float | None = 0
+    most: float | None = None
+    runbook: str = ""
+    """Name of the alert whose runbook helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under one heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One dashboard. Its uid never changes: links and bookmarks hold it."""
+
+    uid: str
+    title: str
+    description: str
+    rows: tuple[Row, ...]
+    chooses_model: bool = True
+    annotation: Query | None = None
+    """Moments to mark in every panel."""
+
+
+GOOD_ABOVE = (Step(None, "red"), Step(0.9, "orange"), Step(0.95, "green"))
+"""Attainment; 0.95 is the API's default percentile. Panels draw each model's own target beside."""
+
+NONE_IS_GOOD = (Step(None, "green"), Step(1, "red"))
+SOME_IS_GOOD = (Step(None, "red"), Step(1, "green"))
+FULL_IS_BAD = (Step(None, "green"), Step(0.8, "orange"), Step(0.95, "red"))

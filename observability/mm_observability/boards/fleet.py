@@ -1,0 +1,157 @@
+"""Fleet: is any model in need of somebody?"""
+
+from mm_observability.boards.board import (
+    FULL_IS_BAD,
+    GOOD_ABOVE,
+    HALF,
+    NONE_IS_GOOD,
+    QUARTER,
+    WHOLE,
+    Board,
+    Panel,
+    Query,
+    Row,
+)
+from mm_observability.queries import latency, models, server, traffic
+from mm_observability.queries.select import CHOSEN
+
+_WHO = "{{namespace}}/{{model}}"
+
+
+def board() -> Board:
+    """Return the dashboard."""
+    return Board(
+        uid="multimodal-fleet",
+        title="Multimodal / Fleet",
+        description="Every model: what is ready, who misses an objective, where requests fail.",
+        rows=(_counts(), _models(), _traffic()),
+    )
+
+
+def _counts() -> Row:
+    return Row(
+        "At a glance",
+        (
+            Panel(
+                "Models ready",
+                "Models that can serve now.",
+                (Query(models.count_that_hold("Ready", CHOSEN)),),
+                "none",
+                "stat",
+                QUARTER,
+            ),
+            Panel(
+                "Models not ready",
+                "Models that cannot; the table says why.",
+                (Query(models.count_that_fail("Ready", CHOSEN)),),
+                "none",
+                "stat",
+                QUARTER,
+                NONE_IS_GOOD,
+                runbook="MultimodalModelUnavailable",
+            ),
+            Panel(
+                "Models degraded",
+                "Models that need a person.",
+                (Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),),
+                "none",
+                "stat",
+                QUARTER,
+                NONE_IS_GOOD,
+            ),
+            Panel(
+                "Least attainment",
+                "The worst share of requests within an objective, over all models.",
+                (Query(f"min({latency.met_share(CHOSEN)})"),),
+                "percentunit",
+                "stat",
+                QUARTER,
+                GOOD_ABOVE,
+                most=1,
+                runbook="MultimodalLatencyBudgetBurnsFast",
+            ),
+        ),
+    )
+
+
+def _models() -> Row:
+    return Row(
+        "Models",
+        (
+            Panel(
+                "Conditions",
+                "Ready of each model with its reason; 1 is True.",
+                (Query(models.condition("Ready", CHOSEN), "Ready"),),
+                "none",
+                "table",
+                HALF,
+            ),
+            Panel(
+                "Replicas",
+                "Wanted and ready replicas of each model.",
+                (
+                    Query(models.replicas("desired", CHOSEN), f"{_WHO} wanted"),
+                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
+                ),
+                "none",
+                width=HALF,
+                dashed=".* wanted",
+            ),
+            Panel(
+                "Attainment of objectives",
+                "Share of the last 5 minutes' requests within each objective.",
+                (Query(latency.met_share(CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                "percentunit",
+                width=HALF,
+                most=1,
+                runbook="MultimodalLatencyBudgetBurnsFast",
+            ),
+            Panel(
+                "Speed at which error budgets are spent",
+                "1 is exactly what the objective allows; above it for long, the objective is lost.",
+                (Query(latency.budget_burn("1h", CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                "none",
+                width=HALF,
+                runbook="MultimodalLatencyBudgetBurnsSlowly",
+            ),
+        ),
+    )
+
+
+def _traffic() -> Row:
+    return Row(
+        "Traffic",
+        (
+            Panel(
+                "Requests",
+                "Finished requests per second by status.",
+                (Query(traffic.requests(CHOSEN), f"{_WHO} {{{{code}}}}"),),
+                "reqps",
+                stacked=True,
+            ),
+            Panel(
+                "Failed requests",
+                "Share of requests that ended with a status of 500 or above.",
+                (Query(traffic.failed_share(CHOSEN), _WHO),),
+                "percentunit",
+                runbook="MultimodalRequestsFail",
+            ),
+            Panel(
+                "Fullest pool of pinned memory",
+                "Of the fullest pod of each model.",
+                (Query(server.pinned_pool_share(CHOSEN), _WHO),),
+                "percentunit",
+                steps=FULL_IS_BAD,
+                most=1,
+                runbook="MultimodalPoolExhausted",
+            ),
+            Panel(
+                "Generated tokens",
+                "Tokens per second of each model.",
+                (Query(traffic.output_tokens(CHOSEN), _WHO),),
+                "tokens/s",
+                width=WHOLE,
+                stacked=True,
+            ),
+        ),
+    )

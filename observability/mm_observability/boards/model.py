@@ -1,0 +1,196 @@
+"""Model: what do its users wait for, and what does the engine do meanwhile?"""
+
+from mm_observability.boards.board import FULL_IS_BAD, HALF, Board, Panel, Query, Row
+from mm_observability.queries import autoscaling, latency, models, server, traffic
+from mm_observability.queries.select import CHOSEN
+
+_WHO = "{{namespace}}/{{model}}"
+_PART = f"{_WHO} {{{{exported_model}}}}"
+
+
+def board() -> Board:
+    """Return the dashboard."""
+    return Board(
+        uid="multimodal-model",
+        title="Multimodal / Model",
+        description="Latency against its objectives, tokens, batches, pools and replicas.",
+        rows=(_latency(), _tokens(), _engine(), _replicas()),
+        annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
+    )
+
+
+def _latency_panel(title: str, description: str, objective: str) -> Panel:
+    return Panel(
+        title,
+        f"{description} The dashed line is the objective of the spec, where there is one.",
+        (
+            *(
+                Query(latency.quantile(objective, share, CHOSEN), f"{_WHO} p{share * 100:g}")
+                for share in (0.5, 0.95, 0.99)
+            ),
+            Query(latency.target(objective, CHOSEN), f"{_WHO} objective"),
+        ),
+        "s",
+        width=HALF,
+        dashed=".* objective",
+        runbook="MultimodalLatencyBudgetBurnsFast",
+    )
+
+
+def _latency() -> Row:
+    return Row(
+        "Latency",
+        (
+            _latency_panel(
+                "Time to first token",
+                "From the request to its first token: what a reader waits for.",
+                "TimeToFirstToken",
+            ),
+            _latency_panel(
+                "Inter-token latency", "Between two tokens of one answer.", "InterTokenLatency"
+            ),
+            _latency_panel("Whole request", "From the request to the last byte.", "RequestLatency"),
+            _latency_panel(
+                "Time in the gateway's queue",
+                "Waiting for a slot: above zero means that every slot is taken.",
+                "QueueTime",
+            ),
+        ),
+    )
+
+
+def _tokens() -> Row:
+    return Row(
+        "Requests and tokens",
+        (
+            Panel(
+                "Requests",
+                "Finished requests per second by status.",
+                (Query(traffic.requests(CHOSEN), f"{_WHO} {{{{code}}}}"),),
+                "reqps",
+                stacked=True,
+            ),
+            Panel(
+                "Requests in the pods",
+                "Running and waiting requests over all pods.",
+                (
+                    Query(traffic.running(CHOSEN), f"{_WHO} running"),
+                    Query(traffic.waiting(CHOSEN), f"{_WHO} waiting"),
+                ),
+                "none",
+            ),
+            Panel(
+                "Requests sent away",
+                "Refused requests per second by reason.",
+                (Query(traffic.rejected(CHOSEN), f"{_WHO} {{{{reason}}}}"),),
+                "reqps",
+                runbook="MultimodalRequestsRejected",
+            ),
+            Panel(
+                "Tokens",
+                "Tokens per second: prompt text, pictures, answers.",
+                (
+                    Query(traffic.text_tokens(CHOSEN), f"{_WHO} prompt text"),
+                    Query(traffic.image_tokens(CHOSEN), f"{_WHO} prompt pictures"),
+                    Query(traffic.output_tokens(CHOSEN), f"{_WHO} answers"),
+                ),
+                "tokens/s",
+                width=HALF,
+                stacked=True,
+            ),
+            Panel(
+                "Pictures",
+                "Accepted pictures per second.",
+                (Query(traffic.images(CHOSEN), _WHO),),
+                "pictures/s",
+                width=HALF,
+            ),
+        ),
+    )
+
+
+def _engine() -> Row:
+    return Row(
+        "Engine",
+        (
+            Panel(
+                "Requests of the language model",
+                "Active and waiting requests and the limit of the engine.",
+                (Query(server.engine_requests(CHOSEN), f"{_WHO} {{{{request_type}}}}"),),
+                "none",
+                dashed=".* max",
+            ),
+            Panel(
+                "Batch",
+                "Mean number of inferences in one execution of each Triton model.",
+                (Query(server.batch_size(CHOSEN), _PART),),
+                "none",
+            ),
+            Panel(
+                "Time of one inference",
+                "Mean compute time of each Triton model.",
+                (Query(server.compute_seconds(CHOSEN), _PART),),
+                "s",
+            ),
+            Panel(
+                "Wait in Triton",
+                "Mean wait in the queue of each Triton model.",
+                (Query(server.queue_seconds(CHOSEN), _PART),),
+                "s",
+            ),
+            Panel(
+                "Failed inferences",
+                "Per second, by Triton model and reason.",
+                (Query(server.failures(CHOSEN), f"{_PART} {{{{reason}}}}"),),
+                "ops",
+                runbook="MultimodalRequestsFail",
+            ),
+            Panel(
+                "Pools",
+                "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
+                (
+                    Query(server.pinned_pool_share(CHOSEN), f"{_WHO} pinned memory"),
+                    Query(server.kv_cache_share(CHOSEN), f"{_WHO} key-value cache"),
+                    Query(server.gpu_memory_share(CHOSEN), f"{_WHO} GPU memory"),
+                ),
+                "percentunit",
+                steps=FULL_IS_BAD,
+                most=1,
+                runbook="MultimodalPoolExhausted",
+            ),
+        ),
+    )
+
+
+def _replicas() -> Row:
+    return Row(
+        "Replicas",
+        (
+            Panel(
+                "Replicas",
+                "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
+                (
+                    Query(models.replicas("desired", CHOSEN), f"{_WHO} wanted"),
+                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
+                    Query(models.replicas("min", CHOSEN), f"{_WHO} least"),
+                    Query(models.replicas("max", CHOSEN), f"{_WHO} most"),
+                ),
+                "none",
+                width=HALF,
+                dashed=".* (least|most)",
+                runbook="MultimodalAtMaxAndSlow",
+            ),
+            Panel(
+                "Conditions",
+                "Whether each condition is True, over time.",
+                tuple(
+                    Query(models.holds(kind, CHOSEN), f"{_WHO} {kind}")
+                    for kind in ("Ready", "EngineBuilt", "RollingOut", "Degraded")
+                ),
+                "none",
+                "state",
+                HALF,
+                runbook="MultimodalModelUnavailable",
+            ),
+        ),
+    )

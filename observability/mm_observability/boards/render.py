@@ -1,0 +1,159 @@
+"""A board as Grafana's JSON, through Grafana's own types."""
+
+import json
+from typing import Any
+
+from grafana_foundation_sdk.builders import common as common_builders
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.builders import prometheus, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from mm_observability.boards.board import Board, Kind, Panel, Query
+from mm_observability.boards.variables import DATASOURCE, variables
+from mm_observability.rules.rule import RUNBOOKS
+
+TAG = "multimodal"
+HEIGHT = 8
+STAT_HEIGHT = 4
+SCHEMA_VERSION = 36
+"""What the SDK's types describe; a newer Grafana migrates it when it loads."""
+
+_Builder = timeseries.Panel | stat.Panel | table.Panel | statetimeline.Panel
+
+
+def to_json(board: Board) -> str:
+    """Return a dashboard as Grafana's provisioning reads it."""
+    content: dict[str, Any] = json.loads(json.dumps(_dashboard(board).build(), cls=JSONEncoder))
+    _number(content)
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _dashboard(board: Board) -> builders.Dashboard:
+    built = (
+        builders.Dashboard(board.title)
+        .uid(board.uid)
+        .description(board.description)
+        .tags([TAG])
+        .readonly()
+        .refresh("30s")
+        .time("now-1h", "now")
+        .timezone("browser")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .link(
+            builders.DashboardLink("Multimodal")
+            .type(dashboard.DashboardLinkType.DASHBOARDS)
+            .tags([TAG])
+            .as_dropdown(as_dropdown=True)
+            .include_vars(include_vars=True)
+            .keep_time(keep_time=True)
+        )
+    )
+    for variable in variables(chooses_model=board.chooses_model):
+        built.with_variable(variable)
+    if board.annotation:
+        built.annotation(
+            builders.AnnotationQuery()
+            .name(board.annotation.legend)
+            .datasource(DATASOURCE)
+            .enable(enable=True)
+            .icon_color("purple")
+            .expr(board.annotation.expression)
+        )
+    for row in board.rows:
+        built.with_row(builders.Row(row.title))
+        for panel in row.panels:
+            built.with_panel(_panel(panel))
+    return built
+
+
+def _panel(panel: Panel) -> _Builder:
+    built = _of_kind(panel)
+    built.title(panel.title).description(panel.description).datasource(DATASOURCE)
+    built.span(panel.width).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
+    built.unit(panel.unit).no_value("no data")
+    if panel.least is not None:
+        built.min(panel.least)
+    if panel.most is not None:
+        built.max(panel.most)
+    if panel.steps:
+        built.thresholds(
+            builders.ThresholdsConfig()
+            .mode(dashboard.ThresholdsMode.ABSOLUTE)
+            .steps([dashboard.Threshold(step.value, step.color) for step in panel.steps])
+        )
+    if panel.runbook:
+        address = f"{RUNBOOKS}/{panel.runbook}.md"
+        built.links(
+            [builders.DashboardLink("Runbook").url(address).target_blank(target_blank=True)]
+        )
+    for number, query in enumerate(panel.queries):
+        built.with_target(_target(query, panel.kind, chr(ord("A") + number)))
+    return built
+
+
+def _of_kind(panel: Panel) -> _Builder:
+    match panel.kind:
+        case "stat":
+            reduce = common_builders.ReduceDataOptions().calcs(["lastNotNull"])
+            return stat.Panel().reduce_options(reduce)
+        case "table":
+            hidden = {"excludeByName": {"Time": True}}
+            return table.Panel().with_transformation(
+                dashboard.DataTransformerConfig("organize", options=hidden)
+            )
+        case "state":
+            return statetimeline.Panel()
+        case _:
+            return _lines(panel)
+
+
+def _lines(panel: Panel) -> timeseries.Panel:
+    built = (
+        timeseries.Panel()
+        .line_width(1)
+        .fill_opacity(20 if panel.stacked else 5)
+        .legend(
+            common_builders.VizLegendOptions()
+            .display_mode(common.LegendDisplayMode.TABLE)
+            .placement(common.LegendPlacement.BOTTOM)
+            .show_legend(show_legend=True)
+            .calcs(["lastNotNull", "max"])
+        )
+        .tooltip(
+            common_builders.VizTooltipOptions()
+            .mode(common.TooltipDisplayMode.MULTI)
+            .sort(common.SortOrder.DESCENDING)
+        )
+    )
+    if panel.stacked:
+        built.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL))
+    if panel.steps:
+        built.thresholds_style(
+            common_builders.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
+        )
+    if panel.dashed:
+        dashes = {"fill": "dash", "dash": [8, 8]}
+        built.override_by_regexp(
+            f"/^{panel.dashed}$/",
+            [
+                dashboard.DynamicConfigValue("custom.lineStyle", dashes),
+                dashboard.DynamicConfigValue("custom.fillOpacity", 0),
+            ],
+        )
+    return built
+
+
+def _target(query: Query, kind: Kind, ref: str) -> prometheus.Dataquery:
+    target = prometheus.Dataquery().ref_id(ref).expr(query.expression).legend_format(query.legend)
+    target.datasource(DATASOURCE)
+    if kind == "table":
+        return target.instant().format(PromQueryFormat.TABLE)
+    return target.range()
+
+
+def _number(content: dict[str, Any]) -> None:
+    """Give each panel its place in the list as its id: stable while nothing is inserted before."""
+    for number, panel in enumerate(content["panels"], start=1):
+        panel["id"] = number

@@ -1,0 +1,78 @@
+"""Decisions of the autoscaler, from the leading operator."""
+
+from mm_observability.queries.select import ALL, PANEL, newest, rate, series
+
+_COLD = "mm_autoscaling_cold_start_seconds"
+
+
+def desired(labels: str = ALL) -> str:
+    """Return the replicas that the policy wants."""
+    return newest(series("mm_autoscaling_desired_replicas", labels))
+
+
+def applied(labels: str = ALL) -> str:
+    """Return the replicas that the spec asks for."""
+    return newest(series("mm_autoscaling_applied_replicas", labels))
+
+
+def changed(labels: str = ALL) -> str:
+    """Return a series for each model whose replicas changed within a minute: an annotation."""
+    return f"changes({series('mm_autoscaling_applied_replicas', labels)}[1m]) > 0"
+
+
+def changes(labels: str = ALL, *, window: str = "1h") -> str:
+    """Return the changes of the last hour by direction."""
+    counted = series("mm_autoscaling_changes_total", labels)
+    return newest(f"increase({counted}[{window}])", "direction")
+
+
+def reversals(labels: str = ALL, *, window: str = "1h") -> str:
+    """Return the changes of the last hour that undid the one before."""
+    return newest(f"increase({series('mm_autoscaling_reversals_total', labels)}[{window}])")
+
+
+def vetoes(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return ticks per second with a veto, by veto."""
+    return newest(rate("mm_autoscaling_veto_total", labels, window=window), "veto")
+
+
+def attainment(labels: str = ALL) -> str:
+    """Return the share of requests within each objective, as the policy saw it."""
+    return newest(series("mm_autoscaling_slo_attainment", labels), "objective")
+
+
+def cold_start(labels: str = ALL) -> str:
+    """Return the median of the last starts of pods by phase."""
+    return newest(series(_COLD, labels), "phase")
+
+
+def cold_start_total(labels: str = ALL) -> str:
+    """Return the median of the last starts from scheduled to Ready."""
+    return newest(series(_COLD, labels, 'phase="total"'))
+
+
+def cold_start_usual(labels: str = ALL) -> str:
+    """Return the 95th percentile of that median over the week before the last hour."""
+    total = series(_COLD, labels, 'phase="total"')
+    return newest(f"quantile_over_time(0.95, {total}[7d] offset 1h)")
+
+
+def decision_age(labels: str = ALL) -> str:
+    """Return the seconds since the last decision that had metrics."""
+    return newest(series("mm_autoscaling_decision_age_seconds", labels))
+
+
+def blind(labels: str = ALL) -> str:
+    """Return a series for each model that no metrics are found for."""
+    return f"{newest(series('mm_autoscaling_metrics_available', labels))} == 0"
+
+
+def tick_seconds(share: float, *, window: str = PANEL) -> str:
+    """Return the duration that `share` of the ticks keep (no model)."""
+    buckets = rate("mm_autoscaling_tick_seconds_bucket", window=window)
+    return f"histogram_quantile({share}, sum by (le) ({buckets}))"
+
+
+def prometheus_queries(*, window: str = PANEL) -> str:
+    """Return queries to Prometheus per second by result (no model)."""
+    return f"sum by (result) ({rate('mm_autoscaling_queries_total', window=window)})"

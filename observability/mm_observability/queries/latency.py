@@ -1,0 +1,32 @@
+"""Latencies and the objectives they are held against."""
+
+from mm_api.metrics import OBJECTIVE_HISTOGRAMS
+from mm_observability.queries.select import ALL, MODEL, PANEL, newest, rate, series
+
+
+def quantile(objective: str, share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the latency that `share` of the requests keep, in seconds."""
+    buckets = rate(f"{OBJECTIVE_HISTOGRAMS[objective]}_bucket", labels, window=window)
+    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
+
+
+def target(objective: str, labels: str = ALL) -> str:
+    """Return the latency that the model's spec wants kept, in seconds; no series without one."""
+    return newest(series("mm_model_objective_seconds", labels, f'objective="{objective}"'))
+
+
+def met_share(labels: str = ALL) -> str:
+    """Return the share of requests within each objective over 5 minutes."""
+    return f"1 - {series('namespace_model_objective:mm_slo_bad:ratio_rate5m', labels)}"
+
+
+def wanted_share(labels: str = ALL) -> str:
+    """Return the share of requests that each objective asks for."""
+    return newest(series("mm_model_objective_ratio", labels), "objective")
+
+
+def budget_burn(window: str, labels: str = ALL) -> str:
+    """Return how many times faster than allowed each error budget is spent."""
+    bad = series(f"namespace_model_objective:mm_slo_bad:ratio_rate{window}", labels)
+    budget = series("namespace_model_objective:mm_slo_budget:ratio", labels)
+    return f"{bad} / {budget}"

@@ -1,0 +1,71 @@
+"""The operator's own work; no query has a model."""
+
+from mm_observability.queries.select import PANEL, rate, series
+
+
+def leaders() -> str:
+    """Return how many replicas lead."""
+    return f"sum({series('mm_operator_leader')})"
+
+
+def leader_pods() -> str:
+    """Return 1 for the pod that leads, else 0."""
+    return f"max by (namespace, pod) ({series('mm_operator_leader')})"
+
+
+def reconciles(*, window: str = PANEL) -> str:
+    """Return reconciles per second by result."""
+    return f"sum by (result) ({rate('mm_operator_reconcile_total', window=window)})"
+
+
+def reconcile_seconds(share: float, *, window: str = PANEL) -> str:
+    """Return the duration that `share` of the reconciles keep."""
+    buckets = rate("mm_operator_reconcile_seconds_bucket", window=window)
+    return f"histogram_quantile({share}, sum by (le) ({buckets}))"
+
+
+def failed_share(*, window: str = PANEL) -> str:
+    """Return the share of reconciles that ended with an error."""
+    failed = rate("mm_operator_reconcile_total", more='result="error"', window=window)
+    every = rate("mm_operator_reconcile_total", window=window)
+    return f"sum({failed}) / (sum({every}) > 0)"
+
+
+def errors(*, window: str = PANEL) -> str:
+    """Return errors per second by stage."""
+    return f"sum by (stage) ({rate('mm_operator_errors_total', window=window)})"
+
+
+def queue_depth() -> str:
+    """Return how many keys wait in the replica that leads."""
+    return f"max({series('mm_operator_queue_depth')})"
+
+
+def api_requests(*, window: str = PANEL) -> str:
+    """Return API requests per second by verb and resource."""
+    return f"sum by (verb, resource) ({rate('mm_operator_api_requests_total', window=window)})"
+
+
+def api_failures(*, window: str = PANEL) -> str:
+    """Return refused API requests per second by code; 404 and 409 are part of normal work."""
+    codes = 'code!~"2..|404|409"'
+    requests = rate("mm_operator_api_requests_total", more=codes, window=window)
+    return f"sum by (resource, code) ({requests})"
+
+
+def memory_bytes() -> str:
+    """Return the resident memory of each replica."""
+    return _of_operator("process_resident_memory_bytes")
+
+
+def cpu_cores(*, window: str = PANEL) -> str:
+    """Return the processor time of each replica."""
+    return _of_operator(f"rate(process_cpu_seconds_total[{window}])")
+
+
+def _of_operator(expression: str) -> str:
+    """Keep the series of pods that have the operator's metrics, whatever their job is called."""
+    return (
+        f"max by (namespace, pod) ({expression}) "
+        f"and on (namespace, pod) max by (namespace, pod) ({series('mm_operator_leader')})"
+    )

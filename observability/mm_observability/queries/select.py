@@ -1,0 +1,33 @@
+"""Which series a query is about: label matchers, and the windows of rates."""
+
+from typing import Final
+
+ALL: Final = ""
+CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
+"""What the dashboards' variables choose."""
+
+PANEL: Final = "$__rate_interval"
+"""Grafana's window: at least four scrapes, and no finer than a pixel."""
+
+MODEL: Final = "namespace, model"
+
+
+def series(metric: str, labels: str = ALL, more: str = "") -> str:
+    """Return a selector of one metric."""
+    matchers = ",".join(part for part in (labels, more) if part)
+    return f"{metric}{{{matchers}}}" if matchers else metric
+
+
+def rate(metric: str, labels: str = ALL, more: str = "", *, window: str = PANEL) -> str:
+    """Return the increase of a counter per second."""
+    return f"rate({series(metric, labels, more)}[{window}])"
+
+
+def per_model(expression: str, *extra: str) -> str:
+    """Return the sum over pods."""
+    return f"sum by ({', '.join((MODEL, *extra))}) ({expression})"
+
+
+def newest(expression: str, *extra: str) -> str:
+    """Return the maximum over pods: for what the operator says of a model."""
+    return f"max by ({', '.join((MODEL, *extra))}) ({expression})"

@@ -1,0 +1,66 @@
+"""Triton inside the pods: batches, queues, pools.
+
+Triton labels its series `model` with the name of its own model (`tensorrt_llm`), which the scrape
+moves to `exported_model` because `model` is the MultimodalModel there.
+"""
+
+from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
+
+_MODEL = "exported_model"
+
+
+def inferences(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return inferences per second by Triton model."""
+    return per_model(rate("nv_inference_count", labels, window=window), _MODEL)
+
+
+def batch_size(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean number of inferences in one execution by Triton model."""
+    count = per_model(rate("nv_inference_count", labels, window=window), _MODEL)
+    runs = per_model(rate("nv_inference_exec_count", labels, window=window), _MODEL)
+    return f"{count} / ({runs} > 0)"
+
+
+def queue_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean wait in Triton's queue by Triton model, in seconds."""
+    waited = per_model(rate("nv_inference_queue_duration_us", labels, window=window), _MODEL)
+    done = per_model(rate("nv_inference_request_success", labels, window=window), _MODEL)
+    return f"{waited} / 1e6 / ({done} > 0)"
+
+
+def compute_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean time of one inference by Triton model, in seconds."""
+    spent = per_model(rate("nv_inference_compute_infer_duration_us", labels, window=window), _MODEL)
+    done = per_model(rate("nv_inference_request_success", labels, window=window), _MODEL)
+    return f"{spent} / 1e6 / ({done} > 0)"
+
+
+def failures(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return failed inferences per second by Triton model and reason."""
+    return per_model(rate("nv_inference_request_failure", labels, window=window), _MODEL, "reason")
+
+
+def engine_requests(labels: str = ALL) -> str:
+    """Return the language model's requests by state: active, waiting, max."""
+    return per_model(series("nv_trt_llm_request_metrics", labels), "request_type")
+
+
+def pinned_pool_share(labels: str = ALL) -> str:
+    """Return how full the fullest pod's pool of pinned memory is."""
+    used = series("nv_pinned_memory_pool_used_bytes", labels)
+    total = series("nv_pinned_memory_pool_total_bytes", labels)
+    return f"max by (namespace, model) ({used} / ({total} > 0))"
+
+
+def kv_cache_share(labels: str = ALL) -> str:
+    """Return how full the fullest engine's key-value cache is; TensorRT-LLM engines only."""
+    block = 'kv_cache_block_type="fraction"'
+    name = "nv_trt_llm_kv_cache_block_metrics"
+    return f"max by (namespace, model) ({series(name, labels, block)})"
+
+
+def gpu_memory_share(labels: str = ALL) -> str:
+    """Return how full the fullest GPU's memory is; pods with GPUs only."""
+    used = series("nv_gpu_memory_used_bytes", labels)
+    total = series("nv_gpu_memory_total_bytes", labels)
+    return f"max by (namespace, model) ({used} / ({total} > 0))"

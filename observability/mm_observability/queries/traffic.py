@@ -1,0 +1,51 @@
+"""Requests, tokens and pictures."""
+
+from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
+
+
+def requests(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return finished requests per second by status."""
+    return per_model(rate("mm_requests_total", labels, window=window), "code")
+
+
+def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the share of requests that ended with a server's error."""
+    failed = per_model(rate("mm_requests_total", labels, 'code=~"5.."', window=window))
+    every = per_model(rate("mm_requests_total", labels, window=window))
+    return f"{failed} / ({every} > 0)"
+
+
+def rejected(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return refused requests per second by reason."""
+    return per_model(rate("mm_requests_rejected_total", labels, window=window), "reason")
+
+
+def running(labels: str = ALL) -> str:
+    """Return how many requests the pods work on."""
+    return per_model(series("mm_requests_running", labels))
+
+
+def waiting(labels: str = ALL) -> str:
+    """Return how many requests wait in gateways."""
+    return per_model(series("mm_requests_waiting", labels))
+
+
+def output_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return generated tokens per second."""
+    return per_model(rate("mm_output_tokens_total", labels, window=window))
+
+
+def image_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return prompt tokens per second that pictures became."""
+    return per_model(rate("mm_image_tokens_total", labels, window=window))
+
+
+def text_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the other prompt tokens per second."""
+    prompt = per_model(rate("mm_prompt_tokens_total", labels, window=window))
+    return f"{prompt} - {image_tokens(labels, window=window)}"
+
+
+def images(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return pictures per second."""
+    return per_model(rate("mm_images_total", labels, window=window))

@@ -1,0 +1,220 @@
+"""Every alert. What a label holds is quoted in the texts, so that a page tells which model."""
+
+from mm_observability.queries import autoscaling, models, operator, server, traffic
+from mm_observability.queries.select import newest, series
+from mm_observability.rules import objectives
+from mm_observability.rules.rule import Alert, Group
+
+_WHO = "{{ $labels.namespace }}/{{ $labels.model }}"
+_ON_MODEL = "on (namespace, model)"
+_ON_OBJECTIVE = "on (namespace, model, objective)"
+
+FEW_REQUESTS = 20
+"""In a window with fewer, one slow request would look like a burnt budget."""
+
+COLD_START_MARGIN = 1.25
+"""Above the week's 95th percentile by less is the noise of a busy node."""
+
+
+def groups() -> tuple[Group, ...]:
+    """Return every group of alerts."""
+    return (
+        Group("multimodal-latency", _burns()),
+        Group("multimodal-autoscaling", _autoscaling()),
+        Group("multimodal-requests", _requests()),
+        Group("multimodal-models", _models()),
+        Group("multimodal-operator", _operator()),
+    )
+
+
+def _burns() -> tuple[Alert, ...]:
+    return (
+        Alert(
+            "MultimodalLatencyBudgetBurnsFast",
+            "critical",
+            _burning("1h", "5m", objectives.FAST),
+            "2m",
+            f"{_WHO} misses {{{{ $labels.objective }}}} for most of its requests",
+            f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} within the last "
+            "hour, and as many within the last 5 minutes, were slower than {{ $labels.objective }} "
+            "allows.",
+        ),
+        Alert(
+            "MultimodalLatencyBudgetBurnsSlowly",
+            "warning",
+            _burning("6h", "30m", objectives.SLOW),
+            "15m",
+            f"{_WHO} misses {{{{ $labels.objective }}}} for too many requests",
+            f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} within the last 6 "
+            "hours were slower than {{ $labels.objective }} allows: the month's budget will not "
+            "last.",
+        ),
+    )
+
+
+def _burning(long: str, short: str, threshold: str) -> str:
+    seconds = {"1h": 3600, "6h": 21600}[long]
+    asked = f"avg_over_time({objectives.REQUESTS}[{long}]) * {seconds} >= {FEW_REQUESTS}"
+    return (
+        f"{objectives.BAD}{long} > {_ON_OBJECTIVE} {threshold} "
+        f"and {_ON_OBJECTIVE} ({objectives.BAD}{short} > {_ON_OBJECTIVE} {threshold}) "
+        f"and {_ON_OBJECTIVE} ({asked})"
+    )
+
+
+def _autoscaling() -> tuple[Alert, ...]:
+    missed = f"{objectives.BAD}5m > {_ON_OBJECTIVE} {objectives.BUDGET}"
+    full = f"{models.replicas('desired')} >= {_ON_MODEL} {models.replicas('max')}"
+    usual = f"{COLD_START_MARGIN} * {autoscaling.cold_start_usual()}"
+    return (
+        Alert(
+            "MultimodalAtMaxAndSlow",
+            "warning",
+            f"({missed}) and {_ON_MODEL} ({full})",
+            "10m",
+            f"{_WHO} has all the replicas it may have and still misses {{{{ $labels.objective }}}}",
+            f"{_WHO} has spec.autoscaling.maxReplicas replicas and "
+            "{{ $value | humanizePercentage }} of its requests are slower than the objective.",
+        ),
+        Alert(
+            "MultimodalAutoscalerBlind",
+            "warning",
+            autoscaling.blind(),
+            "5m",
+            f"Autoscaling of {_WHO} finds no metrics",
+            f"Prometheus gives the operator nothing about {_WHO}: its replicas are held, or raised "
+            "to the fallback, and never lowered.",
+        ),
+        Alert(
+            "MultimodalReplicasFlap",
+            "warning",
+            f"{autoscaling.reversals()} > 3",
+            "5m",
+            f"Replicas of {_WHO} go up and down",
+            "{{ $value | humanize }} changes of the last hour undid the one before.",
+        ),
+        Alert(
+            "MultimodalColdStartSlow",
+            "warning",
+            f"{autoscaling.cold_start_total()} > {usual}",
+            "5m",
+            f"Pods of {_WHO} start slower than they did",
+            f"A pod of {_WHO} needs {{{{ $value | humanizeDuration }}}} from scheduled to Ready, "
+            "more than within the last week: scaling up comes later than the policy was used to.",
+        ),
+    )
+
+
+def _requests() -> tuple[Alert, ...]:
+    refused = f"sum by (namespace, model) ({traffic.rejected(window='5m')})"
+    every = f"sum by (namespace, model) ({traffic.requests(window='5m')})"
+    ready = f"{models.replicas('ready')} > 0"
+    return (
+        Alert(
+            "MultimodalRequestsFail",
+            "critical",
+            f"{traffic.failed_share(window='5m')} > 0.05",
+            "5m",
+            f"{_WHO} answers with errors",
+            f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} end with a status of "
+            "500 or above.",
+        ),
+        Alert(
+            "MultimodalRequestsRejected",
+            "warning",
+            f"{refused} / ({every} > 0) > 0.05",
+            "10m",
+            f"{_WHO} sends requests away",
+            f"{{{{ $value | humanizePercentage }}}} of the requests to {_WHO} are refused because "
+            "its queue is full.",
+        ),
+        Alert(
+            "MultimodalPoolExhausted",
+            "warning",
+            f"{server.pinned_pool_share()} > 0.95 or {server.kv_cache_share()} > 0.98",
+            "5m",
+            f"A memory pool of {_WHO} is full",
+            "{{ $value | humanizePercentage }} of the pinned memory or of the key-value cache "
+            f"of a pod of {_WHO} is in use: requests fall back to slower copies, or wait.",
+        ),
+        Alert(
+            "MultimodalMetricsMissing",
+            "warning",
+            f"{ready} unless {_ON_MODEL} {traffic.running()}",
+            "5m",
+            f"No metrics of {_WHO} arrive",
+            f"{_WHO} has {{{{ $value }}}} ready replicas and no series of its gateway: objectives "
+            "cannot be judged, and autoscaling holds.",
+        ),
+    )
+
+
+def _models() -> tuple[Alert, ...]:
+    down = f"{models.holds('Available')} == 0"
+    return (
+        Alert(
+            "MultimodalModelUnavailable",
+            "critical",
+            f"{down} unless {_ON_MODEL} ({models.building()}) unless {_ON_MODEL} "
+            f"({models.replicas('desired')} == 0)",
+            "15m",
+            f"{_WHO} answers no requests",
+            f"No replica of {_WHO} has been available for 15 minutes, and no build is under way.",
+        ),
+        Alert(
+            "MultimodalBuildFailed",
+            "warning",
+            models.build_failed(),
+            "5m",
+            f"The engine of {_WHO} cannot be built",
+            f"The build of {_WHO} ended with {{{{ $labels.reason }}}}.",
+        ),
+        Alert(
+            "MultimodalBuildStuck",
+            "warning",
+            models.building(),
+            "4h",
+            f"The engine of {_WHO} has been building for hours",
+            f"{_WHO} has been waiting for its engine for 4 hours.",
+        ),
+    )
+
+
+def _operator() -> tuple[Alert, ...]:
+    depth = series("mm_operator_queue_depth")
+    pods = f"count by (namespace) ({newest(series('mm_operator_leader'), 'pod')})"
+    return (
+        Alert(
+            "MultimodalOperatorNoLeader",
+            "critical",
+            f"({operator.leaders()} or vector(0)) < 1",
+            "2m",
+            "No replica of the operator leads",
+            "Nothing reconciles: models keep serving, and no change to any of them has an effect. "
+            "No metrics of the operator at all look the same.",
+        ),
+        Alert(
+            "MultimodalOperatorTwoLeaders",
+            "critical",
+            f"{operator.leaders()} > 1 and on () count({pods}) == 1",
+            "2m",
+            "{{ $value }} replicas of one operator lead",
+            "Two replicas write at the same time; a replica whose clock stands still looks so too.",
+        ),
+        Alert(
+            "MultimodalOperatorReconcileErrors",
+            "warning",
+            f"{operator.failed_share(window='10m')} > 0.1",
+            "15m",
+            "Reconciles fail",
+            "{{ $value | humanizePercentage }} of the reconciles end with an error.",
+        ),
+        Alert(
+            "MultimodalOperatorFallsBehind",
+            "warning",
+            f"max(min_over_time({depth}[15m])) > 10",
+            "5m",
+            "{{ $value }} models wait for the operator",
+            "More than 10 models have been waiting for a reconcile for 15 minutes.",
+        ),
+    )

@@ -1,0 +1,21 @@
+"""The rule file: every group, as Prometheus and a PrometheusRule object read it."""
+
+from typing import Any
+
+from mm_observability.rules import alerts, objectives
+from mm_observability.rules.rule import Alert, Group
+
+
+def every_group() -> tuple[Group, ...]:
+    """Return every group, recording rules first."""
+    return (objectives.group(), *alerts.groups())
+
+
+def every_alert() -> tuple[Alert, ...]:
+    """Return every alert."""
+    return tuple(rule for group in every_group() for rule in group.rules if isinstance(rule, Alert))
+
+
+def document() -> dict[str, Any]:
+    """Return the content of the rule file."""
+    return {"groups": [group.to_group() for group in every_group()]}

@@ -1,0 +1,38 @@
+"""Metrics of others that queries use, with where they come from.
+
+Checked against the scrape of a real Triton by `make observability-test`; those of TensorRT-LLM's
+backend and of GPUs exist only where there is a GPU, so their names are upstream's documents'.
+"""
+
+from typing import Final
+
+TRITON: Final = frozenset(
+    {
+        "nv_inference_count",
+        "nv_inference_exec_count",
+        "nv_inference_queue_duration_us",
+        "nv_inference_compute_infer_duration_us",
+        "nv_inference_request_success",
+        "nv_inference_request_failure",
+        "nv_pinned_memory_pool_used_bytes",
+        "nv_pinned_memory_pool_total_bytes",
+        "nv_trt_llm_request_metrics",
+    }
+)
+"""docs/user_guide/metrics.md of triton-inference-server/server; the last is the Reference engine's
+too."""
+
+TRITON_WITH_GPU: Final = frozenset(
+    {
+        # The same page, "GPU Metrics".
+        "nv_gpu_memory_used_bytes",
+        "nv_gpu_memory_total_bytes",
+        # README.md of triton-inference-server/tensorrtllm_backend, "Triton Metrics".
+        "nv_trt_llm_kv_cache_block_metrics",
+    }
+)
+
+CLIENT_LIBRARY: Final = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total"})
+"""prometheus_client's ProcessCollector."""
+
+UPSTREAM: Final = TRITON | TRITON_WITH_GPU | CLIENT_LIBRARY

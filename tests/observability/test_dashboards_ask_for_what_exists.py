@@ -1,0 +1,141 @@
+"""Dashboards and rules ask for metrics that exist, in words that Prometheus and Grafana take."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from mm_api.metrics import (
+    GATEWAY_METRICS,
+    MODEL_METRICS,
+    OPERATOR_METRICS,
+    SCALING_METRICS,
+    MetricKind,
+)
+from mm_observability.boards.all import every_board, every_query
+from mm_observability.boards.board import Board
+from mm_observability.boards.render import to_json
+from mm_observability.rules.file import every_group
+from mm_observability.rules.rule import Recording
+from mm_observability.upstream import UPSTREAM
+from support.prometheus import promtool
+from support.promql import metrics_in, substituted
+from support.scripts import ROOT, load_tool
+
+BOARDS = pytest.mark.parametrize("board", every_board(), ids=lambda board: board.uid)
+GRID_COLUMNS = 24
+
+
+def known_names() -> set[str]:
+    """Return every series name there can be: the catalogue's, the rules', upstream's."""
+    names = set(UPSTREAM)
+    for metric in (*GATEWAY_METRICS, *OPERATOR_METRICS, *MODEL_METRICS, *SCALING_METRICS):
+        if metric.kind is MetricKind.HISTOGRAM:
+            names |= {f"{metric.name}_{part}" for part in ("bucket", "count", "sum")}
+        else:
+            names.add(metric.name)
+    for group in every_group():
+        names |= {rule.record for rule in group.rules if isinstance(rule, Recording)}
+    return names
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("sum by (a, b) (rate(m_total[5m]))", {"m_total"}, id="grouping"),
+        pytest.param('x:y{a="b c",d=~"e"} offset 1h > 1e6', {"x:y"}, id="matchers"),
+        pytest.param("p and on (a) q or vector(0)", {"p", "q"}, id="operators"),
+        pytest.param('label_replace(g, "le", "$1", "b", "(.+)")', {"g"}, id="texts"),
+        pytest.param("histogram_quantile(0.5, b_bucket)", {"b_bucket"}, id="numbers"),
+    ],
+)
+def test_names_are_found_in_expressions(expression: str, expected: set[str]) -> None:
+    """The reader of expressions, which the other tests lean on, finds the metrics and no more."""
+    assert metrics_in(expression) == expected
+
+
+def test_every_metric_asked_for_exists() -> None:
+    """Each name in a dashboard or rule is in a catalogue, or recorded by a rule."""
+    asked = {name for _, query in every_query() for name in metrics_in(query.expression)}
+    asked |= {
+        name
+        for group in every_group()
+        for rule in group.rules
+        for name in metrics_in(rule.expression)
+    }
+
+    assert asked - known_names() == set()
+    assert len(asked) > 30
+
+
+def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
+    """Each expression of a dashboard would do as a rule, as Grafana sends it."""
+    rules = [
+        {"record": f"panel:query:{number}", "expr": substituted(query.expression)}
+        for number, (_, query) in enumerate(every_query())
+    ]
+    file = tmp_path / "panels.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    done = promtool("check", "rules", str(file))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
+
+
+@BOARDS
+def test_grafana_types_read_it_back(board: Board) -> None:
+    """Grafana's own types lose nothing of a dashboard, so it holds nothing they do not know."""
+    written = json.loads(to_json(board))
+    read = Dashboard.from_json(written)
+
+    assert json.loads(json.dumps(read, cls=JSONEncoder)) == written
+
+
+@BOARDS
+def test_panels_fill_their_rows(board: Board) -> None:
+    """Widths add up to whole lines of the grid, so that no panel stands alone by accident."""
+    assert [sum(panel.width for panel in row.panels) % GRID_COLUMNS for row in board.rows] == [
+        0 for _ in board.rows
+    ]
+
+
+def test_every_panel_explains_itself() -> None:
+    """Each panel has a sentence, a unit and an own title within its dashboard."""
+    for board in every_board():
+        panels = [panel for row in board.rows for panel in row.panels]
+        assert [panel.title for panel in panels if not (panel.unit and panel.description)] == []
+        assert [panel.title for panel in panels if not panel.description.endswith(".")] == []
+        assert len({panel.title for panel in panels}) == len(panels)
+
+
+def test_links_to_dashboards_stay_valid() -> None:
+    """A dashboard's uid is part of bookmarks and links: it never changes."""
+    assert [board.uid for board in every_board()] == [
+        "multimodal-fleet",
+        "multimodal-model",
+        "multimodal-autoscaling",
+        "multimodal-operator",
+    ]
+
+
+def test_committed_files_are_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The chart's files are what the code says; an edited or a left-over one is named."""
+    tool = load_tool("generate_dashboards")
+    assert tool.main(["--check"], ROOT) == 0
+    assert tool.main([], tmp_path) == 0
+    edited = tmp_path / tool.RULES
+    edited.write_text("edited", encoding="utf-8")
+    extra = tmp_path / tool.FILES / "dashboards" / "old.json"
+    extra.write_text("{}", encoding="utf-8")
+    capsys.readouterr()
+
+    assert tool.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tool.RULES} is stale: run `make generate`",
+        f"{extra.relative_to(tmp_path)} is not generated from anything: delete it",
+    ]
+    assert tool.main([], tmp_path) == 0
+    assert tool.main(["--check"], tmp_path) == 0
