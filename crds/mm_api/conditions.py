@@ -62,6 +62,13 @@ class Reason(StrEnum):
     NO_REPLICAS = "NoReplicas"
     # ScalingActive
     AUTOSCALING_OFF = "AutoscalingOff"
+    RECOMMEND_ONLY = "RecommendOnly"
+    FOLLOWING_LOAD = "FollowingLoad"
+    CAPACITY_LIMITED = "CapacityLimited"
+    METRICS_MISSING = "MetricsMissing"
+    REPLICAS_CONTESTED = "ReplicasContested"
+    ENGINE_NOT_AVAILABLE = "EngineNotAvailable"
+    WAITING_FOR_METRICS = "WaitingForMetrics"
     # Degraded
     AS_EXPECTED = "AsExpected"
     CLUSTER_ERROR = "ClusterError"

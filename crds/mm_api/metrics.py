@@ -142,6 +142,5 @@ SCALING_METRICS: tuple[Metric, ...] = (
     ),
     Metric("mm_autoscaling_metrics_available", _G, "1 when Prometheus answered, else 0.", _MODEL),
     Metric("mm_autoscaling_tick_seconds", _H, "Duration of a tick over all models.", (), _FAST),
-    Metric("mm_autoscaling_queries_total", _C, "Queries to Prometheus by result.", ("result",)),
 )
 """What the autoscaler of the leading operator says; series of a model go with the model."""

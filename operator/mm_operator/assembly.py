@@ -29,6 +29,10 @@ from mm_operator.control.queue import WorkQueue
 from mm_operator.handlers import make_kopf_settings, make_registry
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.samples import samples
+from mm_operator.scaling.scaler import Scaler
 from mm_operator.settings import Settings
 from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
@@ -74,6 +78,16 @@ class Operator:
             after_resync=lambda: self._resynced(evidence, applier),
         )
         self._events = EventPoster(client, settings.identity, busy=lambda: self._queue.depth > 0)
+        self._scaler = Scaler(
+            models=self._models,
+            cache=self._cache,
+            client=client,
+            endpoints=Endpoints(client, self._default_prometheus()),
+            wake=self._queue.add,
+            interval_seconds=settings.scaling_interval_seconds,
+            told=metrics.ticked,
+        )
+        metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
         self._controller = self._make_controller(client, evidence, applier)
         runner, port = await serve(
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
@@ -113,6 +127,7 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.lead(), name="controller")
             group.create_task(self._events.run(), name="events")
+            group.create_task(self._scaler.lead(), name="autoscaler")
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
@@ -145,6 +160,7 @@ class Operator:
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,
             events=self._events,
+            scaling=self._scaler.view,
         )
         return Controller(
             self._queue,
@@ -155,6 +171,10 @@ class Operator:
             stops=WritesForbiddenError,
             on_key=_log_key,
         )
+
+    def _default_prometheus(self) -> Endpoint | None:
+        addresses = self._settings.prometheus
+        return Endpoint(addresses) if addresses else None
 
     def _lease(self, api: ApiClient) -> LeaseObject:
         client = Client(api, timeout_seconds=REQUEST_SECONDS, listener=self._metrics.requested)

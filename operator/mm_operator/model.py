@@ -13,11 +13,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from mm_api.conditions import Reason
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec
+from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec, ScalingStatus
 from mm_operator.errors import SpecError
 
 
@@ -225,6 +226,16 @@ class GpuNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingView:
+    """What the autoscaler last said about a model: its part of the status, and its condition."""
+
+    status: ScalingStatus
+    active: bool
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One model and everything a decision about it may depend on."""
 
@@ -247,6 +258,8 @@ class Snapshot:
     gpu_nodes: tuple[GpuNode, ...] | None = None
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     deleting: bool = False
+    scaling: ScalingView | None = None
+    """None while the autoscaler did not look at the model yet; the status then stays as it is."""
 
 
 # --- what was decided ---------------------------------------------------------------------------

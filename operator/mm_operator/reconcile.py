@@ -22,7 +22,7 @@ from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.status_writer import write_status
 from mm_operator.control.controller import RetryLaterError
 from mm_operator.errors import ClusterError
-from mm_operator.model import Outcome, Plan, Snapshot, StageError
+from mm_operator.model import Outcome, Plan, ScalingView, Snapshot, StageError
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
 
@@ -45,6 +45,7 @@ class Reconciler:
         clock: the current time, aware of its zone.
         on_error: told the stage of each refused request.
         events: posts the transitions.
+        scaling: what the autoscaler last said about a model, by its uid.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Reconciler:
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
         events: EventPoster,
+        scaling: Callable[[str], ScalingView | None] = lambda _uid: None,
     ) -> None:
         self._client = client
         self._models = models
@@ -67,6 +69,7 @@ class Reconciler:
         self._clock = clock
         self._on_error = on_error
         self._events = events
+        self._scaling = scaling
         self._unreported: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -81,7 +84,7 @@ class Reconciler:
             self._unreported.discard(key)
             return None  # the garbage collector deletes what it owned
         now = self._clock()
-        snapshot = self._observer.snapshot(record, now)
+        snapshot = self._observer.snapshot(record, now, self._scaling(record.uid))
         plan = decide(snapshot)
         try:
             outcome = await self._act(record, snapshot, plan)

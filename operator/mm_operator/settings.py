@@ -49,6 +49,12 @@ class Settings:
     """The safety net: everything is looked at again this often, without any write when all is as
     it should be. Each round costs one list of the models, 500 a page."""
 
+    prometheus: tuple[str, ...] = ()
+    """Addresses of the Prometheus, replicas of each other, for models that name none."""
+
+    scaling_interval_seconds: float = 15.0
+    """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
+
     kubeconfig: str | None = None
     """Path; None means the pod's ServiceAccount, or outside a pod the usual places."""
 
@@ -82,6 +88,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         log_level=given.log_level,
         workers=given.workers,
         resync_seconds=given.resync_seconds,
+        prometheus=tuple(given.prometheus_address),
+        scaling_interval_seconds=given.scaling_interval_seconds,
         kubeconfig=given.kubeconfig,
         context=given.context,
         identity=f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
@@ -125,6 +133,17 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--workers", type=int, default=int(told("WORKERS", "8")))
     run.add_argument("--resync-seconds", type=float, default=float(told("RESYNC_SECONDS", "600")))
+    run.add_argument(
+        "--prometheus-address",
+        action="append",
+        default=list(filter(None, told("PROMETHEUS_ADDRESSES", "").split(","))),
+        help="where metrics of models are that name no Prometheus; replicas may follow",
+    )
+    run.add_argument(
+        "--scaling-interval-seconds",
+        type=float,
+        default=float(told("SCALING_INTERVAL_SECONDS", "15")),
+    )
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser

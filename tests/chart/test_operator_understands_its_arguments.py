@@ -31,6 +31,8 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 namespaces=("team-a", "team-b"),
                 log_level="debug",
                 workers=9,
+                prometheus=("http://prometheus-0:9090", "http://prometheus-1:9090"),
+                scaling_interval_seconds=30.0,
             ),
             id="every-value",
         ),

@@ -80,6 +80,7 @@ def running_operator(
     *namespaces: str,
     lease: str = "multimodal-operator",
     watch_nodes: bool = False,
+    arguments: tuple[str, ...] = (),
 ) -> Iterator[OperatorProcess]:
     """Run an operator for some namespaces; it is ended whatever happens.
 
@@ -89,6 +90,7 @@ def running_operator(
         namespaces: what it serves.
         lease: name of the Lease; replicas share it.
         watch_nodes: read GPUs from node labels.
+        arguments: further flags.
     """
     log = folder / f"operator-{len(list(folder.glob('operator-*.log')))}.log"
     command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
@@ -96,7 +98,7 @@ def running_operator(
     command += [f"--lease-namespace={namespaces[0]}", f"--lease-name={lease}"]
     command += [f"--namespace={name}" for name in namespaces]
     command += ["--watch-nodes"] if watch_nodes else []
-    command += [f"--kubeconfig={cluster.kubeconfig}"]
+    command += [f"--kubeconfig={cluster.kubeconfig}", *arguments]
     environment = {**os.environ, "KUBECONFIG": ""}
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)

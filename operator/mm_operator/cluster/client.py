@@ -160,14 +160,16 @@ class Client:
         body: Mapping[str, Any],
         *,
         subresource: str = "",
+        manager: str = "",
     ) -> dict[str, Any]:
-        """Merge-patch an object or a subresource of it."""
+        """Merge-patch an object or a subresource; `manager` is noted as who set the fields."""
         return await self._json(
             "patch",
             resource,
             namespace,
             name,
             subresource=subresource,
+            query={"fieldManager": manager} if manager else None,
             body=body,
             content_type=MERGE,
         )

@@ -6,7 +6,7 @@ every resync) forgets those.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,15 @@ from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
 from mm_operator.model import Owner
 from mm_operator.status.series import Sample, samples_of
+
+
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """Who set a field last, as the API server noted it."""
+
+    manager: str = ""
+    at: float = 0.0
+    """Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class ModelRecord:
     """The condition Ready is True."""
     spec: bytes
     status: bytes
+    replicas_set_by: Setter
     samples: tuple[Sample, ...]
     """What Prometheus is told of it."""
 
@@ -138,5 +148,16 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         ),
         spec=json.dumps(spec, separators=(",", ":")).encode(),
         status=json.dumps(status, separators=(",", ":")).encode(),
+        replicas_set_by=_setter(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )
+
+
+def _setter(managed: Sequence[Mapping[str, Any]]) -> Setter:
+    """Return who set spec.replicas: the owner whose entry is the youngest."""
+    owners = [
+        Setter(str(entry.get("manager", "")), datetime.fromisoformat(entry["time"]).timestamp())
+        for entry in managed
+        if entry.get("time") and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    return max(owners, key=lambda owner: owner.at, default=Setter())

@@ -18,7 +18,15 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.pods import pod_state
 from mm_operator.cluster.resources import CHILDREN, CLAIM, CONFIG, DEPLOYMENT, JOB, POD
 from mm_operator.errors import SpecError
-from mm_operator.model import EngineState, JobState, Observed, PlanSettings, Ref, Snapshot
+from mm_operator.model import (
+    EngineState,
+    JobState,
+    Observed,
+    PlanSettings,
+    Ref,
+    ScalingView,
+    Snapshot,
+)
 from mm_operator.plan import names
 
 _CHILD_KINDS = frozenset(resource.kind for resource in CHILDREN)
@@ -41,7 +49,9 @@ class Observer:
         self._evidence = evidence
         self._settings = settings
 
-    def snapshot(self, record: ModelRecord, now: datetime) -> Snapshot:
+    def snapshot(
+        self, record: ModelRecord, now: datetime, scaling: ScalingView | None = None
+    ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
         key = record.key
@@ -60,6 +70,7 @@ class Observer:
             store_sharers=self._models.store_sharers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
             deleting=record.deleting,
+            scaling=scaling,
         )
 
     def jobs_of(self, record: ModelRecord) -> list[Cached]:

@@ -25,7 +25,13 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         "serving.multimodal.dev",
         "multimodalmodels",
         ("get", "list", "watch"),
-        "What is wanted. The object itself is never written, only its status.",
+        "What is wanted. Of the object itself only the number of replicas is ever written.",
+    ),
+    Permission(
+        "serving.multimodal.dev",
+        "multimodalmodels/scale",
+        ("patch",),
+        "The number of replicas, where autoscaling asks for it.",
     ),
     Permission("serving.multimodal.dev", "multimodalmodels/status", ("patch",), "The status."),
     Permission("", "configmaps", _CHILD, "Facts, build plans, serving plans."),
@@ -34,6 +40,9 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission("apps", "deployments", _CHILD, "The serving pods."),
     Permission("batch", "jobs", _CHILD, "Inspection and build."),
     Permission("policy", "poddisruptionbudgets", _CHILD, "Drains leave a replica running."),
+    Permission(
+        "", "secrets", ("get",), "Prometheus' token and authority, by the name in the spec."
+    ),
     Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
     Permission(

@@ -3,6 +3,7 @@
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Aspect, truth
+from mm_operator.status.scaling import scaling_active
 
 _OBSTACLES = frozenset(
     {
@@ -22,7 +23,7 @@ def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, .
         _planned(plan),
         _engine_built(plan),
         _rolling_out(plan),
-        _scaling_active(),
+        scaling_active(snapshot),
         _degraded(plan, outcome),
     )
 
@@ -102,15 +103,6 @@ def _rolling_out(plan: Plan) -> Aspect:
     rollout = plan.rollout
     moving = rollout.step in {Step.START, Step.RUNNING}
     return Aspect(ConditionType.ROLLING_OUT, truth(moving), rollout.reason, rollout.message)
-
-
-def _scaling_active() -> Aspect:
-    return Aspect(
-        ConditionType.SCALING_ACTIVE,
-        "False",
-        Reason.AUTOSCALING_OFF,
-        "spec.replicas is followed; kubectl scale and autoscalers may set it",
-    )
 
 
 def _degraded(plan: Plan, outcome: Outcome) -> Aspect:

@@ -9,6 +9,7 @@ from mm_operator.plan import names
 from mm_operator.plan.fingerprint import plain
 from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions
+from mm_operator.status.scaling import scaling_summary
 
 SELECTOR = f"{labels.MODEL}={{model}},{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
@@ -34,7 +35,7 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
     served = plan.rollout.serving_hash or plan.rollout.held
     if served or (plan.frozen and snapshot.status.get("url")):
         status["url"] = url(snapshot)
-    return status | _summaries(snapshot, plan)
+    return status | _summaries(snapshot, plan) | scaling_summary(snapshot)
 
 
 def url(snapshot: Snapshot) -> str:

@@ -1,6 +1,6 @@
 """The Events of a transition: one for each condition whose status or reason changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -8,6 +8,9 @@ from mm_api.conditions import ConditionType, Reason
 
 MESSAGE_LIMIT = 1000
 """Characters; the API server refuses notes above 1,024 bytes."""
+
+SCALED_UP = "ScaledUp"
+SCALED_DOWN = "ScaledDown"
 
 _QUIET = frozenset({Reason.AS_EXPECTED, Reason.AUTOSCALING_OFF, Reason.WAITING_FOR_PLAN})
 """Reasons that tell nobody anything new."""
@@ -46,7 +49,17 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
         for condition in after.get("conditions", ())
         if _changed(old.get(condition["type"], {}), condition)
     )
-    return _distinct(event for event in events if event)
+    return (*_distinct(event for event in events if event), *_moves(before, after))
+
+
+def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield an Event for each change of the replicas that is new, oldest first."""
+    old, new = ((one.get("scaling") or {}).get("history") or [] for one in (before, after))
+    for change in reversed([one for one in new if one not in old]):
+        first, last = change["fromReplicas"], change["toReplicas"]
+        reason = SCALED_UP if last > first else SCALED_DOWN
+        text = f"replicas {first} -> {last}: {change['reason']}"
+        yield Event("Normal", reason, text.encode()[:MESSAGE_LIMIT].decode(errors="ignore"))
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

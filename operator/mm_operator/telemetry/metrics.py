@@ -4,8 +4,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from mm_api.metrics import OPERATOR_METRICS, Metric, MetricKind
+from mm_api.metrics import OPERATOR_METRICS, SCALING_METRICS, Metric, MetricKind
 from mm_operator.telemetry.models import ModelCollector, Source
+from mm_operator.telemetry.scaling import ScalingCollector, ScalingSource
 
 
 class Metrics:
@@ -21,7 +22,7 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        for metric in OPERATOR_METRICS:
+        for metric in (*OPERATOR_METRICS, *(one for one in SCALING_METRICS if not one.labels)):
             self._make(metric)
 
     def reconciled(self, result: str, seconds: float) -> None:
@@ -54,6 +55,14 @@ class Metrics:
     def collect_models(self, source: Source) -> None:
         """Add the metrics of each model, read from `source` at every scrape."""
         self.registry.register(ModelCollector(source))
+
+    def collect_scaling(self, source: ScalingSource) -> None:
+        """Add what the autoscaler says of each model, read from `source` at every scrape."""
+        self.registry.register(ScalingCollector(source))
+
+    def ticked(self, seconds: float) -> None:
+        """Take how long a tick of the autoscaler took."""
+        self._histograms["mm_autoscaling_tick_seconds"].observe(seconds)
 
     def text(self) -> bytes:
         """Return every metric in Prometheus' text format."""

@@ -1,0 +1,79 @@
+"""What Prometheus answered, checked: samples with finite values, or why there are none. Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class MetricsError(Exception):
+    """There is no usable answer; the text is a sentence for people, the same for equal causes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One element of an instant vector."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+def read_vector(document: Any) -> list[Sample]:
+    """Return the samples of an instant query; NaN and infinities are left out.
+
+    Raises:
+        MetricsError: the document is no answer of Prometheus, or no vector.
+    """
+    kind, result = _result(document)
+    if kind != "vector" or not isinstance(result, list):
+        raise MetricsError(f"Prometheus answered a {kind} where a vector was asked for")
+    try:
+        found = [Sample(one["metric"], float(one["value"][1])) for one in result]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise MetricsError("Prometheus answered a vector without values") from error
+    return [one for one in found if math.isfinite(one.value)]
+
+
+def read_number(document: Any) -> float:
+    """Return the one number that a query of the user's own answered.
+
+    Raises:
+        MetricsError: none, several, or one that is no number to scale on.
+    """
+    kind, result = _result(document)
+    try:
+        if kind == "scalar":
+            value = float(result[1])
+        elif kind == "vector" and len(result) == 1:
+            value = float(result[0]["value"][1])
+        elif kind == "vector":
+            raise MetricsError(
+                f"customQuery answered {len(result)} series: aggregate it to one, for example by "
+                "sum() or max()"
+            )
+        else:
+            raise MetricsError(
+                f"customQuery answered a {kind}: it must answer a scalar or a vector of one element"
+            )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise MetricsError("customQuery answered something without a value") from error
+    if not math.isfinite(value) or value < 0:
+        raise MetricsError(f"customQuery answered {value}, which is no number of replicas")
+    return value
+
+
+def error_text(document: Any) -> str:
+    """Return Prometheus' own sentence about an error, empty when there is none."""
+    if isinstance(document, Mapping) and document.get("status") == "error":
+        return " ".join(str(document.get("error", "")).split())[:300]
+    return ""
+
+
+def _result(document: Any) -> tuple[str, Any]:
+    if refusal := error_text(document):
+        raise MetricsError(f"Prometheus refused the query: {refusal}")
+    try:
+        data = document["data"]
+        return str(data["resultType"]), data["result"]
+    except (KeyError, TypeError) as error:
+        raise MetricsError("the answer is not one of Prometheus: check the address") from error

@@ -1,0 +1,130 @@
+"""From `spec.autoscaling.prometheus` and its Secrets to clients, one for each distinct endpoint."""
+
+import asyncio
+import base64
+import binascii
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mm_api.v1alpha1 import PrometheusSpec
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.resources import SECRET
+from mm_operator.errors import ClusterError
+from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.prometheus import Endpoint, Prometheus, tls_context
+
+_SECRET_SECONDS = 60.0
+"""A renewed token is read within a minute; 1,000 models do not read 1,000 Secrets a tick."""
+
+
+class Endpoints:
+    """Clients by endpoint; those that no model uses any more are closed.
+
+    Args:
+        client: reads Secrets.
+        default: for models that name no Prometheus; None: there is none.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        default: Endpoint | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._default = default
+        self._clock = clock
+        self._open: dict[Endpoint, Prometheus] = {}
+        self._secrets: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+
+    async def resolve(self, namespace: str, spec: PrometheusSpec | None) -> Endpoint:
+        """Return where the metrics of a model are.
+
+        Raises:
+            MetricsError: nowhere, or a Secret is missing or damaged.
+        """
+        if spec is None:
+            if self._default is None:
+                raise MetricsError(
+                    "no Prometheus is named: set autoscaling.prometheus.addresses, or the "
+                    "operator's own (chart value prometheus.addresses)"
+                )
+            return self._default
+        tls = spec.tls
+        token = ca = certificate = key = ""
+        if (ref := spec.token_secret_ref) is not None:
+            token = (await self._value(namespace, ref.name, ref.key)).strip()
+        if tls.ca_secret_ref is not None:
+            ca = await self._value(namespace, tls.ca_secret_ref.name, tls.ca_secret_ref.key)
+        if tls.client_secret_ref is not None:
+            certificate = await self._value(namespace, tls.client_secret_ref.name, "tls.crt")
+            key = await self._value(namespace, tls.client_secret_ref.name, "tls.key")
+        return Endpoint(
+            addresses=tuple(spec.addresses),
+            match_labels=tuple(sorted(spec.match_labels.items())),
+            ca=ca,
+            certificate=certificate,
+            key=key,
+            server_name=tls.server_name or "",
+            insecure=tls.insecure_skip_verify,
+            token=token,
+        )
+
+    async def client(self, endpoint: Endpoint) -> Prometheus:
+        """Return the client of an endpoint.
+
+        Raises:
+            MetricsError: a certificate is damaged.
+        """
+        if endpoint not in self._open:
+            tls = await asyncio.to_thread(_trust, endpoint)
+            self._open[endpoint] = Prometheus(endpoint, tls)
+        return self._open[endpoint]
+
+    async def keep(self, used: set[Endpoint]) -> None:
+        """Close the clients of every other endpoint."""
+        for endpoint in [known for known in self._open if known not in used]:
+            await self._open.pop(endpoint).close()
+
+    async def close(self) -> None:
+        """Close every client."""
+        await self.keep(set())
+
+    async def _value(self, namespace: str, name: str, key: str) -> str:
+        held = self._secrets.get((namespace, name))
+        if held is None or self._clock() - held[0] > _SECRET_SECONDS:
+            held = self._clock(), await self._read(namespace, name)
+            self._secrets[namespace, name] = held
+        if key not in held[1]:
+            raise MetricsError(
+                f"Secret {name} has no key {key}: create it or correct autoscaling.prometheus"
+            )
+        return held[1][key]
+
+    async def _read(self, namespace: str, name: str) -> dict[str, str]:
+        try:
+            found = await self._client.get(SECRET, namespace, name)
+        except ClusterError as error:
+            raise MetricsError(f"Secret {name} cannot be read: {error}") from error
+        if found is None:
+            raise MetricsError(f"there is no Secret {name} in the model's namespace: create it")
+        try:
+            return {
+                key: base64.b64decode(value, validate=True).decode()
+                for key, value in (found.get("data") or {}).items()
+            }
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise MetricsError(f"Secret {name} holds something that is no text") from error
+
+
+def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+    if not endpoint.certificate:
+        return tls_context(endpoint)
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700, gone before the first query
+        file = Path(folder) / "client.pem"
+        file.write_text(f"{endpoint.certificate}\n{endpoint.key}\n")
+        return tls_context(endpoint, str(file))

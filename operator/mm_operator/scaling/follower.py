@@ -1,0 +1,175 @@
+"""One model under the autoscaler: what is remembered of it between two ticks."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus
+from mm_operator.autoscaling import (
+    Decision,
+    Objectives,
+    Observation,
+    State,
+    decide,
+    fresh,
+)
+from mm_operator.autoscaling import Sample as Moment
+from mm_operator.autoscaling.observation import OUTPUT_WINDOW_SECONDS
+from mm_operator.model import ScalingView
+from mm_operator.scaling.cold_starts import ColdStarts
+from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.traffic import Reading
+from mm_operator.scaling.view import (
+    MOST_CHANGES,
+    Standing,
+    change,
+    essence,
+    make_view,
+    moment_of,
+)
+
+REVERSAL_SECONDS = 900.0
+"""A change that undoes one younger than this was a mistake of one of the two."""
+
+REPUBLISH_SECONDS = 120.0
+"""Numbers alone reach the status this often: 1,000 models then cost 8 writes a second at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the API server holds of a model this tick."""
+
+    spec: AutoscalingSpec
+    replicas: int
+    slots_per_replica: int
+    set_by: str = ""
+    """Field manager that set the replicas last."""
+
+
+class Follower:
+    """The memory of one model, rebuilt from its status by a new leader.
+
+    Args:
+        status: `status.scaling` as last written.
+        now: Unix seconds.
+        replicas: what is asked for now.
+    """
+
+    def __init__(self, status: Mapping[str, Any], now: float, replicas: int) -> None:
+        former = _former(status)
+        self.history: list[ScalingChange] = list(former.history)
+        self.cold_starts = ColdStarts(former.cold_start_seconds)
+        self.state: State = _resumed(self.history, now, replicas)
+        self.seen: dict[str, float] = {}
+        self.decided_at: float | None = None
+        self.decision: Decision | None = None
+        self.attainment: Mapping[str, float] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """(metric, label) -> how often; goes with the model."""
+        self.written_version = 0
+        """Version of the model that our last write made: an older record is out of date."""
+        self._replicas = replicas
+        self._published: ScalingView | None = None
+        self._published_at = float("-inf")
+        self._unschedulable_since: float | None = None
+
+    def former_pods(self, pods: Sequence[ScaledPod], now: float) -> list[str]:
+        """Return pods that went within the longest window, and note those there are."""
+        self.seen |= {pod.name: now for pod in pods}
+        self.seen = {
+            name: at for name, at in self.seen.items() if now - at <= OUTPUT_WINDOW_SECONDS
+        }
+        return [name for name, at in self.seen.items() if at < now]
+
+    def decide(
+        self,
+        asked: Asked,
+        objectives: Objectives,
+        *,
+        pods: Sequence[ScaledPod],
+        reading: Reading,
+        now: float,
+    ) -> Decision:
+        """Ask the policy and remember what it said."""
+        self.cold_starts.see(pods)
+        self._notice(asked, now)
+        waiting = sum(pod.unschedulable for pod in pods)
+        if not waiting:
+            self._unschedulable_since = None
+        elif self._unschedulable_since is None:
+            self._unschedulable_since = min(pod.created_at for pod in pods if pod.unschedulable)
+        observation = Observation(
+            at=now,
+            replicas=asked.replicas,
+            ready=sum(pod.ready and not pod.terminating for pod in pods),
+            unschedulable=waiting,
+            unschedulable_seconds=now - (self._unschedulable_since or now),
+            cold_start_seconds=self.cold_starts.seconds(),
+            traffic=reading.traffic,
+            traffic_problem=reading.problem,
+        )
+        decision, self.state = decide(observation, self.state, objectives)
+        self.decision, self.attainment = decision, reading.attainment
+        self.counts.update(("mm_autoscaling_veto_total", str(one.veto)) for one in decision.vetoes)
+        if decision.metrics_available:
+            self.decided_at = now
+        return decision
+
+    def moved(self, before: int, after: int, reason: str, now: float) -> None:
+        """Note a change of the replicas."""
+        last = self.history[0] if self.history else None
+        undoes = (
+            last is not None
+            and (last.to_replicas - last.from_replicas) * (after - before) < 0
+            and now - moment_of(last) < REVERSAL_SECONDS
+        )
+        self.history = [change(now, before, after, reason), *self.history][:MOST_CHANGES]
+        self._replicas = after
+        self.counts["mm_autoscaling_changes_total", "up" if after > before else "down"] += 1
+        self.counts["mm_autoscaling_reversals_total", ""] += undoes
+
+    def publish(
+        self, asked: Asked, decision: Decision, standing: Standing, now: float
+    ) -> ScalingView | None:
+        """Return what the status should say now, or None when it says so already."""
+        view = make_view(
+            asked.spec,
+            decision,
+            history=self.history,
+            cold_start_seconds=self.cold_starts.seconds(),
+            standing=standing,
+        )
+        before = self._published
+        same = before is not None and essence(before) == essence(view)
+        if same and (before == view or now - self._published_at < REPUBLISH_SECONDS):
+            return None
+        self._published, self._published_at = view, now
+        return view
+
+    def _notice(self, asked: Asked, now: float) -> None:
+        """Note replicas that somebody else set."""
+        if asked.replicas != self._replicas:
+            self.moved(self._replicas, asked.replicas, f"SetBy {asked.set_by or 'others'}", now)
+
+
+def _former(status: Mapping[str, Any]) -> ScalingStatus:
+    """Return the status of a former leader; one that cannot be read is none."""
+    try:
+        return ScalingStatus.model_validate(status)
+    except ValidationError:
+        return ScalingStatus()
+
+
+def _resumed(history: Iterable[ScalingChange], now: float, replicas: int) -> State:
+    """Return a memory that knows the changes so far: nothing is undone too soon after a restart."""
+    changes = tuple(
+        Moment(moment_of(one), float(one.to_replicas - one.from_replicas))
+        for one in reversed(list(history))
+    )
+    state = fresh(now, replicas)
+    if not changes:
+        return state
+    return replace(state, changed_at=min(now, changes[-1].at), changes=changes)

@@ -1,0 +1,75 @@
+"""From a serving pod's status to what scaling asks of it: Ready, placed, how it started. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+PHASES = ("pulled", "loaded", "warm", "total")
+"""Of a start: scheduled to the server's container running, that to the server being up, that to a
+real answer, and all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledPod:
+    """One serving pod; times are Unix seconds."""
+
+    name: str
+    uid: str
+    ready: bool
+    terminating: bool
+    created_at: float
+    scheduled_at: float | None = None
+    pulled_at: float | None = None
+    loaded_at: float | None = None
+    ready_at: float | None = None
+    """When it became Ready last."""
+    unschedulable: bool = False
+    restarted: bool = False
+
+    def start_phases(self) -> dict[str, float] | None:
+        """Return the seconds of each phase of the start; None unless it is a clean first one.
+
+        After a container's restart the times say how long the repair took, not the start.
+        """
+        moments = (self.scheduled_at, self.pulled_at, self.loaded_at, self.ready_at)
+        if not self.ready or self.restarted or None in moments:
+            return None
+        scheduled, pulled, loaded, ready = (moment or 0.0 for moment in moments)
+        seconds = (pulled - scheduled, loaded - pulled, ready - loaded, ready - scheduled)
+        return dict(zip(PHASES, (max(0.0, one) for one in seconds), strict=True))
+
+
+def scaled_pod(pod: Mapping[str, Any]) -> ScaledPod:
+    """Return a pod as scaling reads it."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    servers = status.get("initContainerStatuses") or ()
+    statuses = [*servers, *(status.get("containerStatuses") or ())]
+    states = ((one.get("state") or {}).get("running") for one in servers)
+    running: Mapping[str, Any] = next(filter(None, states), {})
+    scheduled = conditions.get("PodScheduled", {})
+    return ScaledPod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ready=conditions.get("Ready", {}).get("status") == "True",
+        terminating="deletionTimestamp" in metadata,
+        created_at=_seconds(metadata.get("creationTimestamp")) or 0.0,
+        scheduled_at=_since(conditions, "PodScheduled"),
+        pulled_at=_seconds(running.get("startedAt")),
+        loaded_at=_since(conditions, "Initialized"),
+        ready_at=_since(conditions, "Ready"),
+        unschedulable=(
+            scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+        ),
+        restarted=any(one.get("restartCount", 0) for one in statuses),
+    )
+
+
+def _since(conditions: Mapping[str, Mapping[str, Any]], kind: str) -> float | None:
+    found = conditions.get(kind, {})
+    return _seconds(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+
+
+def _seconds(text: str | None) -> float | None:
+    return datetime.fromisoformat(text).timestamp() if text else None

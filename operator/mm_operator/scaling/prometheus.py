@@ -1,0 +1,179 @@
+"""One Prometheus, or several that are replicas of each other: instant queries with deadlines.
+
+The next address is asked when one fails, and the one that answered is asked first from then on. No
+redirect is followed: the token would go where nobody sent it.
+"""
+
+import asyncio
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from mm_operator.scaling.answers import MetricsError, error_text
+
+REQUEST_SECONDS = 5.0
+"""A third of a tick: two dead addresses still leave time for the third."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Ten times what two queries answer for 1,000 models of two pods."""
+
+_UNAUTHORIZED = frozenset({401, 403})
+_CONNECTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to ask and how to be trusted. Texts of Secrets never show in a repr."""
+
+    addresses: tuple[str, ...]
+    match_labels: tuple[tuple[str, str], ...] = ()
+    ca: str = ""
+    """Authorities as PEM; empty: the system's."""
+    certificate: str = ""
+    key: str = ""
+    server_name: str = ""
+    insecure: bool = False
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Return the addresses only."""
+        return f"Endpoint({', '.join(self.addresses)})"
+
+
+class Prometheus:
+    """A client of one endpoint.
+
+    Args:
+        endpoint: where to ask.
+        tls: how https is trusted; made by `tls_context`, which reads files.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, tls: ssl.SSLContext, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
+        self.endpoint = endpoint
+        self._preferred = 0
+        self._seconds = request_seconds
+        headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
+        self._session = aiohttp.ClientSession(
+            headers=headers,
+            connector=aiohttp.TCPConnector(ssl=tls, limit=_CONNECTIONS),
+            timeout=aiohttp.ClientTimeout(total=request_seconds),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+    async def query(self, promql: str) -> Any:
+        """Return Prometheus' answer to an instant query at its own present, unread.
+
+        Raises:
+            MetricsError: no address gave an answer; the text is about the first that was asked.
+        """
+        addresses = self.endpoint.addresses
+        first: MetricsError | None = None
+        for turn in range(len(addresses)):
+            place = (self._preferred + turn) % len(addresses)
+            try:
+                answer = await self._ask(addresses[place], promql)
+            except MetricsError as error:
+                first = first or error
+            else:
+                self._preferred = place
+                return answer
+        raise first or MetricsError("no address of Prometheus is set")
+
+    def prefer_another(self) -> None:
+        """Ask the next address first: this one answered, but knows nothing."""
+        self._preferred = (self._preferred + 1) % len(self.endpoint.addresses)
+
+    async def _ask(self, address: str, promql: str) -> Any:
+        url = f"{address.rstrip('/')}/api/v1/query"
+        form = {"query": promql, "timeout": f"{self._seconds:.0f}s"}
+        name = self.endpoint.server_name or None
+        try:
+            async with self._session.post(
+                url, data=form, allow_redirects=False, server_hostname=name
+            ) as answer:
+                return await _read(answer, address)
+        except TimeoutError as error:
+            raise MetricsError(
+                f"Prometheus at {address} did not answer within {self._seconds:.0f} s"
+            ) from error
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise MetricsError(
+                f"Prometheus at {address} shows a certificate that is not trusted: set "
+                "prometheus.tls.caSecretRef to the authority that signed it"
+            ) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise MetricsError(
+                f"Prometheus at {address} cannot be reached ({type(error).__name__})"
+            ) from error
+
+
+def tls_context(endpoint: Endpoint, key_file: str = "") -> ssl.SSLContext:
+    """Return how https is trusted.
+
+    Args:
+        endpoint: with authorities and our own certificate as texts.
+        key_file: a file with our certificate and key; the library reads them from files only.
+
+    Raises:
+        MetricsError: a certificate is damaged.
+    """
+    try:
+        context = ssl.create_default_context(cadata=endpoint.ca or None)
+        if key_file:
+            context.load_cert_chain(key_file)
+    except (ssl.SSLError, ValueError) as error:
+        raise MetricsError(
+            "a certificate in prometheus.tls cannot be read: it must be PEM, the key beside it"
+        ) from error
+    if endpoint.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _read(answer: aiohttp.ClientResponse, address: str) -> Any:
+    """Return the document of an answer."""
+    if answer.status in _UNAUTHORIZED:
+        raise MetricsError(
+            f"Prometheus at {address} refused the credentials (HTTP {answer.status}): check "
+            "prometheus.tokenSecretRef"
+        )
+    if 300 <= answer.status < 400:  # noqa: PLR2004  # HTTP's redirects
+        raise MetricsError(
+            f"Prometheus at {address} redirects elsewhere: set prometheus.addresses to the final "
+            "address"
+        )
+    body = await _bounded(answer, address)
+    try:
+        # Megabytes for 1,000 models: parsed beside the loop that also renews the Lease.
+        document = await asyncio.to_thread(json.loads, body)
+    except (ValueError, RecursionError) as error:
+        raise MetricsError(
+            f"{address} answered HTTP {answer.status} with something that is no JSON: is it "
+            "Prometheus?"
+        ) from error
+    if answer.status >= 400:  # noqa: PLR2004  # the border between answers and errors in HTTP
+        why = error_text(document) or f"HTTP {answer.status}"
+        raise MetricsError(f"Prometheus at {address} refused the query: {why}")
+    return document
+
+
+async def _bounded(answer: aiohttp.ClientResponse, address: str) -> bytes:
+    body = bytearray()
+    async for chunk in answer.content.iter_chunked(1 << 16):
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise MetricsError(
+                f"{address} answered more than {_MOST_BYTES >> 20} MiB: narrow it by "
+                "prometheus.matchLabels"
+            )
+    return bytes(body)

@@ -1,0 +1,95 @@
+"""The PromQL of one tick: two queries for every model that shares a Prometheus. Pure.
+
+Everything is asked for per pod, because only the operator knows which pods are a model's and Ready:
+series of another cluster or of a pod that is gone are left out here, not in PromQL. `max by`
+instead of `sum by` makes a pod that two jobs scrape count once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mm_api.metrics import OBJECTIVE_HISTOGRAMS
+from mm_operator.autoscaling.observation import (
+    FAST_WINDOW_SECONDS,
+    OUTPUT_WINDOW_SECONDS,
+    STEADY_WINDOW_SECONDS,
+)
+
+PART = "mm_part"
+"""Label that says which part of a combined query a sample answers."""
+
+MOST_NAMESPACES = 50
+"""Beyond that the matcher costs more than it saves; the answers are matched to pods anyway."""
+
+_FAST = f"{FAST_WINDOW_SECONDS:.0f}s"
+_STEADY = f"{STEADY_WINDOW_SECONDS:.0f}s"
+_OUTPUT = f"{OUTPUT_WINDOW_SECONDS:.0f}s"
+
+WINDOWS: Mapping[str, str] = {"fast": _FAST, "steady": _STEADY}
+
+COUNTERS: Mapping[str, tuple[str, str]] = {
+    "accepted": ("mm_requests_accepted_total", ""),
+    "image_tokens": ("mm_image_tokens_total", ""),
+    "prompt_tokens": ("mm_prompt_tokens_total", ""),
+    "refused": ("mm_requests_rejected_total", 'reason="queue_full"'),
+}
+"""Part of the query's answer -> counter of the gateway and a matcher of its own."""
+
+
+def matchers(namespaces: Iterable[str], match_labels: Mapping[str, str]) -> str:
+    """Return the label matchers that every selector carries."""
+    names = sorted(set(namespaces))
+    parts = [f'{name}="{_escaped(value)}"' for name, value in sorted(match_labels.items())]
+    if len(names) <= MOST_NAMESPACES:
+        parts.insert(0, f'namespace=~"{"|".join(names)}"')
+    return ",".join(parts)
+
+
+def traffic_query(scope: str) -> str:
+    """Return the query for everything but latencies."""
+    parts = [
+        _part(f"{name}_{window}", f"rate({metric}{_selector(scope, own)}[{length}])")
+        for name, (metric, own) in COUNTERS.items()
+        for window, length in WINDOWS.items()
+    ]
+    finished = _selector(scope, 'code="200"')
+    parts += [
+        _part("output", f"increase(mm_output_tokens_total{_selector(scope)}[{_OUTPUT}])"),
+        _part("finished", f"increase(mm_requests_total{finished}[{_OUTPUT}])"),
+        _part("running", f"avg_over_time(mm_requests_running{_selector(scope)}[{_FAST}])"),
+        _part("waiting", f"avg_over_time(mm_requests_waiting{_selector(scope)}[{_FAST}])"),
+        # Prometheus' own clock on both sides: a skew against ours makes no series old.
+        _part("sampled_at", f"timestamp(mm_requests_running{_selector(scope)})"),
+        _part("now", f"0 * timestamp(mm_requests_running{_selector(scope)}) + time()"),
+    ]
+    return "\nor ".join(parts)
+
+
+def latency_query(scope: str, metrics: Sequence[str]) -> str:
+    """Return the query for the buckets of latencies, by their names in the API."""
+    return "\nor ".join(
+        _part(
+            f"{metric}_{window}",
+            f"increase({OBJECTIVE_HISTOGRAMS[metric]}_bucket{_selector(scope)}[{length}])",
+            "le",
+        )
+        for metric in metrics
+        for window, length in WINDOWS.items()
+    )
+
+
+def custom_query(template: str, namespace: str, model: str) -> str:
+    """Return a query of the user's own with the model's names in it."""
+    return template.replace("$namespace", namespace).replace("$model", model)
+
+
+def _part(name: str, expression: str, *more: str) -> str:
+    by = ", ".join(("namespace", "pod", *more))
+    return f'label_replace(max by ({by}) ({expression}), "{PART}", "{name}", "", "")'
+
+
+def _selector(scope: str, own: str = "") -> str:
+    return "{" + ",".join(filter(None, (scope, own))) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

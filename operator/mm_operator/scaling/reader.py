@@ -1,0 +1,41 @@
+"""One tick's questions to one Prometheus, and their answers by pod."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from mm_operator.cluster.keys import Key
+from mm_operator.scaling.answers import read_number, read_vector
+from mm_operator.scaling.prometheus import Prometheus
+from mm_operator.scaling.queries import custom_query, latency_query, matchers, traffic_query
+from mm_operator.scaling.traffic import Address, PodSeries, by_pod
+
+Answers = Mapping[Address, PodSeries]
+
+
+async def read_all(
+    client: Prometheus, namespaces: Iterable[str], metrics: Sequence[str]
+) -> Answers:
+    """Return what a Prometheus knows of the pods of some namespaces.
+
+    One that answers but knows nothing, as after a restart, makes the next one be asked first.
+
+    Raises:
+        MetricsError: no usable answer.
+    """
+    scope = matchers(namespaces, dict(client.endpoint.match_labels))
+    queries = [traffic_query(scope)]
+    queries += [latency_query(scope, metrics)] if metrics else []
+    answers = await asyncio.gather(*(client.query(text) for text in queries))
+    samples = [sample for one in answers for sample in read_vector(one)]
+    if not samples:
+        client.prefer_another()
+    return by_pod(samples)
+
+
+async def read_custom(client: Prometheus, template: str, key: Key) -> float:
+    """Return the number of replicas that a model's own query asks for.
+
+    Raises:
+        MetricsError: no answer, or none that is a number of replicas.
+    """
+    return read_number(await client.query(custom_query(template, key.namespace, key.name)))

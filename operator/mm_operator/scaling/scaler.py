@@ -1,0 +1,298 @@
+"""The tick: at each interval every model is looked at, decided on and, where asked for, moved.
+
+Runs on the leader only. One batch of queries for all models that share a Prometheus; a Prometheus
+that hangs delays its own models only.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mm_api import labels
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client, WritesForbiddenError
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache, ModelRecord
+from mm_operator.cluster.observe import parse_spec
+from mm_operator.cluster.resources import MODEL, POD
+from mm_operator.errors import ClusterError
+from mm_operator.model import ScalingView
+from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.pods import ScaledPod, scaled_pod
+from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.reader import Answers, read_all, read_custom
+from mm_operator.scaling.traffic import Reading, read_traffic
+from mm_operator.scaling.view import Standing
+from mm_operator.scaling.wishes import objectives_of
+
+_LOG = logging.getLogger(__name__)
+
+SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
+"""Field manager of the scale subresource: tells our own moves from those of others."""
+
+_HPA_MANAGER = "kube-controller-manager"
+"""Who moves replicas for a HorizontalPodAutoscaler, KEDA's included."""
+
+_CONTEST_SECONDS = 600.0
+"""So long after another autoscaler moved the replicas we keep away from them."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """One model in one tick."""
+
+    record: ModelRecord
+    asked: Asked
+    follower: Follower
+    pods: Sequence[ScaledPod]
+    endpoint: Endpoint | None = None
+    problem: str = ""
+    custom: float | None = None
+    series: Answers = field(default_factory=dict)
+
+
+class Scaler:
+    """Follows every model that has `spec.autoscaling`.
+
+    Args:
+        models: the custom resources as last seen.
+        cache: their pods.
+        client: writes the scale subresource.
+        endpoints: where metrics are read.
+        wake: asks for a model to be reconciled, which writes its status.
+        interval_seconds: between two ticks.
+        clock: Unix seconds.
+        told: told the seconds of each tick.
+    """
+
+    def __init__(
+        self,
+        *,
+        models: ModelCache,
+        cache: Cache,
+        client: Client,
+        endpoints: Endpoints,
+        wake: Callable[[Key], None],
+        interval_seconds: float,
+        clock: Callable[[], float] = time.time,
+        told: Callable[[float], None] = lambda _seconds: None,
+    ) -> None:
+        self._models = models
+        self._cache = cache
+        self._client = client
+        self._endpoints = endpoints
+        self._wake = wake
+        self._interval = interval_seconds
+        self._clock = clock
+        self._told = told
+        self._followers: dict[str, Follower] = {}
+        self._views: dict[str, ScalingView] = {}
+        self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
+        self._pods: dict[str, tuple[int, ScaledPod]] = {}
+
+    def view(self, uid: str) -> ScalingView | None:
+        """Return what the status of a model should say; None before the first look."""
+        return self._views.get(uid)
+
+    def followers(self) -> Iterator[tuple[Key, int, Follower]]:
+        """Yield each model that is followed, with its replicas, for metrics."""
+        for key in self._models:
+            record = self._models.find(key)
+            if record is not None and (follower := self._followers.get(record.uid)):
+                spec = self._spec(record)
+                yield key, spec.replicas if spec else 0, follower
+
+    async def lead(self) -> None:
+        """Tick until cancelled, with no memory of an earlier time as leader."""
+        self._followers.clear()
+        self._views.clear()
+        try:
+            while True:
+                started = time.monotonic()
+                try:
+                    await self.tick()
+                except Exception:  # noqa: BLE001  # one tick's defect must not end the operator
+                    _LOG.exception("a tick of the autoscaler failed; the next one comes")
+                took = time.monotonic() - started
+                self._told(took)
+                await asyncio.sleep(max(self._interval / 15, self._interval - took))
+        finally:
+            await self._endpoints.close()
+
+    async def tick(self) -> None:
+        """Look at every model once."""
+        looks = [look for key in self._models if (look := self._look(key))]
+        self._forget({look.record.uid for look in looks})
+        await self._resolve(looks)
+        groups: dict[Endpoint, list[_Look]] = defaultdict(list)
+        alone: list[_Look] = []
+        for look in looks:
+            (groups[look.endpoint] if look.endpoint else alone).append(look)
+        await self._endpoints.keep(set(groups))
+        async with asyncio.TaskGroup() as group:
+            for endpoint, members in groups.items():
+                group.create_task(self._together(endpoint, members))
+            group.create_task(self._decide_all(alone))
+
+    def _look(self, key: Key) -> _Look | None:
+        """Return what there is to decide about a model, None when nothing is asked for."""
+        record = self._models.find(key)
+        if record is None or record.deleting:
+            return None
+        spec = self._spec(record)
+        if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
+            return None
+        status = json.loads(record.status)
+        follower = self._followers.get(record.uid)
+        if follower is None:
+            follower = Follower(status.get("scaling") or {}, self._clock(), spec.replicas)
+            self._followers[record.uid] = follower
+        if record.version < follower.written_version:
+            return None  # the cache has not seen our own last move yet
+        limits = (status.get("plan") or {}).get("limits") or {}
+        slots = int(limits.get("maxBatchSize") or spec.engine.max_batch_size)
+        asked = Asked(spec.autoscaling, spec.replicas, slots, record.replicas_set_by.manager)
+        return _Look(record, asked, follower, self._pods_of(key))
+
+    async def _resolve(self, looks: Sequence[_Look]) -> None:
+        for look in looks:
+            try:
+                look.endpoint = await self._endpoints.resolve(
+                    look.record.key.namespace, look.asked.spec.prometheus
+                )
+            except MetricsError as error:
+                look.problem = str(error)
+
+    async def _together(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+        """Read one Prometheus for all its models, then decide on each."""
+        metrics = {one.metric for look in looks for one in look.asked.spec.objectives}
+        try:
+            client = await self._endpoints.client(endpoint)
+            namespaces = {look.record.key.namespace for look in looks}
+            series = await read_all(client, namespaces, sorted(metrics))
+        except MetricsError as error:
+            for look in looks:
+                look.problem = str(error)
+        else:
+            for look in looks:
+                look.series = series
+            await self._customs(endpoint, looks)
+        await self._decide_all(looks)
+
+    async def _customs(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+        client = await self._endpoints.client(endpoint)
+
+        async def one(look: _Look, template: str) -> None:
+            try:
+                look.custom = await read_custom(client, template, look.record.key)
+            except MetricsError as error:
+                look.problem = str(error)
+
+        async with asyncio.TaskGroup() as group:
+            for look in looks:
+                if look.asked.spec.custom_query:
+                    group.create_task(one(look, look.asked.spec.custom_query))
+
+    async def _decide_all(self, looks: Sequence[_Look]) -> None:
+        for number, look in enumerate(looks):
+            await self._decide(look)
+            if number % 50 == 49:  # noqa: PLR2004  # about 10 ms: the Lease is renewed in between
+                await asyncio.sleep(0)
+
+    async def _decide(self, look: _Look) -> None:
+        now, asked, follower = self._clock(), look.asked, look.follower
+        objectives = objectives_of(asked.spec, slots_per_replica=asked.slots_per_replica)
+        reading = Reading(None, look.problem)
+        former = follower.former_pods(look.pods, now)
+        if not look.problem:
+            reading = read_traffic(
+                namespace=look.record.key.namespace,
+                pods=look.pods,
+                former=former,
+                series=look.series,
+                objectives=objectives.latencies,
+                now=now,
+                custom_replicas=look.custom,
+            )
+        decision = follower.decide(asked, objectives, pods=look.pods, reading=reading, now=now)
+        standing = self._standing(look, now)
+        free = not (standing.others or standing.problem)
+        if asked.spec.mode == "Enforce" and asked.spec.engine == "Builtin" and free:
+            await self._move(look, decision.replicas, f"{decision.reason}: {decision.message}")
+        view = follower.publish(asked, decision, standing, now)
+        if view is not None:
+            self._views[look.record.uid] = view
+            self._wake(look.record.key)
+
+    async def _move(self, look: _Look, replicas: int, reason: str) -> None:
+        """Write the scale subresource; a model that changed meanwhile is looked at next tick."""
+        before = look.asked.replicas
+        if replicas == before:
+            return
+        key = look.record.key
+        body = {
+            "metadata": {"resourceVersion": str(look.record.version)},
+            "spec": {"replicas": replicas},
+        }
+        try:
+            answer = await self._client.merge(
+                MODEL, key.namespace, key.name, body, subresource="scale", manager=SCALE_MANAGER
+            )
+        except WritesForbiddenError:
+            return  # another replica leads by now
+        except ClusterError as error:
+            _LOG.info("%s was not scaled to %d: %s", key, replicas, error)
+            return
+        _LOG.info("%s: replicas %d -> %d: %s", key, before, replicas, reason)
+        look.follower.written_version = int(answer["metadata"]["resourceVersion"])
+        look.follower.moved(before, replicas, reason, self._clock())
+
+    def _standing(self, look: _Look, now: float) -> Standing:
+        """Return what stands against moving the replicas."""
+        setter = look.record.replicas_set_by
+        contested = (
+            look.asked.spec.engine == "Builtin"
+            and setter.manager == _HPA_MANAGER
+            and now - setter.at < _CONTEST_SECONDS
+        )
+        return Standing(others=setter.manager if contested else "")
+
+    def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
+        held = self._specs.get(record.uid)
+        if held is None or held[0] != record.generation:
+            held = record.generation, parse_spec(record.spec)[0]
+            self._specs[record.uid] = held
+        return held[1]
+
+    def _pods_of(self, key: Key) -> list[ScaledPod]:
+        found = []
+        for item in self._cache.of_model(key):
+            if item.kind != POD.kind or item.job:
+                continue
+            held = self._pods.get(item.uid)
+            if held is None or held[0] != item.version:
+                held = item.version, scaled_pod(item.parse())
+                self._pods[item.uid] = held
+            found.append(held[1])
+        return found
+
+    def _forget(self, followed: set[str]) -> None:
+        """Drop what is remembered of models and pods that are gone or no longer scaled."""
+        there = {record.uid for key in self._models if (record := self._models.find(key))}
+        _keep(self._followers, followed)
+        _keep(self._views, followed)
+        _keep(self._specs, there)
+        _keep(self._pods, self._cache.uids())
+
+
+def _keep(memory: dict[str, Any], uids: set[str]) -> None:
+    for uid in [known for known in memory if known not in uids]:
+        del memory[uid]

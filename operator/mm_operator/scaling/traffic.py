@@ -1,0 +1,170 @@
+"""From samples per pod to what the policy sees of one model's traffic. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic
+from mm_operator.scaling import latencies
+from mm_operator.scaling.answers import Sample
+from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.queries import PART
+
+STALE_SECONDS = 90.0
+"""A sample older than this says nothing: three scrapes of 30 s were missed."""
+
+SETTLED_SECONDS = 90.0
+"""A pod that is Ready for less may have no rates yet: those need two scrapes."""
+
+ENOUGH_OBSERVATIONS = 20
+"""Below this the 95th percentile is the slowest request; then the longer window is read."""
+
+_LEAST_COVERED = 0.5
+"""With metrics of fewer of the pods the rest is a guess."""
+
+Address = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+@dataclass(slots=True)
+class PodSeries:
+    """What Prometheus knows of one pod."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    buckets: dict[str, dict[float, float]] = field(default_factory=lambda: defaultdict(dict))
+
+
+def by_pod(samples: Iterable[Sample]) -> dict[Address, PodSeries]:
+    """Return the samples of combined queries by pod; those of no pod are left out."""
+    found: dict[Address, PodSeries] = defaultdict(PodSeries)
+    for sample in samples:
+        labels = sample.labels
+        part, pod = labels.get(PART), labels.get("pod")
+        if not part or not pod:
+            continue
+        series = found[labels.get("namespace", ""), pod]
+        if (bound := labels.get("le")) is None:
+            series.values[part] = sample.value
+        else:
+            series.buckets[part][float(bound)] = sample.value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The traffic of one model, or in one sentence why it is unknown."""
+
+    traffic: Traffic | None
+    problem: str = ""
+    attainment: Mapping[str, float] = field(default_factory=dict)
+    """Share of requests within the target, by the objective's name."""
+
+
+def read_traffic(
+    *,
+    namespace: str,
+    pods: Sequence[ScaledPod],
+    former: Iterable[str],
+    series: Mapping[Address, PodSeries],
+    objectives: Sequence[LatencyObjective],
+    now: float,
+    custom_replicas: float | None = None,
+) -> Reading:
+    """Return what the pods of one model saw.
+
+    Args:
+        namespace: of the model.
+        pods: the serving pods there are.
+        former: names of pods that went within the longest window: what came to them came.
+        series: the answers of this tick.
+        objectives: which percentiles are asked for.
+        now: Unix seconds.
+        custom_replicas: what the model's own query answered.
+    """
+    ready = [pod for pod in pods if pod.ready and not pod.terminating]
+    fresh = [pod for pod in ready if _is_fresh(series.get((namespace, pod.name)))]
+    settled = [pod for pod in ready if now - (pod.ready_at or now) > SETTLED_SECONDS]
+    missing = sum(pod not in fresh for pod in settled)
+    if ready and (not fresh or missing > _LEAST_COVERED * len(settled)):
+        return Reading(None, _what_is_missing(series, namespace, ready, fresh))
+    every = {pod.name for pod in pods} | set(former)
+    known = [one for name in every if (one := series.get((namespace, name)))]
+    served = [series[namespace, pod.name] for pod in fresh]
+    # Pods of which nothing is known get as much as the others: a Service spreads evenly.
+    factor = (len(fresh) + missing) / len(fresh) if fresh else 1.0
+    values, attainment = _latencies(served, objectives)
+    return Reading(
+        Traffic(
+            fast=_arrivals(known, "fast", factor),
+            steady=_arrivals(known, "steady", factor),
+            mean_output_tokens=_mean_output(known),
+            in_flight=factor * (_sum(served, "running") + _sum(served, "waiting")),
+            latencies=values,
+            custom_replicas=custom_replicas,
+        ),
+        attainment=attainment,
+    )
+
+
+def _is_fresh(series: PodSeries | None) -> bool:
+    if series is None or "accepted_fast" not in series.values:
+        return False
+    sampled, now = series.values.get("sampled_at"), series.values.get("now")
+    return sampled is not None and now is not None and now - sampled <= STALE_SECONDS
+
+
+def _what_is_missing(
+    series: Mapping[Address, PodSeries],
+    namespace: str,
+    ready: Sequence[ScaledPod],
+    fresh: Sequence[ScaledPod],
+) -> str:
+    if not any((namespace, pod.name) in series for pod in ready):
+        return (
+            "Prometheus has no series of the Ready pods: it must scrape port 8080 of the pods and "
+            "keep the labels namespace and pod"
+        )
+    return (
+        f"Prometheus has fresh series of {len(fresh)} of {len(ready)} Ready pods: see its targets "
+        "for why scrapes fail"
+    )
+
+
+def _arrivals(known: Sequence[PodSeries], window: str, factor: float) -> Arrivals:
+    images = factor * _sum(known, f"image_tokens_{window}")
+    prompt = factor * _sum(known, f"prompt_tokens_{window}")
+    return Arrivals(
+        requests=factor * _sum(known, f"accepted_{window}"),
+        image_tokens=images,
+        text_tokens=max(0.0, prompt - images),
+        refused=factor * _sum(known, f"refused_{window}"),
+    )
+
+
+def _mean_output(known: Sequence[PodSeries]) -> float | None:
+    finished = _sum(known, "finished")
+    # increase() extrapolates: less than half a request is none.
+    return _sum(known, "output") / finished if finished > 0.5 else None  # noqa: PLR2004
+
+
+def _latencies(
+    served: Sequence[PodSeries], objectives: Sequence[LatencyObjective]
+) -> tuple[dict[str, float], dict[str, float]]:
+    values: dict[str, float] = {}
+    attainment: dict[str, float] = {}
+    for objective in objectives:
+        fast, steady = (
+            latencies.summed(one.buckets.get(f"{objective.metric}_{window}", {}) for one in served)
+            for window in ("fast", "steady")
+        )
+        buckets = fast if latencies.observations(fast) >= ENOUGH_OBSERVATIONS else steady
+        value = latencies.percentile(buckets, objective.percentile)
+        share = latencies.share_within(buckets, objective.target_seconds)
+        if value is not None and share is not None:
+            values[objective.name] = value
+            attainment[objective.name] = share
+    return values, attainment
+
+
+def _sum(many: Iterable[PodSeries], part: str) -> float:
+    return sum(one.values.get(part, 0.0) for one in many)

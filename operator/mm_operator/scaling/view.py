@@ -1,0 +1,141 @@
+"""What a decision becomes in the status: numbers, sentences, history, one condition. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import (
+    AutoscalingSpec,
+    ObjectiveStatus,
+    ScalingChange,
+    ScalingStatus,
+)
+from mm_operator.autoscaling import Decision, ScalingReason, Veto
+from mm_operator.model import ScalingView
+
+MOST_CHANGES = 10
+
+_SIGNIFICANT = 3
+"""Digits of a number in the status: more would make every tick a write."""
+
+_RECOMMENDING = (
+    "status.scaling says what would be done; set autoscaling.mode to Enforce to have it done"
+)
+_CONTESTED = (
+    "moves the replicas too, most likely for a HorizontalPodAutoscaler or ScaledObject of yours: "
+    "delete it, or set autoscaling.mode to Off"
+)
+_LIMITED = (
+    "more replicas are needed and there is no node to place them on: add nodes, or lower "
+    "autoscaling.maxReplicas"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Who may move replicas now, and what stands against it."""
+
+    others: str = ""
+    """Field manager of another autoscaler that moves the same replicas; empty: none."""
+    problem: str = ""
+    """Why the chosen engine cannot work, as a sentence; empty: it can."""
+
+
+def make_view(
+    spec: AutoscalingSpec,
+    decision: Decision,
+    *,
+    history: Sequence[ScalingChange],
+    cold_start_seconds: float | None,
+    standing: Standing,
+) -> ScalingView:
+    """Return what people and programs read of a decision."""
+    active, reason, message = _condition(spec, decision, standing)
+    return ScalingView(
+        status=ScalingStatus(
+            desired=decision.replicas,
+            current=decision.current,
+            reason=str(decision.reason),
+            message=decision.message,
+            inputs={name: rounded(value) for name, value in sorted(decision.inputs.items())},
+            vetoes=[f"{one.veto}: {one.message}" for one in decision.vetoes],
+            objectives=[
+                ObjectiveStatus(
+                    name=one.name,
+                    value=None if one.value_seconds is None else rounded(one.value_seconds),
+                    target=one.target_seconds,
+                    met=one.met,
+                )
+                for one in decision.objectives
+            ],
+            history=list(history[:MOST_CHANGES]),
+            cold_start_seconds=(
+                None if cold_start_seconds is None else rounded(cold_start_seconds)
+            ),
+        ),
+        active=active,
+        reason=reason,
+        message=message,
+    )
+
+
+def essence(view: ScalingView) -> tuple[Any, ...]:
+    """Return what makes a view worth a write at once; other numbers may wait."""
+    status = view.status
+    return (
+        status.desired,
+        status.current,
+        status.reason,
+        tuple(text.partition(":")[0] for text in status.vetoes),
+        tuple((one.name, one.target, one.met) for one in status.objectives),
+        tuple(status.history),
+        view.active,
+        view.reason,
+        view.message,
+    )
+
+
+def change(moment: float, before: int, after: int, reason: str) -> ScalingChange:
+    """Return an entry of the history."""
+    text = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ScalingChange(time=text, from_replicas=before, to_replicas=after, reason=reason)
+
+
+def moment_of(entry: ScalingChange) -> float:
+    """Return when a change was, in Unix seconds."""
+    return datetime.fromisoformat(entry.time).timestamp()
+
+
+def rounded(value: float) -> float:
+    """Return a number with the digits that a status shows."""
+    return float(f"{value:.{_SIGNIFICANT}g}")
+
+
+def _condition(
+    spec: AutoscalingSpec, decision: Decision, standing: Standing
+) -> tuple[bool, Reason, str]:
+    if spec.mode == "Recommend":
+        return False, Reason.RECOMMEND_ONLY, _RECOMMENDING
+    if standing.problem:
+        return False, Reason.ENGINE_NOT_AVAILABLE, standing.problem
+    if standing.others:
+        return False, Reason.REPLICAS_CONTESTED, f"{standing.others} {_CONTESTED}"
+    if not decision.metrics_available:
+        held = decision.reason is ScalingReason.NO_METRICS
+        what = "replicas stay as they are" if held else "replicas follow what is known"
+        return False, Reason.METRICS_MISSING, f"{what}: {_problem(decision)}"
+    if decision.capacity_limited:
+        return True, Reason.CAPACITY_LIMITED, _LIMITED
+    names = [one.name for one in decision.objectives]
+    names += ["customQuery"] if spec.custom_query else []
+    names += ["schedules"] if spec.schedules else []
+    followed = ", ".join(names) or "the load"
+    bounds = f"between {spec.min_replicas} and {spec.max_replicas}"
+    return True, Reason.FOLLOWING_LOAD, f"replicas move {bounds} to keep {followed}"
+
+
+def _problem(decision: Decision) -> str:
+    vetoes = [one.message for one in decision.vetoes if one.veto is Veto.NO_METRICS]
+    return vetoes[0] if vetoes else decision.message

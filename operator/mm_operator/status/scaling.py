@@ -1,0 +1,44 @@
+"""The autoscaler's part of the status: its condition, and what it said last."""
+
+from typing import Any
+
+from mm_api.conditions import ConditionType, Reason
+from mm_operator.model import Snapshot
+from mm_operator.plan.fingerprint import plain
+from mm_operator.status.conditions import Aspect, truth
+
+
+def scaling_active(snapshot: Snapshot) -> Aspect:
+    """Return the condition ScalingActive."""
+    kind, view = ConditionType.SCALING_ACTIVE, snapshot.scaling
+    if not _is_on(snapshot):
+        return Aspect(
+            kind,
+            "False",
+            Reason.AUTOSCALING_OFF,
+            "spec.replicas is followed; kubectl scale and autoscalers may set it",
+        )
+    if view is not None:
+        return Aspect(kind, truth(view.active), view.reason, view.message)
+    # A new leader looks within a tick; until then what the last one said stands.
+    for former in snapshot.status.get("conditions", ()):
+        if former.get("type") == kind and former.get("reason") != Reason.AUTOSCALING_OFF:
+            return Aspect(kind, former["status"], former["reason"], former.get("message", ""))
+    return Aspect(
+        kind, "Unknown", Reason.WAITING_FOR_METRICS, "metrics are looked at within 15 seconds"
+    )
+
+
+def scaling_summary(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what goes into `status` beside the condition: at most the key `scaling`."""
+    if not _is_on(snapshot):
+        return {}
+    if snapshot.scaling is not None:
+        return {"scaling": plain(snapshot.scaling.status)}
+    former = snapshot.status.get("scaling")
+    return {"scaling": former} if former else {}
+
+
+def _is_on(snapshot: Snapshot) -> bool:
+    autoscaling = snapshot.spec.autoscaling if snapshot.spec else None
+    return autoscaling is not None and autoscaling.mode != "Off"

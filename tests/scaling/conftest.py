@@ -1,0 +1,50 @@
+"""A model that serves on a real API server, and a real Prometheus that scrapes its gateways."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import namespace
+from support.definition import install_definition
+from support.model_namespace import Api
+from support.prometheus import Prometheus, running_prometheus
+from support.scripted_gateways import ScriptedGateways, scripted_gateways
+from support.served import free_ports
+
+
+@pytest.fixture
+def api(control_plane: ClusterInfo) -> Iterator[Api]:
+    """A namespace of its own under Pod Security `restricted`."""
+    install_definition(control_plane)
+    with namespace(control_plane, f"scaling-{uuid4().hex[:8]}") as name:
+        yield Api(control_plane, name)
+
+
+@pytest.fixture
+def gateways() -> Iterator[ScriptedGateways]:
+    """The metrics of gateways, written by the test."""
+    with scripted_gateways() as served:
+        yield served
+
+
+@pytest.fixture
+def prometheus(gateways: ScriptedGateways, tmp_path: Path) -> Iterator[Prometheus]:
+    """A real Prometheus that scrapes them every second."""
+    folder = tmp_path / "prometheus"
+    folder.mkdir()
+    config = {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [
+            {
+                "job_name": "gateways",
+                # The labels are those that a scrape of pods gives.
+                "honor_labels": True,
+                "static_configs": [{"targets": [f"127.0.0.1:{gateways.port}"]}],
+            }
+        ],
+    }
+    with running_prometheus(folder, config, port=free_ports(1)[0]) as server:
+        yield server
