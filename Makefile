@@ -36,7 +36,7 @@ test-faults: env ## The tests that take minutes: faults on the real cluster, one
 	$(PYTEST) -m slow
 
 check: env lint types generated ## Everything that needs no root and no cluster
-	$(PYTEST) -m 'not slow and not cluster and not e2e'
+	$(PYTEST) -m 'not slow and not cluster and not e2e and not s3'
 
 lint: env ## ruff, import contracts, file sizes, names in prose
 	$(BIN)/ruff check .

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     WAITING_FOR_PLAN = "WaitingForPlan"
     BUILDING = "Building"
     BUILD_PENDING = "BuildPending"
+    WAITING_FOR_BUILD = "WaitingForBuild"
     BUILD_SUCCEEDED = "BuildSucceeded"
     BUILD_FAILED = "BuildFailed"
     BUILD_OUT_OF_MEMORY = "BuildOutOfMemory"

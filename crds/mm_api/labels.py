@@ -40,6 +40,9 @@ resources, deadline. A Job of other terms is replaced when none of its pods runs
 MADE_BY = f"{PREFIX}/made-by"
 """Annotation on build Jobs, which models share: uid of the model whose terms they follow."""
 
+MADE_FOR = f"{PREFIX}/made-for"
+"""Annotation on build Jobs: name of the model that `MADE_BY` means, for people."""
+
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 

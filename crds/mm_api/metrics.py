@@ -47,6 +47,9 @@ _FAST = (
 _TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1)
 _LONG = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300)
 
+_BUILD = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
+"""Seconds: a tiny model's export to the build of a 70B engine."""
+
 _H, _C, _G = MetricKind.HISTOGRAM, MetricKind.COUNTER, MetricKind.GAUGE
 
 GATEWAY_METRICS: tuple[Metric, ...] = (
@@ -73,6 +76,28 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_api_requests_total", _C, "API requests.", ("verb", "resource", "code")),
     Metric("mm_operator_leader", _G, "1 on the replica that leads, else 0."),
     Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
+    Metric("mm_operator_build_step_seconds", _H, "Finished build steps.", ("step",), _BUILD),
+    Metric(
+        "mm_operator_build_seconds",
+        _H,
+        "From the start of a build's pod to its end: succeeded or failed.",
+        ("outcome",),
+        _BUILD,
+    ),
+    Metric(
+        "mm_operator_build_failures_total",
+        _C,
+        "Failed builds by step (unknown when none was told) and reason.",
+        ("step", "reason"),
+    ),
+    Metric(
+        "mm_operator_engine_reuses_total",
+        _C,
+        "Models that took an engine somebody else had built: a sibling, another namespace, store.",
+        ("origin",),
+    ),
+    Metric("mm_operator_engine_bytes_total", _C, "Bytes of engines that were built."),
+    Metric("mm_operator_builds_waiting", _G, "Models that wait for another one's build."),
 )
 
 _MODEL = ("namespace", "model")

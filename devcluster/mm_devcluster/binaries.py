@@ -57,8 +57,9 @@ KUBERNETES = Module(
 )
 COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
 KWOK = Module("kwok", {"kwok": "kwok"}, "tool")
+VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, KWOK, PODS)
+MODULES = (KUBERNETES, COREDNS, KWOK, VERSITYGW, PODS)
 
 CONTROL_PLANE = (
     "etcd",

@@ -34,6 +34,7 @@ from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.settings import Settings
+from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
@@ -161,6 +162,7 @@ class Operator:
             on_error=self._metrics.failed,
             events=self._events,
             scaling=self._scaler.view,
+            on_status=lambda old, new: count_builds(self._metrics, old, new, datetime.now(UTC)),
         )
         return Controller(
             self._queue,
@@ -192,6 +194,7 @@ class Operator:
     def _text(self) -> bytes:
         self._metrics.queued(self._queue.depth)
         self._metrics.models(self._models.ready(), len(self._models))
+        self._metrics.builds_waiting(self._models.waiting())
         return self._metrics.text()
 
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
+from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
@@ -88,6 +90,19 @@ class JobPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Builder:
+    """The model whose Job built or builds an engine."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """Return what people read."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class JobState:
     """A Job of ours and how its pods ended.
 
@@ -108,9 +123,20 @@ class JobState:
     reason: str = ""
     message: str = ""
     waiting: str = ""
+    started_at: datetime | None = None
+    """When the container that runs now was started."""
+    progress: str = ""
+    """The end of the log of the pod that runs now, as last read; builds only."""
     ends: tuple[PodEnd, ...] = ()
     deleting: bool = False
     """metadata.deletionTimestamp is set: the name is not free yet."""
+    namespace: str = ""
+
+    @property
+    def builder(self) -> Builder | None:
+        """Return whose build Job this is; None for other Jobs, and for one that does not say."""
+        name, uid = self.annotations.get(labels.MADE_FOR), self.annotations.get(labels.MADE_BY)
+        return Builder(self.namespace, name, uid) if name and uid else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +335,9 @@ class InspectDecision:
     """Seconds until the next attempt; None when none is due by itself."""
 
 
+BuildPhase = Literal["Pending", "Waiting", "Building", "Succeeded", "Failed"]
+
+
 @dataclass(frozen=True, slots=True)
 class BuildDecision:
     """What becomes of the engine of the current plan."""
@@ -322,6 +351,14 @@ class BuildDecision:
     result: BuildResult | None = None
     """How the build ended, well or badly, when it said so."""
     failed_pods: int = 0
+    phase: BuildPhase = "Pending"
+    """What the status calls it."""
+    progress: BuildProgress | None = None
+    """How far the running build was when its log was last read."""
+    started_at: datetime | None = None
+    """When the pod that builds now was started."""
+    builder: Builder | None = None
+    """The model whose Job built or builds the engine."""
     stale_source: bool = False
     """The build found another source than was inspected: a new inspection is needed."""
     retry_in: float | None = None

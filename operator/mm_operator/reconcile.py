@@ -6,8 +6,9 @@ by another one at once, and leaves the status to it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
@@ -46,6 +47,7 @@ class Reconciler:
         on_error: told the stage of each refused request.
         events: posts the transitions.
         scaling: what the autoscaler last said about a model, by its uid.
+        on_status: told the former and the new status, each time that one was written.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Reconciler:
         on_error: Callable[[str], None],
         events: EventPoster,
         scaling: Callable[[str], ScalingView | None] = lambda _uid: None,
+        on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
     ) -> None:
         self._client = client
         self._models = models
@@ -70,6 +73,7 @@ class Reconciler:
         self._on_error = on_error
         self._events = events
         self._scaling = scaling
+        self._on_status = on_status
         self._unreported: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -165,6 +169,7 @@ class Reconciler:
             return [StageError("status", "ClusterError", str(error))]
         if written:
             self._events.tell(record, snapshot.status, status)
+            self._on_status(snapshot.status, status)
         return []
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mm_runtime")
 
+SOURCE_HELP = "directory with config.json, hf://OWNER/NAME@REVISION or s3://BUCKET/PREFIX"
+
 DocumentT = TypeVar("DocumentT", BuildPlan, ServingPlan)
 
 
@@ -78,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_inspect(commands: "Commands") -> None:
     command = commands.add_parser("inspect", help="read a checkpoint's small files, print facts")
-    command.add_argument("--source", type=Path, required=True, help="directory with config.json")
+    command.add_argument("--source", required=True, help=SOURCE_HELP)
     command.add_argument("--family", help="expected family; found from config.json when absent")
     command.add_argument("--allow-pickle", action="store_true")
     command.add_argument("--trust-remote-code", action="store_true")
@@ -89,12 +91,13 @@ def _add_inspect(commands: "Commands") -> None:
 def _add_build(commands: "Commands") -> None:
     command = commands.add_parser("build", help="build an engine into a store")
     command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
-    command.add_argument("--source", type=Path, required=True, help="directory with config.json")
+    command.add_argument("--source", required=True, help=SOURCE_HELP)
     command.add_argument("--store", type=Path, required=True, help="where engines are kept")
     command.add_argument("--termination-log", type=Path, help="also write the result here")
     command.add_argument(
         "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
     )
+    command.add_argument("--holder", default="", help="what builders that wait for this one read")
     command.add_argument("--dry-run", action="store_true", help="print the steps and stop")
     command.set_defaults(command=_build)
 
@@ -135,13 +138,14 @@ def _add_documents(command: argparse.ArgumentParser) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415 (see module)
+    from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415 (see module)
     from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
+    from mm_runtime.inspect.source import inspect_source  # noqa: PLC0415
 
     options = InspectOptions(arguments.family, arguments.allow_pickle, arguments.trust_remote_code)
     code = ExitCode.OK
     try:
-        text = facts_report(inspect(arguments.source, options))
+        text = facts_report(inspect_source(arguments.source, options))
     except InspectRefusedError as refused:
         log.error("%s: %s", refused.reason, refused.message)  # noqa: TRY400 (for a person)
         text = refusal_report(refused)
@@ -171,6 +175,7 @@ def _build(arguments: argparse.Namespace) -> int:
         store=arguments.store,
         step_seconds=arguments.step_timeout,
         termination_log=arguments.termination_log,
+        holder=arguments.holder,
     )
     with StopSignal() as stop:
         result, code = build(options, stop)

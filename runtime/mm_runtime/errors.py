@@ -54,8 +54,22 @@ class InspectRefusedError(PermanentError):
         return self.message
 
 
+class InspectInterruptedError(InspectRefusedError):
+    """A checkpoint whose server does not answer now: reported like a refusal, and tried again."""
+
+    exit_code = ExitCode.RETRY
+
+
 class SourceNotFoundError(PermanentError):
-    """The checkpoint's directory, or a file of it, is gone. Raised by the fetch step."""
+    """The checkpoint, or a file of it, is gone. Raised by the fetch step and remote sources."""
+
+
+class SourceDeniedError(PermanentError):
+    """The server of a remote checkpoint refuses the credentials. Raised by `mm_runtime.sources`."""
+
+
+class SourceUnavailableError(RuntimeCommandError):
+    """The server of a remote checkpoint is down, slow or busy. Raised by `mm_runtime.sources`."""
 
 
 class SourceChangedError(RuntimeCommandError):

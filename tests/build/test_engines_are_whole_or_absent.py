@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.documents.build_progress import last_progress
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.build import manifest as manifests
@@ -176,15 +177,36 @@ def test_unreadable_plan_is_permanent(site: Site, tmp_path: Path) -> None:
     assert f"{plan} is not a BuildPlan: " in message.read_text()
 
 
+def test_progress_is_one_line_of_the_log(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each step is announced in the form that the operator reads, with its number."""
+    caplog.set_level("INFO")
+    run(site, tmp_path)
+    found = last_progress("\n".join(caplog.messages))
+    assert found is not None
+    assert (found.step, found.number, found.of) == ("fetch", 1, 1)
+
+
+def test_the_result_tells_size_and_versions(site: Site, tmp_path: Path) -> None:
+    """The operator learns how big the engine is and what made it, reused ones included."""
+    _, first = run(site, tmp_path)
+    _, second = run(site, tmp_path)
+    size = sum(file.size for file in manifests.read(site.places.manifest).files)
+    assert [first.stored_bytes, second.stored_bytes] == [size, size]
+    assert "python" in second.versions
+
+
 def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
-    """While somebody holds the lock a second build waits, then finds the engine."""
+    """While somebody holds the lock a second build names it and waits, then builds."""
     site.places.lock.parent.mkdir(parents=True)
     descriptor = os.open(site.places.lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, b"other/engine-1")
     command = [sys.executable, "-m", "mm_runtime", *site.arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
         try:
-            _wait_for_line(second, b"another build holds")
+            _wait_for_line(second, b'"waitingFor":"other/engine-1"')
             assert not site.places.engine.exists()
             os.close(descriptor)
             output, _ = second.communicate(timeout=DEADLINE_SECONDS)

@@ -99,7 +99,7 @@ def test_stop_signal_becomes_a_result(site: Site) -> None:
     """SIGTERM in a step ends it and the build says so: it is worth another try."""
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
-        result, code = build(BuildOptions(site.plan, site.source, site.store), stop)
+        result, code = build(BuildOptions(site.plan, str(site.source), site.store), stop)
     assert code == ExitCode.TERMINATED
     assert result.failure is not None
     assert result.failure.retryable

@@ -187,6 +187,11 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         assert len(engines) == 1
         assert len([one for one in jobs if one["metadata"]["name"].startswith("engine-")]) <= 1
         assert sorted(owner["name"] for owner in owners) == ["one", "two"]
+        told = [get(api, "mmm", name)["status"]["build"] for name in ("one", "two")]
+        reused = [build.get("reusedFrom") for build in told]
+        others = ([f"{api.namespace}/one"], [f"{api.namespace}/two"])
+        assert list(filter(None, reused)) in others
+        assert [build["phase"] for build in told] == ["Succeeded", "Succeeded"]
 
         api.kubectl("delete", "mmm", "one")
         quiet(operator)

@@ -1,5 +1,6 @@
 """The phase of a Job, from its conditions and from pods that may be told before them."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -41,3 +42,13 @@ def test_phase(status: dict[str, Any], pods: list[dict[str, Any]], expected: str
     """A Job's own end counts first; until then its pods say where it stands."""
     state = job_state({**JOB, "status": status}, pods, log_tails={})
     assert expected == state.phase
+
+
+def test_the_pod_that_runs_now_tells_the_progress() -> None:
+    """Start and progress are those of the newest pod that runs, not of one that failed before."""
+    started = {"state": {"running": {"startedAt": NOW}}, "name": "build"}
+    runs = pod("Running")
+    runs["status"]["containerStatuses"] = [started]
+    progress = {"Running": "third step", "Failed": "second step"}
+    state = job_state(JOB, [pod("Failed"), runs], log_tails={}, progress=progress)
+    assert (state.progress, state.started_at) == ("third step", datetime.fromisoformat(NOW))

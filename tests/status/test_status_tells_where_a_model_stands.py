@@ -189,7 +189,10 @@ def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
     before = derive(snapshot, plan, NOTHING)
     done, done_plan = inspected(built=True)
     after = derive(replace(done, status=before), done_plan, NOTHING)
-    assert (before["build"]["job"], 1) == (after["build"]["job"], after["build"]["attempts"])
+    assert (before["build"]["jobName"], 1) == (
+        after["build"]["jobName"],
+        after["build"]["attempts"],
+    )
 
 
 def test_models_without_vision_say_so() -> None:

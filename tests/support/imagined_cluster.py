@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mm_api import labels
+from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
 from mm_operator.children.all import build, unwanted
@@ -111,10 +112,23 @@ class ImaginedCluster:
         text = InspectResult(error=error).to_json()
         self.end("inspect", PodEnd("pod", succeeded=False, exit_code=3, message=text))
 
-    def built(self, part: str = "engine-") -> None:
+    def follow(self, part: str, progress: BuildProgress, *, started: datetime) -> None:
+        """Let the pod of a build Job run and say how far it is."""
+        self._job(
+            self.job(part),
+            f"its pod is at {progress.step or 'the lock'}",
+            phase=JobPhase.RUNNING,
+            progress=progress.line(),
+            started_at=started,
+        )
+
+    def built(self, part: str = "engine-", *, reused: bool = False) -> None:
         """End a build Job well."""
         result = BuildResult(
-            fingerprint=self.fingerprint(part), manifest_sha256="ab" * 32, step_seconds={"fetch": 1}
+            fingerprint=self.fingerprint(part),
+            manifest_sha256="ab" * 32,
+            step_seconds={} if reused else {"fetch": 1},
+            reused=reused,
         )
         end = PodEnd("pod", succeeded=True, exit_code=0, message=result.to_json())
         self.end(part, end)
@@ -261,6 +275,7 @@ class ImaginedCluster:
                 phase=JobPhase.PENDING,
                 created=self.now,
                 annotations=manifest["metadata"]["annotations"],
+                namespace=manifest["metadata"]["namespace"],
             )
         if ref.kind == "Deployment":
             self._deploy(ref.name, fresh)

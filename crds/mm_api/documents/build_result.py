@@ -7,6 +7,7 @@ from pydantic import Field
 
 from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
+from mm_api.documents.engine_manifest import GpuIdentity
 
 
 class BuildReason(StrEnum):
@@ -44,4 +45,13 @@ class BuildResult(Document):
     manifest_sha256: str | None = None
     reused: bool = Field(default=False, description="The store held this engine already.")
     step_seconds: dict[str, float] = Field(default={}, description="Step -> seconds.")
+    stored_bytes: int | None = Field(
+        default=None, ge=0, description="Of the engine's files. None: an older runtime built it."
+    )
+    gpu: GpuIdentity | None = Field(
+        default=None, description="The GPU the engine was built on. None: it needs no GPU."
+    )
+    versions: dict[str, str] = Field(
+        default={}, description="As in the manifest: tool or library -> its version."
+    )
     failure: BuildFailure | None = None

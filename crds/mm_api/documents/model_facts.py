@@ -103,6 +103,12 @@ class ModelFacts(Document):
         pattern=r"^sha256:[0-9a-f]{64}$",
         description="Identity of the checkpoint's files; see mm_runtime.build.source.",
     )
+    source_revision: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{40}$",
+        description="Commit that the revision stood for when it was inspected (Hugging Face); the "
+        "build fetches that one.",
+    )
     weight_format: Literal["safetensors", "pickle"]
     weight_bytes: int = Field(ge=1, description="Bytes of all weight files.")
     parameters: int = Field(ge=1, description="Number of weights, from the safetensors headers.")
@@ -117,6 +123,8 @@ class InspectReason(StrEnum):
     """Why a checkpoint was refused. Each becomes the reason of the condition `Planned`."""
 
     SOURCE_NOT_FOUND = "SourceNotFound"
+    SOURCE_DENIED = "SourceDenied"
+    SOURCE_UNAVAILABLE = "SourceUnavailable"
     CONFIG_MISSING = "ConfigMissing"
     CONFIG_INVALID = "ConfigInvalid"
     UNKNOWN_FAMILY = "UnknownFamily"

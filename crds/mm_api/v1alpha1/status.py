@@ -81,15 +81,33 @@ class BuildStatus(ApiModel):
     """Summary of the build."""
 
     fingerprint: Short | None = Field(default=None, description="Fingerprint that is built.")
-    job: Short | None = Field(default=None, description="Name of the build Job.")
+    phase: Literal["Pending", "Waiting", "Building", "Succeeded", "Failed"] | None = Field(
+        default=None,
+        description="Pending: no pod builds yet. Waiting: another builder is at work on this "
+        "engine. Building, Succeeded, Failed: as the words say.",
+    )
+    step: Short | None = Field(default=None, description="Step that runs now.")
+    progress: Short | None = Field(
+        default=None, description='How far the build is, for example "3 of 5" or "3 of 5, 40 %".'
+    )
+    started_at: Short | None = Field(
+        default=None, description="When the pod that builds started, RFC 3339."
+    )
+    job_name: Short | None = Field(default=None, description="Name of the build Job.")
+    message: Short | None = Field(default=None, description="The build in one sentence.")
+    reused_from: Short | None = Field(
+        default=None,
+        description="Who built the engine that this model shares, as namespace/name; `store` when "
+        "the store held it from before.",
+    )
     attempts: int | None = Field(default=None, ge=0, description="Builds that were started.")
-    reused: bool | None = Field(default=None, description="The store held this engine already.")
     manifest_sha256: Short | None = Field(
         default=None, description="Digest of the engine's manifest."
     )
     step_seconds: Annotated[dict[str, float], Field(max_length=64)] | None = Field(
-        default=None, description="Seconds that each step took."
+        default=None, description="Seconds that each finished step took."
     )
+    stored_bytes: int | None = Field(default=None, ge=0, description="Size of the engine's files.")
     failed_step: Short | None = Field(default=None, description="Step that failed last.")
     exit_code: int | None = Field(default=None, description="Exit code of the failed step.")
 

@@ -38,6 +38,7 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                 labels.ATTEMPT: str(plan.build.attempt),
                 labels.TERMS_HASH: terms_of(spec, snapshot.settings, snapshot.uid).digest,
                 labels.MADE_BY: snapshot.uid,
+                labels.MADE_FOR: snapshot.name,
             },
             "ownerReferences": [config_reference(engine.config.name, engine.config.uid)],
         },
@@ -46,13 +47,13 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},
-                "spec": _pod(snapshot, spec, plan.engine_config),
+                "spec": _pod(snapshot, spec, plan.engine_config, plan.build.job),
             },
         },
     }
 
 
-def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str) -> Manifest:
+def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str, job: str) -> Manifest:
     container: Manifest = {
         "name": "build",
         "image": spec.build.image or snapshot.settings.runtime_image,
@@ -66,6 +67,8 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str) -> Manifest
             volumes.checkpoint_directory(spec),
             "--store",
             store_of(spec).directory,
+            "--holder",
+            f"{snapshot.namespace}/{job}",
             "--termination-log",
             pod.TERMINATION_LOG,
         ],

@@ -6,7 +6,13 @@ stays: two models may have come to one engine by different ways, and must not re
 
 from mm_operator.children.metadata import Manifest, engine_labels, shared_metadata
 from mm_operator.model import EngineState, Owner, Plan, Snapshot, Step
-from mm_operator.plan.records import PLAN_KEY, RESULT_KEY, read_build_plan
+from mm_operator.plan.records import (
+    BUILDER_KEY,
+    PLAN_KEY,
+    RESULT_KEY,
+    read_build_plan,
+    written_builder,
+)
 
 
 def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
@@ -18,6 +24,8 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     data = {PLAN_KEY: (recorded or plan.build_plan).to_json(indent=2)}
     if plan.build.step is Step.DONE and plan.build.result:
         data[RESULT_KEY] = plan.build.result.to_json(indent=2)
+        if plan.build.builder:
+            data[BUILDER_KEY] = written_builder(plan.build.builder)
     others = state.config.owners if state.config else ()
     return _config(
         snapshot,

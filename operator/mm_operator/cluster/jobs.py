@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
-from mm_operator.cluster.pods import condition, moment, pod_end, why_not_running
+from mm_operator.cluster.pods import condition, moment, pod_end, running, why_not_running
 from mm_operator.model import JobPhase, JobState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,6 +16,7 @@ def job_state(
     pods: Sequence[Mapping[str, Any]],
     *,
     log_tails: Mapping[str, tuple[str, ...]],
+    progress: Mapping[str, str] = MappingProxyType({}),
     blocked: str = "",
 ) -> JobState:
     """Return where a Job stands.
@@ -23,12 +25,14 @@ def job_state(
         job: the Job as the API server holds it.
         pods: the pods of this Job.
         log_tails: pod uid -> last lines, for pods that left no message.
+        progress: pod uid -> what a running build last said of itself.
         blocked: why no pod could be created, as the Job controller's events say.
     """
     metadata, status = job["metadata"], job.get("status") or {}
     own = [pod for pod in pods if _belongs(pod, metadata["uid"])]
     ends = [pod_end(pod, log_tails.get(pod["metadata"]["uid"], ())) for pod in own]
     phase, closing = _phase(status, own)
+    now = max((pod for pod in own if running(pod)[1]), key=_created, default=None)
     waiting = next(filter(None, map(why_not_running, own)), "") or (blocked if not own else "")
     return JobState(
         name=metadata["name"],
@@ -42,6 +46,8 @@ def job_state(
         reason=closing.get("reason", "") if phase is JobPhase.FAILED else "",
         message=closing.get("message", "") if phase is JobPhase.FAILED else "",
         waiting=waiting if phase is JobPhase.PENDING else "",
+        started_at=running(now)[1] if now else None,
+        progress=progress.get(now["metadata"]["uid"], "") if now else "",
         ends=tuple(
             sorted(
                 (end for end in ends if end is not None),
@@ -49,7 +55,12 @@ def job_state(
             )
         ),
         deleting="deletionTimestamp" in metadata,
+        namespace=metadata.get("namespace", ""),
     )
+
+
+def _created(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("creationTimestamp", ""))
 
 
 def _belongs(pod: Mapping[str, Any], uid: str) -> bool:

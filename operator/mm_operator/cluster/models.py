@@ -40,6 +40,8 @@ class ModelRecord:
     """Uses the store that the operator makes in the namespace."""
     ready: bool
     """The condition Ready is True."""
+    waiting: bool
+    """Another model builds the engine it needs."""
     spec: bytes
     status: bytes
     replicas_set_by: Setter
@@ -76,6 +78,10 @@ class ModelCache:
         """Return what Prometheus is told of every model."""
         for record in self._records.values():
             yield from record.samples
+
+    def waiting(self) -> int:
+        """Return how many models wait for a build of another one."""
+        return sum(record.waiting for record in self._records.values())
 
     def find(self, key: Key) -> ModelRecord | None:
         """Return one model, or None when it does not exist."""
@@ -146,6 +152,7 @@ def _record(item: dict[str, Any]) -> ModelRecord:
             condition.get("type") == ConditionType.READY and condition.get("status") == "True"
             for condition in status.get("conditions") or ()
         ),
+        waiting=(status.get("build") or {}).get("phase") == "Waiting",
         spec=json.dumps(spec, separators=(",", ":")).encode(),
         status=json.dumps(status, separators=(",", ":")).encode(),
         replicas_set_by=_setter(metadata.get("managedFields") or ()),

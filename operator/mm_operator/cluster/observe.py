@@ -119,6 +119,7 @@ class Observer:
             item.parse(),
             pods,
             log_tails=self._evidence.log_tails,
+            progress=self._evidence.progress,
             blocked=self._evidence.blocked(item.uid),
         )
 

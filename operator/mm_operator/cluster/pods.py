@@ -82,6 +82,15 @@ def why_not_running(pod: Mapping[str, Any]) -> str:
     return f"{waiting['reason']}: {message}" if message else str(waiting["reason"])
 
 
+def running(pod: Mapping[str, Any]) -> tuple[str, datetime | None]:
+    """Return the container that runs and since when; empty and None when none does."""
+    for container in _containers(pod):
+        state = (container.get("state") or {}).get("running")
+        if state is not None:
+            return str(container["name"]), moment(state.get("startedAt"))
+    return "", None
+
+
 def pod_state(pod: Mapping[str, Any]) -> PodState:
     """Return a serving pod as the rollout reads it."""
     metadata, status = pod["metadata"], pod.get("status") or {}

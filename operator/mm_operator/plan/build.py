@@ -1,11 +1,16 @@
 """Is the engine of the current plan needed, there, building or broken?"""
 
+from dataclasses import replace
 from datetime import datetime
 
 from mm_api.conditions import Reason
+from mm_api.documents.build_progress import BuildProgress, last_progress
 from mm_api.documents.build_result import BuildResult
 from mm_operator.model import (
     BuildDecision,
+    Builder,
+    BuildPhase,
+    ConfigState,
     EngineState,
     InspectDecision,
     JobPhase,
@@ -16,7 +21,7 @@ from mm_operator.plan import names
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.failures import Failure, build_failure
 from mm_operator.plan.jobs import Terms, attempt_of, latest, pending
-from mm_operator.plan.records import RESULT_KEY, successful
+from mm_operator.plan.records import RESULT_KEY, read_builder, successful
 from mm_operator.plan.retry import BUILD
 
 _NO_PLAN = BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first")
@@ -37,14 +42,33 @@ def decide_build(
         return _UNWRITTEN
     result = successful(engine.config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
     if result:
-        return _built(result, job="", attempt=1)
+        return _built(result, read_builder(engine.config))
     job = latest(engine.jobs)
     if job is None:
         return _start(draft.engine_config, attempt=1)
     decision = _follow(draft, job, inspect, now)
     if _asked_anew(decision, job) and terms.replace(job, engine.config):
         return _start(draft.engine_config, attempt=attempt_of(job) + 1)
-    return decision
+    return _awaited(decision, engine.config, terms.model_uid)
+
+
+def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> BuildDecision:
+    """Return the decision as a model reads it that waits for the Job of another one.
+
+    The Job of a model that left goes on for those that still want the engine: it is theirs.
+    """
+    builder = decision.builder
+    owners = {owner.uid for owner in config.owners}
+    if decision.step is not Step.RUNNING or builder is None:
+        return decision
+    if builder.uid == model_uid or builder.uid not in owners:
+        return decision
+    return replace(
+        decision,
+        phase="Waiting",
+        reason=Reason.WAITING_FOR_BUILD,
+        message=f"model {builder} builds this engine: {decision.message}",
+    )
 
 
 def _asked_anew(decision: BuildDecision, job: JobState) -> bool:
@@ -57,13 +81,13 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     result = _result(draft, job)
     if result:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
-        return _built(result, job=job.name, attempt=attempt_of(job))
+        return _built(result, job.builder, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
         stands = "its last pod failed" if job.ends else "the build has not started"
         return _running(job, reason, f"{stands}: {message}")
     if job.phase is JobPhase.RUNNING:
-        return _running(job, Reason.BUILDING, "the engine is being built")
+        return _building(job)
     if job.phase is JobPhase.SUCCEEDED:
         return _lost(draft, job, inspect, now)
     return _failed(draft, job, build_failure(job), inspect, now)
@@ -97,14 +121,41 @@ def _start(engine_config: str, *, attempt: int) -> BuildDecision:
     )
 
 
-def _built(result: BuildResult, *, job: str, attempt: int) -> BuildDecision:
+def _built(
+    result: BuildResult, builder: Builder | None, *, job: str = "", attempt: int = 1
+) -> BuildDecision:
     how = "the store held the engine already" if result.reused else "the engine is built"
     return BuildDecision(
-        Step.DONE, Reason.BUILD_SUCCEEDED, how, job=job, attempt=attempt, result=result
+        Step.DONE,
+        Reason.BUILD_SUCCEEDED,
+        how,
+        job=job,
+        attempt=attempt,
+        result=result,
+        phase="Succeeded",
+        builder=builder,
     )
 
 
-def _running(job: JobState, reason: str, message: str) -> BuildDecision:
+def _building(job: JobState) -> BuildDecision:
+    """Return how far a pod that runs is; one that waits inside the store says for whom."""
+    progress = last_progress(job.progress)
+    if progress and progress.waiting_for:
+        other = f"{progress.waiting_for} builds this engine in the same store"
+        return _running(job, Reason.WAITING_FOR_BUILD, other, phase="Waiting", progress=progress)
+    return _running(
+        job, Reason.BUILDING, "the engine is being built", phase="Building", progress=progress
+    )
+
+
+def _running(
+    job: JobState,
+    reason: str,
+    message: str,
+    *,
+    phase: BuildPhase = "Pending",
+    progress: BuildProgress | None = None,
+) -> BuildDecision:
     failure = None if all(end.succeeded for end in job.ends) else build_failure(job)
     before = f"\nbefore: {failure.message}" if failure else ""
     return BuildDecision(
@@ -115,6 +166,10 @@ def _running(job: JobState, reason: str, message: str) -> BuildDecision:
         attempt=attempt_of(job),
         result=failure.result if failure else None,
         failed_pods=job.failed_pods,
+        phase=phase,
+        progress=progress,
+        started_at=job.started_at,
+        builder=job.builder,
     )
 
 
@@ -147,6 +202,8 @@ def _failed(
         attempt=attempt,
         result=failure.result,
         failed_pods=job.failed_pods,
+        phase="Pending" if stale else "Failed",
+        builder=job.builder,
         stale_source=stale,
         retry_in=left if retryable and not stale else None,
     )

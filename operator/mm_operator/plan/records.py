@@ -4,6 +4,7 @@ A document that is damaged or missing reads as None: the decision is then made a
 been written, and writing it again repairs it.
 """
 
+from dataclasses import astuple, fields
 from typing import TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
@@ -12,7 +13,7 @@ from mm_api.base import Document
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from mm_operator.model import ConfigState
+from mm_operator.model import Builder, ConfigState
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"
@@ -23,6 +24,9 @@ POD_KEY = "pod.json"
 """The pod template of a revision, so that a held rollout can be repaired and scaled exactly."""
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""
+
+BUILDER_KEY = "builder"
+"""Whose Job built the engine: namespace, name and uid of the model, with slashes between."""
 
 D = TypeVar("D", bound=Document)
 
@@ -66,6 +70,17 @@ def successful(text: str | None, fingerprint: str) -> BuildResult | None:
     result = parse(BuildResult, text)
     made = result and result.failure is None and result.fingerprint == fingerprint
     return result if made else None
+
+
+def read_builder(config: ConfigState) -> Builder | None:
+    """Return whose Job built an engine, or None when that was not recorded."""
+    parts = config.data.get(BUILDER_KEY, "").split("/")
+    return Builder(*parts) if len(parts) == len(fields(Builder)) else None
+
+
+def written_builder(builder: Builder) -> str:
+    """Return a builder as it is recorded."""
+    return "/".join(astuple(builder))
 
 
 def read_inspect_result(text: str) -> InspectResult | None:

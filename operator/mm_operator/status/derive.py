@@ -3,13 +3,20 @@
 from typing import Any
 
 from mm_api import labels
+from mm_api.documents.build_progress import BuildProgress
 from mm_api.v1alpha1 import BuildStatus, LimitsStatus, PlanStatus
-from mm_operator.model import Outcome, Plan, Snapshot, Step
+from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import plain
 from mm_operator.status.aspects import aspects
-from mm_operator.status.conditions import set_conditions
+from mm_operator.status.conditions import set_conditions, timestamp
 from mm_operator.status.scaling import scaling_summary
+
+_MESSAGE_LIMIT = 1024
+"""Characters: as many as the API takes in a short text; the condition holds the rest."""
+
+_PERCENT_STEP = 5
+"""A step's percentage is told in steps of this: each change is a write of the status."""
 
 SELECTOR = f"{labels.MODEL}={{model}},{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
@@ -75,20 +82,52 @@ def _plan_summary(plan: Plan) -> PlanStatus:
 
 
 def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildStatus:
-    build = plan.build
+    build, progress = plan.build, plan.build.progress
     result = build.result
     failure = result.failure if result else None
     before = snapshot.status.get("build", {})
-    same = before.get("fingerprint") == fingerprint
-    done = build.step is Step.DONE
+    if before.get("fingerprint") != fingerprint:
+        before = {}
     return BuildStatus(
         fingerprint=fingerprint,
-        # The Job goes once its result is recorded; its name and attempts stay known.
-        job=build.job or (before.get("job") if same else None),
-        attempts=build.attempt if build.job else (before.get("attempts") if same else None),
-        reused=result.reused if result and done else None,
+        phase=build.phase,
+        step=progress.step or None if progress else None,
+        progress=_how_far(progress),
+        # The Job goes once its result is recorded; what it was stays known.
+        started_at=timestamp(build.started_at) if build.started_at else before.get("startedAt"),
+        job_name=build.job or before.get("jobName"),
+        message=build.message.split("\n", 1)[0][:_MESSAGE_LIMIT],
+        reused_from=_reused_from(snapshot, build),
+        attempts=build.attempt if build.job else before.get("attempts"),
         manifest_sha256=result.manifest_sha256 if result else None,
-        step_seconds=dict(result.step_seconds) if result and result.step_seconds else None,
+        step_seconds=_step_seconds(build, before.get("stepSeconds")),
+        stored_bytes=result.stored_bytes if result else None,
         failed_step=failure.step if failure else None,
         exit_code=failure.exit_code if failure else None,
     )
+
+
+def _how_far(progress: BuildProgress | None) -> str | None:
+    if progress is None or not progress.number:
+        return None
+    steps = f"{progress.number} of {progress.of}"
+    if progress.percent is None:
+        return steps
+    return f"{steps}, {progress.percent // _PERCENT_STEP * _PERCENT_STEP} %"
+
+
+def _reused_from(snapshot: Snapshot, build: BuildDecision) -> str | None:
+    """Return who built the engine when it was not this model."""
+    if build.step is not Step.DONE or build.result is None:
+        return None
+    if build.builder and build.builder.uid != snapshot.uid:
+        return str(build.builder)
+    return "store" if build.result.reused else None
+
+
+def _step_seconds(build: BuildDecision, before: dict[str, float] | None) -> dict[str, float] | None:
+    """Return what the finished steps took, as the newest source tells that knows of any."""
+    told = build.result.step_seconds if build.result else {}
+    if not told and build.progress:
+        told = build.progress.step_seconds
+    return dict(told) or before

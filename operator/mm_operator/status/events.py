@@ -22,6 +22,7 @@ _WAITING = frozenset(
         Reason.WAITING_FOR_ENGINE,
         Reason.BUILDING,
         Reason.BUILD_PENDING,
+        Reason.WAITING_FOR_BUILD,
         Reason.PODS_STARTING,
         Reason.NO_REPLICAS,
     }
@@ -49,7 +50,32 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
         for condition in after.get("conditions", ())
         if _changed(old.get(condition["type"], {}), condition)
     )
-    return (*_distinct(event for event in events if event), *_moves(before, after))
+    told = _distinct(event for event in events if event)
+    steps = _steps(before.get("build", {}), after.get("build", {}))
+    return (*steps, *told, *_moves(before, after))
+
+
+def finished_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """Return the build steps that finished between two `status.build`, with their seconds.
+
+    None of an engine that another model built: its own Events and metrics told them.
+    """
+    if after.get("reusedFrom") or after.get("phase") == "Waiting":
+        return {}
+    same = before.get("fingerprint") == after.get("fingerprint")
+    known = before.get("stepSeconds", {}) if same else {}
+    return {
+        step: seconds
+        for step, seconds in after.get("stepSeconds", {}).items()
+        if known.get(step) != seconds
+    }
+
+
+def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, ...]:
+    return tuple(
+        Event("Normal", "BuildStepFinished", f"EngineBuilt: step {step} took {seconds:.1f} s")
+        for step, seconds in finished_steps(before, after).items()
+    )
 
 
 def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:

@@ -64,6 +64,31 @@ class Metrics:
         """Take how long a tick of the autoscaler took."""
         self._histograms["mm_autoscaling_tick_seconds"].observe(seconds)
 
+    def builds_waiting(self, count: int) -> None:
+        """Show how many models wait for a build of another one."""
+        self._gauges["mm_operator_builds_waiting"].set(count)
+
+    def step_finished(self, step: str, seconds: float) -> None:
+        """Count a build step that ended well."""
+        self._histograms["mm_operator_build_step_seconds"].labels(step).observe(seconds)
+
+    def build_ended(self, outcome: str, seconds: float | None) -> None:
+        """Count a build: `succeeded` or `failed`; without seconds its pod was never seen."""
+        if seconds is not None:
+            self._histograms["mm_operator_build_seconds"].labels(outcome).observe(seconds)
+
+    def build_failed(self, step: str, reason: str) -> None:
+        """Count a failure."""
+        self._counters["mm_operator_build_failures_total"].labels(step, reason).inc()
+
+    def engine_reused(self, origin: str) -> None:
+        """Count a model that needed no build: the engine is of another `model`, or in `store`."""
+        self._counters["mm_operator_engine_reuses_total"].labels(origin).inc()
+
+    def engine_stored(self, size: int) -> None:
+        """Count the bytes of a new engine."""
+        self._counters["mm_operator_engine_bytes_total"].inc(size)
+
     def text(self) -> bytes:
         """Return every metric in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -4,7 +4,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,27 +17,42 @@ POLL_SECONDS = 0.5
 
 REPORT_SECONDS = 30.0
 
+HOLDER_BYTES = 512
+"""Namespace and name of a Job, 63 characters each, with room."""
+
 
 class StoppedWhileWaitingError(Exception):
     """A stop signal came before the lock. Raised by `locked`, caught by the build."""
 
 
 @contextmanager
-def locked(path: Path, stop: StopSignal) -> Iterator[None]:
+def locked(
+    path: Path, stop: StopSignal, *, holder: str = "", waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Hold an exclusive lock on a file; it is given back by the kernel when the process dies.
+
+    Args:
+        path: the file; says who holds it.
+        stop: ends the waiting.
+        holder: what others read while they wait.
+        waiting: told, each time it is reported, who holds the lock.
 
     Raises:
         StoppedWhileWaitingError: a stop signal came first.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
     try:
-        _acquire(descriptor, path, stop)
+        _acquire(descriptor, path, stop, waiting)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder.encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, path: Path, stop: StopSignal) -> None:
+def _acquire(
+    descriptor: int, path: Path, stop: StopSignal, waiting: Callable[[str], None] | None
+) -> None:
     began = reported = time.monotonic()
     while True:
         try:
@@ -46,7 +61,10 @@ def _acquire(descriptor: int, path: Path, stop: StopSignal) -> None:
             now = time.monotonic()
             if reported == began or now - reported >= REPORT_SECONDS:
                 reported = now
-                log.info("another build holds %s; waiting since %.0f s", path, now - began)
+                holder = os.pread(descriptor, HOLDER_BYTES, 0).decode(errors="replace")
+                log.info("%s holds %s; waiting since %.0f s", holder or "?", path, now - began)
+                if waiting:
+                    waiting(holder)
             if stop.wait(POLL_SECONDS):
                 raise StoppedWhileWaitingError from None
         else:

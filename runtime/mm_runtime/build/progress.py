@@ -5,19 +5,28 @@ leaves no time to write how far the build was. So each line of a step's output i
 report that says: this step was running, these are its last lines.
 """
 
+import logging
 import time
 from collections import deque
 from pathlib import Path
 
+from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_runtime.build.report import build_report
 from mm_runtime.termination import write_termination_message
+
+log = logging.getLogger(__name__)
 
 LINES = 10
 """As many as the operator shows."""
 
 WRITES_PER_SECOND = 100
 """A write takes about 0.25 ms; a step that prints without end must not be slowed down by them."""
+
+
+REPEAT_SECONDS = 5.0
+"""How far the build is stands in the log's last lines even while a step prints without end: the
+operator reads the end only, and no more often than this."""
 
 
 class Progress:
@@ -32,6 +41,8 @@ class Progress:
         self._path = path
         self._fingerprint = fingerprint
         self._step = ""
+        self._told = BuildProgress(fingerprint=fingerprint)
+        self._told_at = 0.0
         self._lines: deque[str] = deque(maxlen=LINES)
         self._second = 0.0
         self._writes = 0
@@ -40,17 +51,31 @@ class Progress:
         """Name the step that runs from now on."""
         self._step = step
         self._lines.clear()
+        if step != self._told.step:
+            self.tell(self._told.model_copy(update={"step": step}))
         self._write()
 
     def line(self, text: str) -> None:
         """Take one line of the step's output."""
         self._lines.append(text)
         now = time.monotonic()
+        if now - self._told_at >= REPEAT_SECONDS:
+            self.tell(self._told)
         if now - self._second >= 1:
             self._second, self._writes = now, 0
         if self._writes < WRITES_PER_SECOND:
             self._writes += 1
             self._write()
+
+    def tell(self, progress: BuildProgress) -> None:
+        """Put into the log how far the build is."""
+        self._told = progress
+        self._told_at = time.monotonic()
+        log.info("%s", progress.line())
+
+    def wait(self, holder: str) -> None:
+        """Say that another builder is at work on this engine."""
+        self.tell(self._told.model_copy(update={"waiting_for": holder or "another builder"}))
 
     def _write(self) -> None:
         if self._path is None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build import manifest
@@ -37,12 +38,14 @@ class BuildOptions:
     """Where a build reads and writes."""
 
     plan: BuildPlan
-    source: Path
+    source: str
     store: Path
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
     termination_log: Path | None = None
     """Where it is written how far the build is; the result of an ended build is the caller's."""
+    holder: str = ""
+    """Who builds, for those that wait for the same engine: namespace and name of a Job."""
 
 
 def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCode]:
@@ -83,10 +86,11 @@ def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
     with writing_to(options.store):
         for directory in (places.lock.parent, places.work.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        with locked(places.lock, stop):
+        progress = Progress(options.termination_log, places.fingerprint)
+        with locked(places.lock, stop, holder=options.holder, waiting=progress.wait):
             if _reusable(places):
                 return _result(places, (), reused=True)
-            records = _run_steps(options, places, ordered, stop)
+            records = _run_steps(options, places, ordered, stop, progress)
             _keep_logs(places)
             manifest.seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
             shutil.rmtree(places.work, ignore_errors=True)
@@ -114,22 +118,34 @@ def _reusable(places: Places) -> bool:
 
 
 def _run_steps(
-    options: BuildOptions, places: Places, ordered: Sequence[Step], stop: StopSignal
+    options: BuildOptions,
+    places: Places,
+    ordered: Sequence[Step],
+    stop: StopSignal,
+    progress: Progress,
 ) -> list[StepRecord]:
     for directory in (places.logs, places.llm, places.processor, places.vision, places.pickles):
         directory.mkdir(parents=True, exist_ok=True)
     write_durably(places.plan, options.plan.to_json(indent=1))
-    progress = Progress(options.termination_log, places.fingerprint)
     runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
     runner.write_reproduce_script(ordered)
     journal = Journal(places.journal)
-    records = []
+    records: list[StepRecord] = []
     for number, step in enumerate(ordered, start=1):
         record = journal.finished(step)
         if record is not None:
             log.info("step %d/%d %s: finished before", number, len(ordered), step.name)
         else:
             log.info("step %d/%d %s: %s", number, len(ordered), step.name, step.purpose)
+            progress.tell(
+                BuildProgress(
+                    fingerprint=places.fingerprint,
+                    step=step.name,
+                    number=number,
+                    of=len(ordered),
+                    step_seconds={one.name: one.seconds for one in records},
+                )
+            )
             record = runner.run(step)
             journal.add(step, record)
             log.info(
@@ -154,8 +170,12 @@ def _keep_logs(places: Places) -> None:
 
 
 def _result(places: Places, records: Sequence[StepRecord], *, reused: bool) -> BuildResult:
+    sealed = manifest.read(places.manifest)
     return BuildResult(
         fingerprint=places.fingerprint,
+        stored_bytes=sum(file.size for file in sealed.files),
+        gpu=sealed.gpu,
+        versions=sealed.versions,
         manifest_sha256=sha256(places.manifest),
         reused=reused,
         step_seconds={record.name: record.seconds for record in records},

@@ -17,6 +17,7 @@ from mm_runtime.build.progress import Progress
 from mm_runtime.build.steps import Step
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.sources.secrets import is_secret
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ LOG_BYTES = 1024 * 1024
 
 STOP_SECONDS = 5.0
 """A step keeps nothing that SIGTERM would save: outputs count only once it has ended."""
+
+FETCH = "fetch"
+"""The one step that may reach out."""
 
 TIMED_OUT = 124
 """Exit code of coreutils' timeout."""
@@ -44,7 +48,7 @@ class StepFailedError(Exception):
 class StepRunner:
     """Runs steps of one build, one after the other."""
 
-    source: Path
+    source: str
     places: Places
     deadline_seconds: float
     stop: StopSignal
@@ -65,7 +69,7 @@ class StepRunner:
         with _BoundedLog(log_path, step.name, self.progress) as output:
             # First, so that there is a last line even of a step that is killed while it imports.
             output.write(command)
-            child = ChildProcess(argv, _environment(), output.write)
+            child = ChildProcess(argv, _environment(step), output.write)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
             finally:
@@ -116,14 +120,15 @@ class _BoundedLog:
             self._file.write(line + "\n" if self._left > 0 else "(cut here)\n")
 
 
-def _environment() -> dict[str, str]:
-    offline = {
-        "HF_HUB_OFFLINE": "1",  # the checkpoint is the only source: a build must not reach out
-        "TRANSFORMERS_OFFLINE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    return {**os.environ, **offline}
+def _environment(step: Step) -> dict[str, str]:
+    plain = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if step.name == FETCH:
+        return {**os.environ, **plain}
+    # What fetch has copied is the only source: other steps must not reach out, and code of a
+    # checkpoint that may run in them must not find a token.
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    told = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {**told, **plain, **offline}
 
 
 def _explain(code: int, tail: Sequence[str]) -> str:

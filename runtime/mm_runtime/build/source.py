@@ -19,7 +19,6 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024
@@ -56,22 +55,28 @@ def files_digest(files: Mapping[str, Path]) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
+def blocks(size: int) -> tuple[tuple[int, int], ...]:
+    """Return offset and length of the blocks that are read of a file above `SMALL_BYTES`."""
+    span = size - BLOCK_BYTES
+    return tuple((span * number // (BLOCKS + 1), BLOCK_BYTES) for number in range(BLOCKS + 2))
+
+
+def header_bytes(beginning: bytes) -> int:
+    """Return the length of a safetensors header, its length field included; 0 when it is none."""
+    (length,) = struct.unpack("<Q", beginning[:8])
+    return 8 + length if length <= HEADER_LIMIT_BYTES else 0
+
+
 def _content(path: Path, size: int) -> str:
     with path.open("rb") as file:
         if size <= SMALL_BYTES:
             return hashlib.file_digest(file, "sha256").hexdigest()
         digest = hashlib.sha256()
         if path.suffix == ".safetensors":
-            digest.update(file.read(min(_header_bytes(file), size)))
-        span = size - BLOCK_BYTES
-        for number in range(BLOCKS + 2):
-            file.seek(span * number // (BLOCKS + 1))
-            digest.update(file.read(BLOCK_BYTES))
+            length = min(header_bytes(file.read(8)), size)
+            file.seek(0)
+            digest.update(file.read(length))
+        for start, length in blocks(size):
+            file.seek(start)
+            digest.update(file.read(length))
         return digest.hexdigest()
-
-
-def _header_bytes(file: BinaryIO) -> int:
-    """Return the length of a safetensors header, its length field included; position 0 after."""
-    (length,) = struct.unpack("<Q", file.read(8))
-    file.seek(0)
-    return 8 + length if length <= HEADER_LIMIT_BYTES else 0

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
@@ -32,9 +31,9 @@ class Step:
     fingerprint: str
     """Digest of all that the outputs depend on: a journal entry with another one is void."""
 
-    def argv(self, python: str, source: Path, places: Places) -> tuple[str, ...]:
+    def argv(self, python: str, source: str, places: Places) -> tuple[str, ...]:
         """Return the command line that runs this step."""
-        where = ("--source", str(source), "--store", str(places.store))
+        where = ("--source", source, "--store", str(places.store))
         return (python, "-m", self.module, *where, "--fingerprint", places.fingerprint)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.builds import build_only, build_pods, first_build, pods_ever, running_build
+from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
 from support.clusters import eventually
 from support.installed import Space
 from support.outside import kill_container
@@ -102,8 +102,29 @@ def test_a_changed_checkpoint_is_inspected_again(
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
+def test_a_running_build_tells_its_step(alone: Space) -> None:
+    """The status says which step runs and since when; each finished step becomes an Event."""
+    alone.apply(build_only(alone, "told", "good", build={"resources": SLOW}))
+
+    def stands() -> dict[str, Any]:
+        found: dict[str, Any] = alone.read("told")["status"].get("build", {})
+        return found if found.get("phase") == "Building" and "step" in found else {}
+
+    told = eventually(stands, timeout=180)
+
+    assert told, alone.read("told")["status"]
+    assert told["progress"].endswith(f" of {told['progress'].split()[2]}")
+    assert told["startedAt"]
+    alone.wait("told", "EngineBuilt", lambda one: one.holds)
+    built = alone.read("told")["status"]["build"]
+    chosen = "involvedObject.name=told,reason=BuildStepFinished"
+    events = alone.get("events", "--field-selector", chosen)["items"]
+    assert (built["phase"], "step" in built) == ("Succeeded", False)
+    assert len(events) == len(built["stepSeconds"])
+
+
 def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
-    """Models that need the same engine share one build, and each says that it has it."""
+    """Models that need the same engine share one build, and the second says whose it is."""
     alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
     jobs = {first_build(alone, name) for name in ("first", "second")}
     before = pods_ever(alone, "engine-")
@@ -114,6 +135,9 @@ def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
     assert len(jobs) == 1
     assert len(set(pods_ever(alone, "engine-")) - set(before)) <= 1
     assert len(pods_ever(alone, min(jobs))) >= 1
+    builds = [alone.read(name)["status"]["build"] for name in ("first", "second")]
+    reused = [build.get("reusedFrom") for build in builds]
+    assert sorted(filter(None, reused)) in ([f"{alone.name}/first"], [f"{alone.name}/second"])
 
 
 def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:

@@ -1,27 +1,23 @@
 """Copy the checkpoint into the store and compare its digest with the plan's."""
 
-import hashlib
 import logging
-import os
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import free_bytes, sha256, write_durably
 from mm_runtime.build.receipt import FetchReceipt
-from mm_runtime.build.source import files_digest, source_files
-from mm_runtime.errors import (
-    SourceChangedError,
-    SourceNotFoundError,
-    StoreNotWritableError,
-)
+from mm_runtime.build.source import files_digest
+from mm_runtime.errors import SourceChangedError, StoreNotWritableError
+from mm_runtime.sources.address import parse_address
+from mm_runtime.sources.origin import Origin, opened
 
 log = logging.getLogger(__name__)
 
-CHUNK_BYTES = 4 * 1024 * 1024
 REPORT_SECONDS = 5.0
-PARTIAL = ".partial"
 
 
 def fetch(context: StepContext) -> None:
@@ -30,19 +26,25 @@ def fetch(context: StepContext) -> None:
     The digest is taken three times: of the source before (fails within seconds), of the copies
     after (a change in between), and whole digests go into the receipt for the manifest.
     """
+    with opened(parse_address(context.source)) as origin:
+        _fetch(context, origin)
+
+
+def _fetch(context: StepContext, origin: Origin) -> None:
     expected = context.plan.engine.source_digest
-    files = _source_files(context.source)
-    found = files_digest(files)
-    if found != expected:
+    found = origin.digest()
+    if found not in {None, expected}:
         raise _changed(context.source, found, expected)
-    copies = {name: context.places.fetched(name) for name in files}
-    _remove_strangers(context, set(copies.values()))
-    digests = _copy_all(files, copies)
+    copies = {name: context.places.fetched(name) for name in origin.sizes}
+    _remove_strangers(
+        context, {*copies.values(), *(origin.partial(*copy) for copy in copies.items())}
+    )
+    digests = _copy_all(origin, copies)
     if files_digest(copies) != expected:
         log.info("a copy left by an earlier attempt differs: copying everything again")
         for path in copies.values():
             path.unlink(missing_ok=True)
-        digests = _copy_all(files, copies)
+        digests = _copy_all(origin, copies)
         found = files_digest(copies)
         if found != expected:
             raise _changed(context.source, found, expected)
@@ -61,16 +63,7 @@ def fetch(context: StepContext) -> None:
     write_durably(context.places.receipt, receipt.to_json(indent=1))
 
 
-def _source_files(source: Path) -> dict[str, Path]:
-    try:
-        return source_files(source)
-    except OSError as error:
-        raise SourceNotFoundError(
-            f"{source} cannot be read: {error.strerror}. It was there when it was inspected."
-        ) from error
-
-
-def _changed(source: Path, found: str, expected: str) -> SourceChangedError:
+def _changed(source: str, found: str | None, expected: str) -> SourceChangedError:
     return SourceChangedError(
         f"The checkpoint in {source} is not the one that was inspected: {found}, expected"
         f" {expected}."
@@ -86,48 +79,53 @@ def _remove_strangers(context: StepContext, wanted: set[Path]) -> None:
                 path.unlink()
 
 
-def _copy_all(files: dict[str, Path], copies: dict[str, Path]) -> dict[str, str]:
-    sizes = {name: path.stat().st_size for name, path in files.items()}
+def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
+    sizes = origin.sizes
     total = sum(sizes.values())
-    missing = sum(sizes[name] for name, path in copies.items() if not _complete(path, sizes[name]))
     folder = next(iter(copies.values())).parent
+    _check_space(origin, copies, folder)
+    digests: dict[str, str] = {}
+    done = 0
+    reported = time.monotonic()
+    with ThreadPoolExecutor(origin.parallel_files) as pool:
+
+        def copied(name: str) -> tuple[str, str]:
+            if _complete(copies[name], sizes[name]):
+                return name, sha256(copies[name])
+            copies[name].parent.mkdir(parents=True, exist_ok=True)
+            return name, origin.copy(name, copies[name])
+
+        waiting = [pool.submit(copied, name) for name in sorted(sizes)]
+        try:
+            for one in waiting:
+                name, digests[name] = one.result()
+                done += sizes[name]
+                if time.monotonic() - reported > REPORT_SECONDS:
+                    reported = time.monotonic()
+                    log.info("%d of %d MiB", done >> 20, total >> 20)
+        finally:
+            for one in waiting:
+                one.cancel()
+    log.info("%d files, %d MiB", len(sizes), total >> 20)
+    return digests
+
+
+def _check_space(origin: Origin, copies: Mapping[str, Path], folder: Path) -> None:
+    """Refuse what would fill the store, before the first byte is fetched."""
+    missing = 0
+    for name, size in origin.sizes.items():
+        partial = origin.partial(name, copies[name])
+        if not _complete(copies[name], size):
+            missing += size - (min(partial.stat().st_size, size) if partial.exists() else 0)
     if missing > free_bytes(folder):
         raise StoreNotWritableError(
             f"The store has {free_bytes(folder)} bytes free and the checkpoint needs {missing}."
             " Enlarge spec.build.store.size or delete old engines."
         )
-    digests = {}
-    done = 0
-    reported = time.monotonic()
-    for name in sorted(files):
-        if _complete(copies[name], sizes[name]):
-            digests[name] = sha256(copies[name])
-        else:
-            digests[name] = _copy(files[name], copies[name])
-        done += sizes[name]
-        if time.monotonic() - reported > REPORT_SECONDS:
-            reported = time.monotonic()
-            log.info("%d of %d MiB", done >> 20, total >> 20)
-    log.info("%d files, %d MiB", len(files), total >> 20)
-    return digests
 
 
 def _complete(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
-
-
-def _copy(source: Path, destination: Path) -> str:
-    """Copy one file, whole or not at all; return its SHA-256 as it was read."""
-    partial = destination.with_name(destination.name + PARTIAL)
-    digest = hashlib.sha256()
-    with source.open("rb") as reader, partial.open("wb") as writer:
-        while chunk := reader.read(CHUNK_BYTES):
-            digest.update(chunk)
-            writer.write(chunk)
-        writer.flush()
-        os.fsync(writer.fileno())
-    partial.rename(destination)
-    return digest.hexdigest()
 
 
 if __name__ == "__main__":

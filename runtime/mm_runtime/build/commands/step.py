@@ -20,14 +20,15 @@ class StepContext:
     """What a step may read and where it may write."""
 
     plan: BuildPlan
-    source: Path
+    source: str
+    """The value of `--source`; see `mm_runtime.sources.address`."""
     places: Places
 
 
 def run_step(work: Callable[[StepContext], None]) -> NoReturn:
     """Parse the command line, do the work, exit. The last line of output says what went wrong."""
     parser = argparse.ArgumentParser(description=work.__doc__)
-    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--source", required=True)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--fingerprint", required=True)
     arguments = parser.parse_args()

@@ -1,0 +1,48 @@
+"""Inspecting a source by its address: a directory, the Hub, a bucket."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mm_api.documents.model_facts import InspectReason, ModelFacts
+from mm_runtime.errors import (
+    InspectInterruptedError,
+    InspectRefusedError,
+    PermanentError,
+    SourceDeniedError,
+    SourceUnavailableError,
+)
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.sources.address import parse_address
+from mm_runtime.sources.checkout import checked_out
+
+
+def inspect_source(
+    text: str, options: InspectOptions, environment: Mapping[str, str] | None = None
+) -> ModelFacts:
+    """Return the facts of the checkpoint at an address.
+
+    Args:
+        text: The value of `--source`.
+        options: What the user allows.
+        environment: Endpoints and credentials; None means this process's.
+
+    Raises:
+        InspectRefusedError: it cannot be served; the message says why and what to do.
+        InspectInterruptedError: its server does not answer now.
+        OSError: the disk failed; worth another try.
+    """
+    try:
+        with checked_out(parse_address(text), environment) as checkout:
+            try:
+                facts = inspect(checkout.directory, options)
+            except InspectRefusedError as refused:
+                raise replace(refused, message=checkout.explain(refused.message)) from refused
+            return facts.model_copy(update={"source_revision": checkout.commit})
+    except InspectRefusedError:
+        raise
+    except SourceUnavailableError as error:
+        raise InspectInterruptedError(InspectReason.SOURCE_UNAVAILABLE, str(error)) from error
+    except SourceDeniedError as error:
+        raise InspectRefusedError(InspectReason.SOURCE_DENIED, str(error)) from error
+    except PermanentError as error:
+        raise InspectRefusedError(InspectReason.SOURCE_NOT_FOUND, str(error)) from error

@@ -1,0 +1,83 @@
+"""Any source as a directory that inspect can read."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from mm_runtime.errors import SourceNotFoundError
+from mm_runtime.sources.address import Address, HubAddress
+from mm_runtime.sources.mirror import wanted_files, write_mirror
+from mm_runtime.sources.remote import open_remote
+
+OFFLINE = "HF_HUB_OFFLINE"
+"""Set to 1: the Hub is never asked, its cache in HF_HUB_CACHE is the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A directory with a checkpoint; weights may be hollow."""
+
+    directory: Path
+    commit: str | None = None
+    shown: str = ""
+    """How messages call the directory; empty: by its path."""
+
+    def explain(self, message: str) -> str:
+        """Return a message with the source's address in place of a temporary directory."""
+        return message.replace(str(self.directory), self.shown) if self.shown else message
+
+
+@contextmanager
+def checked_out(
+    address: Address, environment: Mapping[str, str] | None = None
+) -> Iterator[Checkout]:
+    """Give a directory for a source; a hollow one goes at the end.
+
+    Raises:
+        SourceNotFoundError: the remote source, or its revision, does not exist.
+        SourceDeniedError: wrong credentials.
+        SourceUnavailableError: its server is down.
+    """
+    told = os.environ if environment is None else environment
+    if isinstance(address, Path):
+        yield Checkout(address)
+        return
+    if isinstance(address, HubAddress) and told.get(OFFLINE) == "1":
+        directory = cached_snapshot(address, told)
+        yield Checkout(directory, directory.name, str(address))
+        return
+    source = open_remote(address, told)
+    with tempfile.TemporaryDirectory(prefix="source-") as scratch:
+        directory = Path(scratch) / "checkpoint"
+        directory.mkdir()
+        write_mirror(source, wanted_files(source), directory)
+        yield Checkout(directory, source.commit, str(address))
+
+
+def cached_snapshot(address: HubAddress, environment: Mapping[str, str]) -> Path:
+    """Return the folder of a revision in a cache that huggingface_hub has written.
+
+    Raises:
+        SourceNotFoundError: the cache does not hold it.
+    """
+    cache = environment.get("HF_HUB_CACHE", "")
+    try:
+        found = snapshot_download(
+            address.repository,
+            revision=address.revision,
+            cache_dir=cache or None,
+            local_files_only=True,
+        )
+    except LocalEntryNotFoundError as error:
+        raise SourceNotFoundError(
+            f"{address} is not in the cache {cache or 'of the Hub'}, and {OFFLINE}=1 forbids to ask"
+            " the Hub. Fill the cache: hf download"
+            f" {address.repository} --revision {address.revision} --cache-dir DIR."
+        ) from error
+    return Path(found)

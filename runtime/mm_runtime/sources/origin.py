@@ -1,0 +1,165 @@
+"""Where a build fetches from: the files of a checkpoint, and how one of them is copied."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mm_runtime.build.source import files_digest, source_files
+from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
+from mm_runtime.sources.address import Address, HubAddress
+from mm_runtime.sources.checkout import OFFLINE, cached_snapshot
+from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
+from mm_runtime.sources.remote import RemoteFile, RemoteSource, open_remote
+
+CHUNK_BYTES = 4 * 1024 * 1024
+PARTIAL = ".partial"
+"""End of the name of a file that is not whole yet."""
+
+
+class Origin(Protocol):
+    """A checkpoint that is being fetched."""
+
+    @property
+    def parallel_files(self) -> int:
+        """How many copies at a time are worth it."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Name -> bytes of the files that make up the checkpoint."""
+
+    def digest(self) -> str | None:
+        """Return the checkpoint's digest; None when its address already fixes the content."""
+
+    def partial(self, name: str, destination: Path) -> Path:
+        """Return where a copy grows."""
+
+    def copy(self, name: str, destination: Path) -> str:
+        """Copy one file, whole or not at all; return its SHA-256."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryOrigin:
+    """A directory, read from its first byte each time: a disk is quick."""
+
+    files: Mapping[str, Path]
+    parallel_files: int = 1
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """See `Origin.sizes`."""
+        return {name: path.stat().st_size for name, path in self.files.items()}
+
+    def digest(self) -> str | None:
+        """See `Origin.digest`."""
+        return files_digest(self.files)
+
+    def partial(self, name: str, destination: Path) -> Path:
+        """See `Origin.partial`."""
+        del name
+        return destination.with_name(destination.name + PARTIAL)
+
+    def copy(self, name: str, destination: Path) -> str:
+        """See `Origin.copy`; the digest is of what was read."""
+        partial = self.partial(name, destination)
+        digest = hashlib.sha256()
+        with self.files[name].open("rb") as reader, partial.open("wb") as writer:
+            while chunk := reader.read(CHUNK_BYTES):
+                digest.update(chunk)
+                writer.write(chunk)
+            writer.flush()
+            os.fsync(writer.fileno())
+        partial.rename(destination)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOrigin:
+    """A remote source beside its hollow copy; a copy goes on where an earlier one stopped."""
+
+    source: RemoteSource
+    files: Mapping[str, RemoteFile]
+    hollow: Mapping[str, Path]
+    sampled: bool
+
+    @property
+    def parallel_files(self) -> int:
+        """See `Origin.parallel_files`."""
+        return self.source.parallel_files
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """See `Origin.sizes`."""
+        return {name: file.size for name, file in self.files.items()}
+
+    def digest(self) -> str | None:
+        """See `Origin.digest`."""
+        return files_digest(self.hollow) if self.sampled else None
+
+    def partial(self, name: str, destination: Path) -> Path:
+        """See `Origin.partial`; named by the version, so that two of them are never mixed."""
+        version = hashlib.sha256(self.files[name].version.encode()).hexdigest()[:8]
+        return destination.with_name(f"{destination.name}.{version}{PARTIAL}")
+
+    def copy(self, name: str, destination: Path) -> str:
+        """See `Origin.copy`.
+
+        Raises:
+            SourceUnavailableError: lost connection, or other bytes came than the server announced.
+        """
+        partial = self.partial(name, destination)
+        file = self.files[name]
+        if partial.exists() and partial.stat().st_size > file.size:
+            partial.unlink()
+        self.source.download(file, partial)
+        with partial.open("rb") as reader:
+            found = hashlib.file_digest(reader, "sha256").hexdigest()
+        if file.sha256 not in {None, found}:
+            partial.unlink()
+            raise SourceUnavailableError(
+                f"{name} of {self.source.address} came damaged: sha256 {found}, announced"
+                f" {file.sha256}. It is fetched again."
+            )
+        partial.rename(destination)
+        return found
+
+
+@contextmanager
+def opened(address: Address, environment: Mapping[str, str] | None = None) -> Iterator[Origin]:
+    """Give the origin at an address.
+
+    Raises:
+        SourceNotFoundError: it does not exist or cannot be read.
+        SourceDeniedError: wrong credentials.
+        SourceUnavailableError: its server is down.
+    """
+    told = os.environ if environment is None else environment
+    if isinstance(address, HubAddress) and told.get(OFFLINE) == "1":
+        address = cached_snapshot(address, told)
+    if isinstance(address, Path):
+        yield DirectoryOrigin(_listed(address))
+        return
+    source = open_remote(address, told)
+    wanted = wanted_files(source)
+    # A commit's files cannot change: only their names and sizes are needed. A bucket's can, and
+    # to find that out before 14 GB are fetched costs a few hundred small reads.
+    sampled = not (isinstance(address, HubAddress) and address.pinned)
+    with tempfile.TemporaryDirectory(prefix="source-") as scratch:
+        directory = Path(scratch)
+        (write_mirror(source, wanted, directory) if sampled else write_hollow(wanted, directory))
+        hollow = source_files(directory)
+        by_name = {file.name: file for file in wanted}
+        yield RemoteOrigin(source, {name: by_name[name] for name in hollow}, hollow, sampled)
+
+
+def _listed(directory: Path) -> dict[str, Path]:
+    try:
+        return source_files(directory)
+    except OSError as error:
+        raise SourceNotFoundError(
+            f"{directory} cannot be read: {error.strerror}. It was there when it was inspected."
+        ) from error

@@ -1,0 +1,170 @@
+"""What a model says of its build: its own, of another model, of another user of the store."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_api.documents.build_progress import PROGRESS_MARK, BuildProgress, last_progress
+from mm_api.documents.build_result import BuildResult
+from mm_operator.model import JobPhase, Outcome, Snapshot
+from mm_operator.plan import decide
+from mm_operator.status.derive import derive
+from mm_operator.status.events import transitions
+from support.imagined_cluster import ImaginedCluster
+from support.models import EPOCH, tiny_facts
+
+PRINT = "0" * 64
+STARTED = EPOCH + timedelta(seconds=7)
+
+
+def progress(**fields: Any) -> BuildProgress:
+    """Return the progress of the third of five steps."""
+    steps = {"fetch": 1.0, "convert": 2.0}
+    base = {"fingerprint": PRINT, "step": "export", "number": 3, "of": 5, "step_seconds": steps}
+    return BuildProgress.model_validate(base | fields)
+
+
+def two_models() -> ImaginedCluster:
+    """Return a namespace where `one` builds an engine that `two` needs as well."""
+    cluster = ImaginedCluster()
+    for name in ("one", "two"):
+        cluster.apply(name)
+        cluster.inspected(tiny_facts())
+    return cluster
+
+
+def build_status(cluster: ImaginedCluster, name: str) -> dict[str, Any]:
+    """Return `status.build` of a model."""
+    found: dict[str, Any] = cluster.models[name].status["build"]
+    return found
+
+
+def test_progress_of_a_running_build_is_told() -> None:
+    """Phase, step, progress and start are those of the pod that runs."""
+    cluster = two_models()
+    cluster.follow("engine-", progress(percent=43), started=STARTED)
+    told = build_status(cluster, "one")
+    assert [told.get(key) for key in ("phase", "step", "progress", "startedAt", "stepSeconds")] == [
+        "Building",
+        "export",
+        "3 of 5, 40 %",
+        "2026-01-02T03:04:12Z",
+        {"fetch": 1.0, "convert": 2.0},
+    ]
+
+
+def test_waiters_say_whom_they_wait_for() -> None:
+    """The second model of an engine names the first one; alone, it takes the build over."""
+    cluster = two_models()
+    cluster.follow("engine-", progress(), started=STARTED)
+    waiting = build_status(cluster, "two")
+    cluster.delete("one")
+    alone = build_status(cluster, "two")
+    assert (waiting["phase"], waiting["message"]) == (
+        "Waiting",
+        "model demo/one builds this engine: the engine is being built",
+    )
+    assert (alone["phase"], alone["message"]) == ("Building", "the engine is being built")
+
+
+def test_a_build_that_waits_in_the_store_names_its_holder() -> None:
+    """A pod that found the store's lock taken is no build: the model says who holds it."""
+    cluster = two_models()
+    waits = BuildProgress(fingerprint=PRINT, waiting_for="other/engine-1")
+    cluster.follow("engine-", waits, started=STARTED)
+    told = build_status(cluster, "one")
+    assert (told["phase"], told["message"]) == (
+        "Waiting",
+        "other/engine-1 builds this engine in the same store",
+    )
+    assert cluster.conditions("one")["EngineBuilt"] == "False WaitingForBuild"
+
+
+def test_the_second_model_reuses_without_a_job() -> None:
+    """`reusedFrom` names the model that built the engine, also when that one has gone."""
+    cluster = two_models()
+    cluster.built()
+    cluster.delete("one")
+    cluster.apply("three")
+    cluster.inspected(tiny_facts())
+    told = {name: build_status(cluster, name).get("reusedFrom") for name in ("two", "three")}
+    assert told == {"two": "demo/one", "three": "demo/one"}
+    assert "jobName" not in build_status(cluster, "three")
+
+
+def test_the_builder_itself_reuses_nothing() -> None:
+    """Of two models, the one whose Job built the engine says nothing of reuse."""
+    cluster = two_models()
+    cluster.built()
+    assert "reusedFrom" not in build_status(cluster, "one")
+
+
+def test_an_engine_of_the_store_is_told() -> None:
+    """A build that found the engine there says that it came from the store."""
+    cluster = two_models()
+    cluster.delete("two")
+    cluster.built(reused=True)
+    assert build_status(cluster, "one")["reusedFrom"] == "store"
+
+
+def test_each_step_becomes_one_event() -> None:
+    """Steps are told once, as they finish, by the model whose build it is and by nobody else."""
+    cluster = two_models()
+    cluster.follow("engine-", progress(), started=STARTED)
+    cluster.follow("engine-", progress(number=4, step="verify"), started=STARTED)
+    cluster.built()
+    events = [line.strip() for line in cluster.log if "BuildStepFinished" in line]
+    assert events == [
+        "one: Normal BuildStepFinished: EngineBuilt: step fetch took 1.0 s",
+        "one: Normal BuildStepFinished: EngineBuilt: step convert took 2.0 s",
+    ]
+
+
+def test_a_changed_percentage_alone_is_no_event() -> None:
+    """Progress within a step changes the status in steps of five percent, and tells nothing."""
+    cluster = two_models()
+    seen = []
+    for percent in (40, 44, 45):
+        cluster.follow("engine-", progress(percent=percent), started=STARTED)
+        seen.append(cluster.models["one"].status)
+    assert seen[0] == seen[1]
+    assert (seen[1] != seen[2], transitions(seen[1], seen[2])) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("log", "step"),
+    [
+        pytest.param("", None, id="empty"),
+        pytest.param("a line\nanother", None, id="other-lines"),
+        pytest.param(f"x {progress(step='a').line()}\n{progress(step='b').line()}", "b", id="last"),
+        pytest.param(f"{progress(step='a').line()}\n{PROGRESS_MARK}{{", "a", id="cut"),
+        pytest.param(f'{PROGRESS_MARK}{{"step": "x"}}', None, id="no-fingerprint"),
+    ],
+)
+def test_the_newest_whole_line_counts(log: str, step: str | None) -> None:
+    """The log's end may hold anything; damaged lines are passed over."""
+    found = last_progress(log)
+    assert (found.step if found else None) == step
+
+
+def test_statuses_of_waiters_are_derived_alike() -> None:
+    """Deriving the status of a waiting model twice gives the same one."""
+    cluster = two_models()
+    cluster.follow("engine-", progress(), started=STARTED)
+    snapshot: Snapshot = cluster.snapshot("two")
+    assert derive(snapshot, decide(snapshot), Outcome()) == snapshot.status
+
+
+def test_jobs_tell_their_model() -> None:
+    """A build Job names its model for people; its phase follows the Job."""
+    cluster = two_models()
+    job = cluster.jobs[cluster.job("engine-")]
+    assert (job.phase, job.annotations[labels.MADE_FOR]) == (JobPhase.PENDING, "one")
+
+
+def test_results_of_older_runtimes_are_read() -> None:
+    """A recorded result without size and versions is a result."""
+    text = f'{{"fingerprint": "{PRINT}", "manifestSha256": "{PRINT}"}}'
+    assert BuildResult.from_json(text).stored_bytes is None

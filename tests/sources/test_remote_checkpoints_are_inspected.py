@@ -1,0 +1,206 @@
+"""Inspecting a remote checkpoint reads its small files and samples, and finds the same facts."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.model_facts import InspectReason, InspectResult
+from mm_runtime.cli import main
+from mm_runtime.errors import ExitCode, InspectInterruptedError, InspectRefusedError
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.source import inspect_source
+from mm_runtime.sources import hub as hub_module
+from support.hub_server import COMMIT, REPOSITORY, Hub
+from support.s3_server import KEY, SECRET, S3Server
+
+SOURCE = f"hf://{REPOSITORY}@main"
+TOKEN = "hf_secret_that_nobody_may_see"
+
+
+def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
+    """Return reason and message of an inspection that is refused."""
+    with pytest.raises(InspectRefusedError) as caught:
+        inspect_source(SOURCE, InspectOptions(), {**hub.environment, **environment})
+    return caught.value.reason, caught.value.message
+
+
+def test_hub_gives_the_facts_of_the_directory(hub: Hub) -> None:
+    """Digest and facts are those of the whole directory; the commit is reported besides."""
+    expected = inspect(hub.directory, InspectOptions())
+    facts = inspect_source(SOURCE, InspectOptions(), hub.environment)
+    assert expected.model_copy(update={"source_revision": COMMIT}) == facts
+
+
+def test_most_of_the_weights_stay_on_the_hub(hub: Hub) -> None:
+    """Of 12 MB of weights a quarter is read: header and samples."""
+    inspect_source(SOURCE, InspectOptions(), hub.environment)
+    size = (hub.directory / "model.safetensors").stat().st_size
+    assert hub.bytes_sent < size / 4
+
+
+@pytest.mark.s3
+def test_bucket_gives_the_facts_of_the_directory(s3: S3Server, large_checkpoint: Path) -> None:
+    """The same digest from a bucket: where a checkpoint lies is not part of what it is."""
+    s3.upload(large_checkpoint, "facts", "models/llava")
+    facts = inspect_source("s3://facts/models/llava", InspectOptions(), s3.environment)
+    assert inspect(large_checkpoint, InspectOptions()) == facts
+
+
+def test_token_opens_a_private_repository(small_hub: Hub) -> None:
+    """With the token in the environment the facts come; it goes to the Hub alone."""
+    small_hub.token = TOKEN
+    facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
+    assert facts.source_revision == COMMIT
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        pytest.param({"HF_TOKEN": ""}, "no token is set", id="none"),
+        pytest.param({"HF_TOKEN": "hf_wrong"}, "the token may not read it", id="wrong"),
+    ],
+)
+def test_missing_token_is_told(small_hub: Hub, environment: dict[str, str], words: str) -> None:
+    """A private repository without the right token is a refusal that says what to set."""
+    small_hub.token = TOKEN
+    reason, message = refusal(small_hub, **environment)
+    assert (reason, words in message) == (InspectReason.SOURCE_DENIED, True)
+    assert TOKEN not in message
+    assert "hf_wrong" not in message
+
+
+def test_gated_repository_is_told(small_hub: Hub) -> None:
+    """Terms that nobody has accepted are named, with where to accept them."""
+    small_hub.gated = True
+    reason, message = refusal(small_hub)
+    assert (reason, "accept its terms" in message) == (InspectReason.SOURCE_DENIED, True)
+
+
+def test_unknown_revision_is_told(small_hub: Hub) -> None:
+    """A revision that does not exist is named."""
+    small_hub.branches = {}
+    reason, message = refusal(small_hub)
+    assert (reason, "no revision 'main'" in message) == (InspectReason.SOURCE_NOT_FOUND, True)
+
+
+def test_refusals_name_the_address(small_hub: Hub) -> None:
+    """A message shows where the checkpoint lies, not a temporary directory."""
+    (small_hub.directory / "config.json").unlink()
+    reason, message = refusal(small_hub)
+    assert (reason, message.startswith(SOURCE)) == (InspectReason.CONFIG_MISSING, True)
+    assert "/tmp" not in message
+
+
+def test_limited_rate_is_waited_for(small_hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """429 and 503 are asked again."""
+    monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01, 0.01))
+    small_hub.refuse = [429, 503]
+    assert inspect_source(SOURCE, InspectOptions(), small_hub.environment).source_revision == COMMIT
+
+
+def test_hub_that_stays_down_is_no_refusal(
+    small_hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """The report says that the source is unavailable, and the exit code asks for another try."""
+    monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01,))
+    small_hub.refuse = [503, 503]
+    monkeypatch.setenv("HF_ENDPOINT", small_hub.endpoint)
+    message = tmp_path / "message"
+    code = main(["inspect", "--source", SOURCE, "--termination-log", str(message)])
+    result = InspectResult.from_json(message.read_text())
+    assert code == ExitCode.RETRY
+    assert result.error is not None
+    assert result.error.reason == InspectReason.SOURCE_UNAVAILABLE
+    assert "answered 503" in result.error.message
+    assert "503" in capsys.readouterr().out
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("source", "changes", "reason", "words"),
+    [
+        pytest.param(
+            "s3://refused-{id}/x",
+            {"AWS_SECRET_ACCESS_KEY": "wrong"},
+            InspectReason.SOURCE_DENIED,
+            "SignatureDoesNotMatch",
+            id="wrong-key",
+        ),
+        pytest.param(
+            "s3://refused-{id}/elsewhere",
+            {},
+            InspectReason.SOURCE_NOT_FOUND,
+            "holds no object",
+            id="empty-prefix",
+        ),
+        pytest.param(
+            "s3://no-such-bucket/x",
+            {},
+            InspectReason.SOURCE_NOT_FOUND,
+            "NoSuchBucket",
+            id="no-bucket",
+        ),
+    ],
+)
+def test_bucket_refusals_say_what_to_do(
+    s3: S3Server,
+    tmp_path: Path,
+    *,
+    source: str,
+    changes: dict[str, str],
+    reason: InspectReason,
+    words: str,
+) -> None:
+    """Wrong keys, bucket and prefix end in different sentences, none with a key in it."""
+    name = uuid.uuid4().hex
+    (tmp_path / "config.json").write_text("{}")
+    s3.upload(tmp_path, f"refused-{name}", "x")
+    with pytest.raises(InspectRefusedError) as caught:
+        inspect_source(source.format(id=name), InspectOptions(), {**s3.environment, **changes})
+    assert reason == caught.value.reason
+    assert words in caught.value.message
+    assert SECRET not in caught.value.message
+
+
+@pytest.mark.s3
+def test_bucket_server_that_is_down_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens: worth another try."""
+    monkeypatch.setattr("mm_runtime.buckets.RETRIES", 0)
+    environment = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+    }
+    with pytest.raises(InspectInterruptedError, match="connection refused"):
+        inspect_source("s3://somewhere/x", InspectOptions(), environment)
+
+
+def test_names_that_leave_the_directory_are_refused(small_hub: Hub) -> None:
+    """A file called ../x on a mirror is not written anywhere."""
+    sibling = {"rfilename": "../evil.json", "size": 2, "blobId": "0" * 40}
+    plain = small_hub.sibling
+    small_hub.sibling = lambda path: sibling if path.name == "config.json" else plain(path)  # type: ignore[method-assign]
+    reason, message = refusal(small_hub)
+    assert (reason, "lies outside" in message) == (InspectReason.SOURCE_NOT_FOUND, True)
+
+
+def test_cache_is_used_offline(small_hub: Hub, tmp_path: Path) -> None:
+    """With HF_HUB_OFFLINE the Hub's own cache layout is read and nobody is asked."""
+    cache = tmp_path / "cache"
+    folder = cache / f"models--{REPOSITORY.replace('/', '--')}"
+    snapshot = folder / "snapshots" / COMMIT
+    snapshot.parent.mkdir(parents=True)
+    small_hub.directory.rename(snapshot)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text(COMMIT)
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache)}
+    facts = inspect_source(SOURCE, InspectOptions(), offline)
+    assert (facts.source_revision, small_hub.requests) == (COMMIT, [])
+
+
+def test_cache_without_the_revision_is_told(tmp_path: Path) -> None:
+    """What is missing from the cache is named with the command that fetches it."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
+    with pytest.raises(InspectRefusedError, match=f"hf download {REPOSITORY}"):
+        inspect_source(SOURCE, InspectOptions(), offline)

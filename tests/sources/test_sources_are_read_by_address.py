@@ -1,0 +1,46 @@
+"""`--source` names a directory, a revision on the Hub or a prefix in a bucket."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.errors import PermanentError
+from mm_runtime.sources.address import BucketAddress, HubAddress, parse_address
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("/mnt/source/llava", Path("/mnt/source/llava"), id="directory"),
+        pytest.param("hf://a/b@v1.0", HubAddress("a/b", "v1.0"), id="tag"),
+        pytest.param("hf://a/b", HubAddress("a/b", "main"), id="no-revision"),
+        pytest.param("hf://a/b@refs/pr/1", HubAddress("a/b", "refs/pr/1"), id="pull-request"),
+        pytest.param("s3://models/x/y/", BucketAddress("models", "x/y"), id="prefix"),
+        pytest.param("s3://models", BucketAddress("models", ""), id="whole-bucket"),
+    ],
+)
+def test_address_is_parsed(text: str, expected: object) -> None:
+    """Each kind of address is told by how it begins."""
+    assert expected == parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("hf://a/b/c@main", "names no repository", id="three-parts"),
+        pytest.param("hf://@main", "names no repository", id="no-repository"),
+        pytest.param("s3:///prefix", "names no bucket", id="no-bucket"),
+        pytest.param("gs://bucket/x", "unknown scheme", id="other-scheme"),
+    ],
+)
+def test_damaged_address_is_refused(text: str, words: str) -> None:
+    """What begins like an address and is none is not taken for a path."""
+    with pytest.raises(PermanentError, match=words):
+        parse_address(text)
+
+
+def test_only_a_commit_is_pinned() -> None:
+    """A branch moves, a tag may; forty hex digits do not."""
+    assert tuple(HubAddress("a/b", rev).pinned for rev in (COMMIT, "main")) == (True, False)

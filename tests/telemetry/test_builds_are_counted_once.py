@@ -1,0 +1,82 @@
+"""What the metrics say of builds, from the statuses that were written one after the other."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mm_operator.telemetry.builds import count_builds
+from mm_operator.telemetry.metrics import Metrics
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RUNNING = {
+    "fingerprint": "a",
+    "phase": "Building",
+    "startedAt": "2026-01-02T03:03:05Z",
+    "stepSeconds": {"fetch": 2.0},
+}
+DONE = {**RUNNING, "phase": "Succeeded", "storedBytes": 10}
+
+
+def status(build: dict[str, Any], reason: str = "BuildSucceeded") -> dict[str, Any]:
+    """Return a model's status with a build in it."""
+    return {"build": build, "conditions": [{"type": "EngineBuilt", "reason": reason}]}
+
+
+def counted(*statuses: dict[str, Any]) -> set[str]:
+    """Return the samples about builds that are not zero, after these statuses in a row."""
+    metrics = Metrics()
+    for before, after in zip(({}, *statuses), statuses, strict=False):
+        count_builds(metrics, before, after, NOW)
+    lines = metrics.text().decode().splitlines()
+    return {
+        line.removeprefix("mm_operator_")
+        for line in lines
+        if line.startswith(("mm_operator_build", "mm_operator_engine"))
+        and "_bucket" not in line
+        and "_created" not in line
+        and not line.endswith(" 0.0")
+    }
+
+
+FETCHED = {
+    'build_step_seconds_count{step="fetch"} 1.0',
+    'build_step_seconds_sum{step="fetch"} 2.0',
+}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        pytest.param([status(RUNNING)], FETCHED, id="a-step"),
+        pytest.param([status(RUNNING), status(RUNNING)], FETCHED, id="told-once"),
+        pytest.param(
+            [status(RUNNING), status(DONE), status(DONE)],
+            FETCHED
+            | {
+                'build_seconds_count{outcome="succeeded"} 1.0',
+                'build_seconds_sum{outcome="succeeded"} 60.0',
+                "engine_bytes_total 10.0",
+            },
+            id="built",
+        ),
+        pytest.param(
+            [status({**DONE, "reusedFrom": "demo/one"})],
+            {'engine_reuses_total{origin="model"} 1.0'},
+            id="reused-from-a-model",
+        ),
+        pytest.param(
+            [status({**DONE, "reusedFrom": "store"})],
+            {'engine_reuses_total{origin="store"} 1.0'},
+            id="reused-from-the-store",
+        ),
+        pytest.param(
+            [status({"phase": "Failed", "failedStep": "export"}, "BuildOutOfMemory")],
+            {'build_failures_total{reason="BuildOutOfMemory",step="export"} 1.0'},
+            id="failed-before-its-pod-was-seen",
+        ),
+    ],
+)
+def test_samples(statuses: list[dict[str, Any]], expected: set[str]) -> None:
+    """Each change is counted once; a status that stays the same counts nothing."""
+    assert expected == counted(*statuses)
