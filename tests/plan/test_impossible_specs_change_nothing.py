@@ -38,16 +38,6 @@ def frozen_by(**fields: Any) -> Plan:
             "llava only: got t5",
             id="family",
         ),
-        pytest.param(
-            {
-                "spec": spec_of(
-                    {"model": {"source": {"persistentVolumeClaim": None, "s3": {"bucket": "abc"}}}}
-                )
-            },
-            "NotSupported",
-            "claims only",
-            id="source",
-        ),
     ],
 )
 def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:

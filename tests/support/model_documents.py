@@ -84,8 +84,27 @@ RULE_EXAMPLES = (
         "s3-prefix-inside-bucket",
         "spec.model.source.s3.prefix",
         "prefix must stay inside the volume",
-        {},
+        at(
+            "model.source",
+            {"persistentVolumeClaim": None, "s3": {"bucket": "weights", "prefix": "a/b"}},
+        ),
         at("model.source.s3", {"bucket": "weights", "prefix": ".."}),
+    ),
+    RuleExample(
+        "cache-path-inside-volume",
+        "spec.model.source.huggingFace.cache.path",
+        "path must stay inside the volume",
+        at(
+            "model.source",
+            {
+                "persistentVolumeClaim": None,
+                "huggingFace": {"repo": "a/b", "cache": {"claimName": "hub", "path": "a"}},
+            },
+        ),
+        at(
+            "model.source.huggingFace",
+            {"repo": "a/b", "cache": {"claimName": "hub", "path": "a/../b"}},
+        ),
     ),
     RuleExample(
         "store-path-inside-volume",
@@ -287,8 +306,6 @@ RULE_EXAMPLES = (
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "model.family": "qwen2-vl",
-    "model.source.huggingFace": {"repo": "llava-hf/llava-1.5-7b-hf"},
-    "model.source.s3": {"bucket": "weights"},
     "engine.backend": "TensorRT",
     "engine.maxBeamWidth": 2,
     "engine.maxVideoFrames": 8,

@@ -26,7 +26,11 @@ def fresh(changes: Mapping[str, Any] | None = None) -> tuple[Snapshot, Plan]:
 
 
 def inspected(
-    changes: Mapping[str, Any] | None = None, *, written: bool = True, built: bool = False
+    changes: Mapping[str, Any] | None = None,
+    *,
+    written: bool = True,
+    built: bool = False,
+    commit: str | None = None,
 ) -> tuple[Snapshot, Plan]:
     """Return a model with recorded facts.
 
@@ -34,9 +38,11 @@ def inspected(
         changes: the spec, laid over the smallest.
         written: the ConfigMap of its engine exists, so the build starts.
         built: the engine is built, so pods are rolled out.
+        commit: what the revision of the source stood for.
     """
     record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)
-    data = {FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: record.to_json()}
+    facts_found = tiny_facts(source_revision=commit)
+    data = {FACTS_KEY: facts_found.to_json(), INSPECTION_KEY: record.to_json()}
     facts = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
     snapshot = snapshot_of(changes, observed=Observed(configs={facts.name: facts}))
     plan = decide(snapshot)

@@ -26,6 +26,15 @@ Family = Literal[
 """Every family the API knows; `unsupported.py` says which of them this version serves."""
 
 
+class HubCache(ApiModel):
+    """A claim with a cache of the Hub, as `hf download --cache-dir` writes it."""
+
+    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    path: RelativePath = Field(
+        default="", description="Directory of the cache in the volume. Empty: the root."
+    )
+
+
 class HuggingFaceSource(ApiModel):
     """A repository on the Hugging Face Hub."""
 
@@ -33,10 +42,19 @@ class HuggingFaceSource(ApiModel):
         str, Field(pattern=r"^[-._a-zA-Z0-9]+(/[-._a-zA-Z0-9]+)?$", min_length=1, max_length=192)
     ] = Field(description="Name of the repository, for example llava-hf/llava-1.5-7b-hf.")
     revision: Annotated[str, Field(min_length=1, max_length=128)] = Field(
-        default="main", description="Branch, tag or commit; only a commit is reproducible."
+        default="main",
+        description="Branch, tag or commit. It is pinned to its commit when the checkpoint is "
+        "inspected (status.plan.sourceRevision) and looked up again when spec.model changes.",
     )
     token_secret_ref: SecretKeyRef | None = Field(
         default=None, description="Access token for gated and private repositories."
+    )
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)] | None = Field(
+        default=None, description="A mirror that speaks the Hub's API; absent: huggingface.co."
+    )
+    cache: HubCache | None = Field(
+        default=None,
+        description="Read from this cache and never ask the Hub, for clusters without a way out.",
     )
 
 

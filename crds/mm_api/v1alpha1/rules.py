@@ -16,7 +16,7 @@ from mm_api.v1alpha1.autoscaling import AutoscalingSpec
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
-from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
+from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod import Resources, Scheduling, Toleration
 from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
@@ -176,6 +176,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     PersistentVolumeClaimSource: (_no_dot_dot("path"),),
+    HubCache: (_no_dot_dot("path"),),
     S3Source: (_no_dot_dot("prefix"),),
     StoreClaim: (_no_dot_dot("path"),),
     EngineSpec: (

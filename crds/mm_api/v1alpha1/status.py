@@ -59,6 +59,9 @@ class PlanStatus(ApiModel):
     family: Short | None = Field(default=None, description="Family of the checkpoint.")
     dtype: Short | None = Field(default=None, description="Type of weights and activations.")
     source_digest: Short | None = Field(default=None, description="Identity of the checkpoint.")
+    source_revision: Short | None = Field(
+        default=None, description="Commit that spec.model.source.huggingFace.revision stood for."
+    )
     fingerprint: Short | None = Field(
         default=None, description="Everything that changes the engine's bytes, as one digest."
     )

@@ -42,18 +42,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "use a LLaVA 1.5 checkpoint, or remove the field to have the family detected",
     ),
     Unsupported(
-        "model.source.huggingFace",
-        (),
-        "fetching from the Hugging Face Hub is",
-        "copy the checkpoint to a claim (mmctl upload) and set model.source.persistentVolumeClaim",
-    ),
-    Unsupported(
-        "model.source.s3",
-        (),
-        "fetching from S3 is",
-        "copy the checkpoint to a claim (mmctl upload) and set model.source.persistentVolumeClaim",
-    ),
-    Unsupported(
         "engine.backend",
         ("Reference",),
         "backends other than Reference are",

@@ -5,7 +5,7 @@ It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, i
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import pod, volumes
+from mm_operator.children import pod, sources, volumes
 from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
@@ -47,13 +47,15 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},
-                "spec": _pod(snapshot, spec, plan.engine_config, plan.build.job),
+                "spec": _pod(snapshot, spec, plan),
             },
         },
     }
 
 
-def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str, job: str) -> Manifest:
+def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
+    # This model's own: the recorded plan may be of a model that found the same files elsewhere.
+    commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
     container: Manifest = {
         "name": "build",
         "image": spec.build.image or snapshot.settings.runtime_image,
@@ -64,15 +66,15 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str, job: str) -
             "--plan",
             f"{pod.CONFIG_MOUNT}/{PLAN_KEY}",
             "--source",
-            volumes.checkpoint_directory(spec),
+            sources.source_argument(spec, commit),
             "--store",
             store_of(spec).directory,
             "--holder",
-            f"{snapshot.namespace}/{job}",
+            f"{snapshot.namespace}/{plan.build.job}",
             "--termination-log",
             pod.TERMINATION_LOG,
         ],
-        "env": pod.environment(),
+        "env": [*pod.environment(), *sources.source_environment(spec)],
         "resources": pod.compute(spec.build.resources, gpu=spec.build.gpu, defaults=_REQUESTS),
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
@@ -97,7 +99,10 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, config: str, job: str) -
             *volumes.build_volumes(spec),
             {
                 "name": "plan",
-                "configMap": {"name": config, "items": [{"key": PLAN_KEY, "path": PLAN_KEY}]},
+                "configMap": {
+                    "name": plan.engine_config,
+                    "items": [{"key": PLAN_KEY, "path": PLAN_KEY}],
+                },
             },
             pod.scratch("tmp"),
         ],

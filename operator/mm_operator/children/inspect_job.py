@@ -2,7 +2,7 @@
 
 from mm_api import labels
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
-from mm_operator.children import pod, volumes
+from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
@@ -74,7 +74,7 @@ def failure_policy(container: str, permanent: tuple[int, ...]) -> Manifest:
 
 
 def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
-    arguments = ["inspect", "--source", volumes.checkpoint_directory(spec)]
+    arguments = ["inspect", "--source", sources.source_argument(spec)]
     if spec.model.family:
         arguments += ["--family", spec.model.family]
     if spec.model.allow_pickle:
@@ -88,12 +88,15 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         "command": ["mm-runtime"],
         "args": arguments,
-        "env": pod.environment(),
+        "env": [*pod.environment(), *sources.source_environment(spec)],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [volumes.source_mount(), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
+        "volumeMounts": [
+            *volumes.source_mounts(spec),
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        ],
     }
     return {
         "activeDeadlineSeconds": DEADLINE_SECONDS,
@@ -103,7 +106,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         "restartPolicy": "Never",
         "securityContext": pod.pod_security(),
         "shareProcessNamespace": pod.SHARE_PROCESSES,
-        "volumes": [volumes.source_volume(spec), pod.scratch("tmp")],
+        "volumes": [*volumes.source_volumes(spec), pod.scratch("tmp")],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
         **pod.placement(spec.build, Gpu()),
     }

@@ -2,27 +2,24 @@
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
-from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, source_directory, store_of
+from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, store_of
 
 SOURCE = "source"
 STORE = "store"
 
 
 def source_claim(spec: MultimodalModelSpec) -> str:
-    """Return the claim that holds the checkpoint; empty for sources that are no claim."""
-    claim = spec.model.source.persistent_volume_claim
+    """Return the claim that holds the checkpoint or the Hub's cache; empty when none does."""
+    source = spec.model.source
+    cache = source.hugging_face.cache if source.hugging_face else None
+    claim = cache or source.persistent_volume_claim
     return claim.claim_name if claim else ""
 
 
-def checkpoint_directory(spec: MultimodalModelSpec) -> str:
-    """Return the checkpoint's directory inside a pod."""
-    claim = spec.model.source.persistent_volume_claim
-    return source_directory(claim.path if claim else "")
-
-
-def source_volume(spec: MultimodalModelSpec) -> Manifest:
-    """Return the volume of the checkpoint: read-only, so its files keep their owners."""
-    return _claim(SOURCE, source_claim(spec), read_only=True)
+def source_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return the volume of the checkpoint, if any: read-only, so its files keep their owners."""
+    claim = source_claim(spec)
+    return [_claim(SOURCE, claim, read_only=True)] if claim else []
 
 
 def build_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
@@ -33,21 +30,20 @@ def build_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
     store = _claim(STORE, store_of(spec).claim, read_only=False)
     if source_claim(spec) == store_of(spec).claim:
         return [store]
-    return [source_volume(spec), store]
+    return [*source_volumes(spec), store]
 
 
 def build_mounts(spec: MultimodalModelSpec) -> list[Manifest]:
     """Return the mounts of a build."""
     shared = source_claim(spec) == store_of(spec).claim
-    return [
-        {"name": STORE if shared else SOURCE, "mountPath": SOURCE_MOUNT, "readOnly": True},
-        {"name": STORE, "mountPath": STORE_MOUNT},
-    ]
+    source = source_mounts(spec, volume=STORE if shared else SOURCE)
+    return [*source, {"name": STORE, "mountPath": STORE_MOUNT}]
 
 
-def source_mount() -> Manifest:
-    """Return the mount of the checkpoint."""
-    return {"name": SOURCE, "mountPath": SOURCE_MOUNT, "readOnly": True}
+def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manifest]:
+    """Return the mount of the checkpoint, if it lies on a claim."""
+    mount: Manifest = {"name": volume, "mountPath": SOURCE_MOUNT, "readOnly": True}
+    return [mount] if source_claim(spec) else []
 
 
 def serving_volume(spec: MultimodalModelSpec) -> Manifest:

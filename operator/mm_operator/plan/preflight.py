@@ -19,16 +19,6 @@ def first_problem(spec: MultimodalModelSpec) -> SpecError | None:
     return next((hit for hit in hits if hit), None)
 
 
-def _source_is_a_claim(spec: MultimodalModelSpec) -> SpecError | None:
-    if spec.model.source.persistent_volume_claim is not None:
-        return None
-    return SpecError(
-        reason="NotSupported",
-        path="spec.model.source",
-        message="this version reads checkpoints from claims only: set persistentVolumeClaim",
-    )
-
-
 def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
     if spec.model.family is None or spec.model.family in SERVED:
         return None
@@ -49,4 +39,4 @@ def _backend_is_reference(spec: MultimodalModelSpec) -> SpecError | None:
     )
 
 
-_CHECKERS: tuple[Checker, ...] = (_source_is_a_claim, _family_is_known, _backend_is_reference)
+_CHECKERS: tuple[Checker, ...] = (_family_is_known, _backend_is_reference)

@@ -69,6 +69,7 @@ def _plan_summary(plan: Plan) -> PlanStatus:
         family=facts.family,
         dtype=build_plan.engine.dtype,
         source_digest=facts.source_digest,
+        source_revision=facts.source_revision,
         fingerprint=build_plan.fingerprint,
         serving_hash=plan.rollout.serving_hash or None,
         parameters=facts.parameters,

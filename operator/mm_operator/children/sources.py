@@ -1,0 +1,77 @@
+"""How a Job reaches the checkpoint: its `--source`, and the environment with the credentials.
+
+Secrets are named, never read: the kubelet puts their values into the container's environment, so
+none is in an argument, a ConfigMap, a status or an operator's log.
+"""
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
+from mm_operator.children.metadata import Manifest
+from mm_operator.plan.store import source_directory
+
+S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+S3_SESSION = "AWS_SESSION_TOKEN"
+"""Only in Secrets with temporary keys."""
+
+
+def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str:
+    """Return the address of the checkpoint, as `mm-runtime --source` takes it.
+
+    Args:
+        spec: the model's spec.
+        commit: what the revision stood for when it was inspected; a build fetches that.
+    """
+    source = spec.model.source
+    if source.hugging_face:
+        return f"hf://{source.hugging_face.repo}@{commit or source.hugging_face.revision}"
+    if source.s3:
+        return f"s3://{source.s3.bucket}/{source.s3.prefix.strip('/')}".rstrip("/")
+    claim = source.persistent_volume_claim
+    return source_directory(claim.path if claim else "")
+
+
+def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return the variables that lead to a remote checkpoint; none for a claim."""
+    source = spec.model.source
+    if source.hugging_face:
+        return _hub(source.hugging_face)
+    return bucket_environment("SOURCE", source.s3) if source.s3 else []
+
+
+def bucket_environment(role: str, bucket: S3Source) -> list[Manifest]:
+    """Return the variables that lead to a bucket.
+
+    Args:
+        role: SOURCE or STORE: a build may use one of each.
+        bucket: where it is, and which Secret opens it.
+    """
+    prefix = f"MM_{role}_"
+    variables: list[Manifest] = []
+    if bucket.endpoint:
+        variables.append({"name": f"{prefix}AWS_ENDPOINT_URL", "value": bucket.endpoint})
+    if bucket.region:
+        variables.append({"name": f"{prefix}AWS_REGION", "value": bucket.region})
+    if bucket.credentials_secret_ref:
+        secret = bucket.credentials_secret_ref.name
+        variables += [_secret(f"{prefix}{key}", secret, key) for key in S3_KEYS]
+        variables.append(_secret(f"{prefix}{S3_SESSION}", secret, S3_SESSION, optional=True))
+    return variables
+
+
+def _hub(hub: HuggingFaceSource) -> list[Manifest]:
+    variables: list[Manifest] = []
+    if hub.endpoint:
+        variables.append({"name": "HF_ENDPOINT", "value": hub.endpoint})
+    if hub.token_secret_ref:
+        variables.append(_secret("HF_TOKEN", hub.token_secret_ref.name, hub.token_secret_ref.key))
+    if hub.cache:
+        variables.append({"name": "HF_HUB_CACHE", "value": source_directory(hub.cache.path)})
+        variables.append({"name": "HF_HUB_OFFLINE", "value": "1"})
+    return variables
+
+
+def _secret(variable: str, secret: str, key: str, *, optional: bool = False) -> Manifest:
+    reference: Manifest = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
