@@ -51,6 +51,7 @@ class Reason(StrEnum):
     BUILD_OUT_OF_MEMORY = "BuildOutOfMemory"
     BUILD_TIMED_OUT = "BuildTimedOut"
     BUILD_EVICTED = "BuildEvicted"
+    ENGINE_CORRUPT = "EngineCorrupt"
     # RollingOut, Available, Ready
     WAITING_FOR_ENGINE = "WaitingForEngine"
     PODS_STARTING = "PodsStarting"

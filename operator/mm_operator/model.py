@@ -187,6 +187,14 @@ class DeploymentState:
 
 
 @dataclass(frozen=True, slots=True)
+class PodDamage:
+    """What a pod said that could not load its engine: which file is damaged, and when."""
+
+    message: str
+    found_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class PodState:
     """A serving pod. Names and IPs stay out: status text must not hold generated names.
 
@@ -206,6 +214,8 @@ class PodState:
     restarts: int = 0
     unschedulable: str = ""
     terminating: bool = False
+    damage: PodDamage | None = None
+    """A container that does not run now ended because the engine is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +369,12 @@ class BuildDecision:
     """When the pod that builds now was started."""
     builder: Builder | None = None
     """The model whose Job built or builds the engine."""
+    built_at: datetime | None = None
+    """When the engine was built; set with `record`."""
+    record: BuildResult | None = None
+    """The result that stays recorded for every model that shares the engine."""
+    damage: str = ""
+    """The engine was or is built again: the record of why, as it is kept."""
     stale_source: bool = False
     """The build found another source than was inspected: a new inspection is needed."""
     retry_in: float | None = None

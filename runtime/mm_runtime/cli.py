@@ -119,6 +119,7 @@ def _add_serve(commands: "Commands") -> None:
         default=settings.GATEWAY_PORT,
         help="the gateway beside, which drains first; 0 when there is none",
     )
+    command.add_argument("--termination-log", type=Path, help="also write an error here")
     command.set_defaults(command=_serve)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
+
 if TYPE_CHECKING:
     from mm_api.documents.model_facts import InspectReason
 
@@ -26,6 +28,8 @@ class ExitCode(IntEnum):
     """The checkpoint is not the one that was inspected: inspect again."""
     STORE_NOT_WRITABLE = 5
     """The store is full or read-only. Another try helps once somebody has made room."""
+    ENGINE_CORRUPT = CORRUPT_EXIT_CODE
+    """An engine is not what its manifest says: build it again."""
     TERMINATED = 143
     """SIGTERM ended the command (128 + 15, as a shell would say it)."""
 
@@ -88,11 +92,13 @@ class VerificationFailedError(PermanentError):
     """A built file does not compute what the checkpoint computes. Raised by the verify step."""
 
 
-class EngineCorruptError(PermanentError):
+class EngineCorruptError(RuntimeCommandError):
     """A file of an engine is missing or has other bytes than its manifest says.
 
     Raised by `mm_runtime.build.manifest.verify`. Serving refuses to start; a build starts anew.
     """
+
+    exit_code = ExitCode.ENGINE_CORRUPT
 
 
 class ServerFailedError(RuntimeCommandError):

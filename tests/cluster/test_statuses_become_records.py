@@ -168,6 +168,24 @@ def test_a_crashing_server_is_told_before_a_waiting_gateway() -> None:
     assert (state.serving_hash, state.ready) == ("abc", False)
 
 
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        pytest.param({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged", id="waits"),
+        pytest.param({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, None, id="tries-again"),
+    ],
+)
+def test_a_damaged_engine_is_told_while_it_cannot_be_loaded(
+    now: dict[str, Any], expected: str | None
+) -> None:
+    """Exit code 6 counts until the container is started again."""
+    end = {"exitCode": 6, "message": "a is damaged", "finishedAt": "2026-01-02T03:04:05Z"}
+    server = container("server", waiting={}) | {"state": now, "lastState": {"terminated": end}}
+    found = pod_state(pod(server, phase="Running"))
+
+    assert (found.damage.message if found.damage else None) == expected
+
+
 def test_a_deployment_tells_its_troubles() -> None:
     """A refused pod and a stalled rollout come through as their messages."""
     conditions = [

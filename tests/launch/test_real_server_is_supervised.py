@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE, EngineManifest
 from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import Ports
@@ -203,7 +203,7 @@ def test_damaged_engine_is_refused(
     damage: Callable[[Path], object],
     words: str,
 ) -> None:
-    """A damaged engine is never served: exit code 3 with the file's name, before Triton starts."""
+    """A damaged engine is never served: exit code 6 with the file's name, before Triton starts."""
     folder = tmp_path / "engine"
     shutil.copytree(random_engine.manifest.parent, folder)
     damage(folder)
@@ -213,10 +213,12 @@ def test_damaged_engine_is_refused(
             *("--manifest", str(folder / "manifest.json")),
             *("--serving", str(random_engine.serving)),
             *("--repository", str(tmp_path / "repository")),
+            *("--termination-log", str(tmp_path / "message")),
         ]
     )
-    assert code == 3
+    assert code == CORRUPT_EXIT_CODE
     assert words in caplog.text
+    assert words in (tmp_path / "message").read_text()
 
 
 def test_another_engines_plan_is_refused(

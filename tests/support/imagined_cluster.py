@@ -26,6 +26,7 @@ from mm_operator.model import (
     Outcome,
     Owner,
     Plan,
+    PodDamage,
     PodEnd,
     PodState,
     Ref,
@@ -186,6 +187,12 @@ class ImaginedCluster:
         self.pods[name] = (*self.pods.get(name, ()), replace(pod, serving_hash=digest))
         self.say(f"a pod of {name} is in trouble")
         self.settle()
+
+    def cannot_load(self, name: str, message: str) -> None:
+        """Let the pods of a model end because a file of their engine is damaged."""
+        damage = PodDamage(message, self.now)
+        self.pods[name] = ()
+        self.trouble(name, PodState("", "Running", ready=False, damage=damage))
 
     # --- what the operator does -----------------------------------------------------------------
 

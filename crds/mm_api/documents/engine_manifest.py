@@ -9,6 +9,10 @@ from mm_api.documents.build_plan import BuildPlan
 
 MANIFEST_NAME = "manifest.json"
 
+CORRUPT_EXIT_CODE = 6
+"""Exit code of a command that found an engine to be other than its manifest says; its termination
+message names the file. The operator builds such an engine again."""
+
 
 class EngineFile(Document):
     """One file of the engine, by its path relative to the manifest."""

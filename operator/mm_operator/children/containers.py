@@ -67,6 +67,8 @@ def build_server(
             str(GRPC_PORT),
             "--metrics-port",
             str(METRICS_PORT),
+            "--termination-log",
+            pod.TERMINATION_LOG,
         ],
         "env": pod.environment(),
         "ports": [
@@ -84,6 +86,7 @@ def build_server(
         "readinessProbe": _probe("/v2/health/ready", "triton-http", 2, 3),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
+        "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             volumes.serving_mount(),

@@ -5,9 +5,11 @@ stays: two models may have come to one engine by different ways, and must not re
 """
 
 from mm_operator.children.metadata import Manifest, engine_labels, shared_metadata
-from mm_operator.model import EngineState, Owner, Plan, Snapshot, Step
+from mm_operator.model import EngineState, Owner, Plan, Snapshot
 from mm_operator.plan.records import (
     BUILDER_KEY,
+    BUILT_AT_KEY,
+    DAMAGE_KEY,
     PLAN_KEY,
     RESULT_KEY,
     read_build_plan,
@@ -22,10 +24,15 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     state = snapshot.observed.engines.get(plan.engine_config, EngineState())
     recorded = read_build_plan(state.config, plan.build_plan.fingerprint)
     data = {PLAN_KEY: (recorded or plan.build_plan).to_json(indent=2)}
-    if plan.build.step is Step.DONE and plan.build.result:
-        data[RESULT_KEY] = plan.build.result.to_json(indent=2)
-        if plan.build.builder:
-            data[BUILDER_KEY] = written_builder(plan.build.builder)
+    build = plan.build
+    if build.record:
+        data[RESULT_KEY] = build.record.to_json(indent=2)
+    if build.record and build.builder:
+        data[BUILDER_KEY] = written_builder(build.builder)
+    if build.record and build.built_at:
+        data[BUILT_AT_KEY] = build.built_at.isoformat()
+    if build.damage:
+        data[DAMAGE_KEY] = build.damage
     others = state.config.owners if state.config else ()
     return _config(
         snapshot,

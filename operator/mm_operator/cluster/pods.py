@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from mm_api import labels
-from mm_operator.model import PodEnd, PodState
+from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
+from mm_operator.model import PodDamage, PodEnd, PodState
 
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
 """Reasons of a waiting container that tell more than `ContainerCreating`, worst first."""
@@ -111,7 +112,23 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         restarts=sum(one.get("restartCount", 0) for one in statuses),
         unschedulable=(scheduled.get("message", "") if scheduled.get("status") == "False" else ""),
         terminating="deletionTimestamp" in metadata,
+        damage=_damage(statuses),
     )
+
+
+def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
+    """Return what a container said that found its engine damaged and was not started since."""
+    for one in statuses:
+        states = one.get("state") or {}, one.get("lastState") or {}
+        if "running" in states[0]:
+            continue
+        for state in states:
+            end = state.get("terminated") or {}
+            when = moment(end.get("finishedAt"))
+            if end.get("exitCode") == CORRUPT_EXIT_CODE and when:
+                message = " ".join((end.get("message") or "the engine is damaged").split())
+                return PodDamage(message, when)
+    return None
 
 
 def _containers(pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -15,9 +15,11 @@ from mm_operator.model import (
     InspectDecision,
     JobPhase,
     JobState,
+    PodDamage,
     Step,
 )
 from mm_operator.plan import names
+from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.failures import Failure, build_failure
 from mm_operator.plan.jobs import Terms, attempt_of, latest, pending
@@ -34,22 +36,77 @@ def decide_build(
     inspect: InspectDecision,
     terms: Terms,
     now: datetime,
+    *,
+    found: PodDamage | None = None,
 ) -> BuildDecision:
-    """Return what becomes of the engine. `draft` is None while there is no plan."""
+    """Return what becomes of the engine.
+
+    Args:
+        draft: None while there is no plan.
+        engine: what models share about it.
+        inspect: the inspection that the plan follows from.
+        terms: what this model's Jobs are made from.
+        now: the time.
+        found: what a pod of the model said that could not load the engine.
+    """
     if draft is None:
         return _NO_PLAN
     if engine.config is None:
         return _UNWRITTEN
     result = successful(engine.config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
+    damage = read_damage(engine.config)
     if result:
-        return _built(result, read_builder(engine.config))
-    job = latest(engine.jobs)
+        built = _built(result, read_builder(engine.config), built_at(engine.config))
+        if found and is_news(found, engine.config):
+            return _damaged(built, found, damage, engine, draft.engine_config)
+        return replace(built, damage=written(damage))
+    former = damage.former_attempt if damage else 0
+    job = latest(job for job in engine.jobs if attempt_of(job) > former)
     if job is None:
-        return _start(draft.engine_config, attempt=1)
+        return _again(_start(draft.engine_config, attempt=former + 1), damage)
     decision = _follow(draft, job, inspect, now)
     if _asked_anew(decision, job) and terms.replace(job, engine.config):
-        return _start(draft.engine_config, attempt=attempt_of(job) + 1)
-    return _awaited(decision, engine.config, terms.model_uid)
+        decision = _start(draft.engine_config, attempt=attempt_of(job) + 1)
+    return _again(_awaited(decision, engine.config, terms.model_uid), damage)
+
+
+def _damaged(
+    built: BuildDecision,
+    found: PodDamage,
+    before: Damage | None,
+    engine: EngineState,
+    name: str,
+) -> BuildDecision:
+    """Return what follows when a pod could not load the recorded engine: the first time, a build.
+
+    The record is taken back, which is all that has to be done: without it the next round builds.
+    """
+    if before and found.found_at - before.found_at < REST:
+        return replace(
+            built,
+            step=Step.FAILED,
+            reason=Reason.ENGINE_CORRUPT,
+            message=f"the engine was built again and is damaged again: {found.message}\n"
+            f"look after the store's disk, then delete ConfigMap {name} to build it anew",
+            phase="Failed",
+            damage=written(before),
+        )
+    return BuildDecision(
+        Step.WAITING,
+        Reason.ENGINE_CORRUPT,
+        f"the engine is damaged and is built again: {found.message}",
+        damage=written(damage_of(found, engine)),
+    )
+
+
+def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
+    """Return the decision with the reason why an engine that was there is built again."""
+    if damage is None:
+        return decision
+    text = f"{decision.message}\nit is built again because: {damage.message}"
+    done = decision.step is Step.DONE
+    message = decision.message if done else text
+    return replace(decision, message=message, damage=written(damage))
 
 
 def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> BuildDecision:
@@ -81,7 +138,8 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     result = _result(draft, job)
     if result:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
-        return _built(result, job.builder, job=job.name, attempt=attempt_of(job))
+        made, when = result
+        return _built(made, job.builder, when, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
         stands = "its last pod failed" if job.ends else "the build has not started"
@@ -93,10 +151,13 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     return _failed(draft, job, build_failure(job), inspect, now)
 
 
-def _result(draft: Draft, job: JobState) -> BuildResult | None:
+def _result(draft: Draft, job: JobState) -> tuple[BuildResult, datetime] | None:
     fingerprint = draft.build_plan.fingerprint
-    texts = (end.message for end in reversed(job.ends) if end.succeeded)
-    return next(filter(None, (successful(text, fingerprint) for text in texts)), None)
+    for end in reversed(job.ends):
+        result = successful(end.message, fingerprint) if end.succeeded else None
+        if result:
+            return result, end.finished_at or job.created
+    return None
 
 
 def _lost(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
@@ -122,7 +183,12 @@ def _start(engine_config: str, *, attempt: int) -> BuildDecision:
 
 
 def _built(
-    result: BuildResult, builder: Builder | None, *, job: str = "", attempt: int = 1
+    result: BuildResult,
+    builder: Builder | None,
+    when: datetime | None,
+    *,
+    job: str = "",
+    attempt: int = 1,
 ) -> BuildDecision:
     how = "the store held the engine already" if result.reused else "the engine is built"
     return BuildDecision(
@@ -134,6 +200,8 @@ def _built(
         result=result,
         phase="Succeeded",
         builder=builder,
+        built_at=when,
+        record=result,
     )
 
 

@@ -15,6 +15,7 @@ from mm_operator.model import (
     Step,
 )
 from mm_operator.plan.build import decide_build
+from mm_operator.plan.damage import found_damage
 from mm_operator.plan.draft import Draft, draft
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
@@ -116,7 +117,9 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     name = planned.engine_config if planned else ""
     state = snapshot.observed.engines.get(name, EngineState())
     terms = terms_of(spec, snapshot.settings, snapshot.uid)
-    return _Engine(planned, problem, decide_build(planned, state, inspect, terms, snapshot.now))
+    found = found_damage(snapshot, name)
+    build = decide_build(planned, state, inspect, terms, snapshot.now, found=found)
+    return _Engine(planned, problem, build)
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -28,6 +28,11 @@ ENGINE_KEY = "engine"
 BUILDER_KEY = "builder"
 """Whose Job built the engine: namespace, name and uid of the model, with slashes between."""
 
+BUILT_AT_KEY = "built-at"
+"""When the pod that built the engine ended."""
+DAMAGE_KEY = "damage.json"
+"""Why the engine was built again."""
+
 D = TypeVar("D", bound=Document)
 
 

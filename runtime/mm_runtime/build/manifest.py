@@ -45,9 +45,8 @@ def read(path: Path) -> EngineManifest:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         raise EngineCorruptError(
-            f"{path} is damaged or of another version: {where}: {first['msg']}. Delete its"
-            " directory;"
-            " the operator builds the engine again."
+            f"{path} is damaged or of another version: {where}: {first['msg']}. The"
+            " operator builds the engine again."
         ) from error
 
 
@@ -57,7 +56,7 @@ def verify(directory: Path, manifest: EngineManifest) -> None:
     Raises:
         EngineCorruptError: names the first file that differs, and how.
     """
-    advice = "Delete the engine's directory; the operator builds it again."
+    advice = "The operator builds the engine again."
     for file in manifest.files:
         path = directory / file.path
         if not path.is_file():

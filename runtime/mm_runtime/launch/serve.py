@@ -11,7 +11,7 @@ from pathlib import Path
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.build import manifest as manifests
-from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError, ServerFailedError
+from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
 from mm_runtime.launch.backends import copy_backends, find_installation
 from mm_runtime.launch.health import State, in_flight, listens, probe
@@ -54,7 +54,8 @@ def serve(options: ServeOptions) -> int:
     """Serve one engine until SIGTERM; return the exit code.
 
     Raises:
-        PermanentError: the engine is damaged or is not the one the serving plan means.
+        EngineCorruptError: a file of the engine is damaged.
+        PermanentError: the engine is not the one the serving plan means.
         ServerFailedError: tritonserver was not ready in time, or ended by itself.
     """
     with StopSignal() as stop:
@@ -90,7 +91,7 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
             f" {options.serving.fingerprint[:16]}. The wrong store or path is mounted."
         )
     if engine.plan.engine.backend != options.serving.backend:
-        raise EngineCorruptError(
+        raise PermanentError(
             f"{options.manifest} is for backend {engine.plan.engine.backend}; the serving plan says"
             f" {options.serving.backend}."
         )

@@ -1,0 +1,69 @@
+"""What a pod that found its engine damaged leads to: one rebuild, told; a second one is a person's.
+
+The runtime ends with an exit code of its own when a file of the engine is missing or has other
+bytes than its manifest says. The recorded result is taken back then, and a new Job replaces the
+engine: it verifies what the store holds before it builds.
+"""
+
+from datetime import datetime, timedelta
+
+from pydantic import AwareDatetime, Field
+
+from mm_api.base import Document
+from mm_operator.model import ConfigState, EngineState, PodDamage, Snapshot
+from mm_operator.plan import names
+from mm_operator.plan.jobs import attempt_of
+from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, parse
+
+REST = timedelta(days=1)
+"""A store that damages an engine again so soon will do so a third time: a disk needs a person."""
+
+
+class Damage(Document):
+    """Why an engine was built again, kept beside its result."""
+
+    format_version: int = Field(default=1, ge=1, le=1)
+    message: str
+    found_at: AwareDatetime
+    former_attempt: int = Field(ge=0, description="Jobs up to this attempt built what was damaged.")
+
+
+def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
+    """Return what the last of the model's pods said that could not load this engine."""
+    configs = snapshot.observed.configs
+    found = (
+        pod.damage
+        for pod in snapshot.observed.pods
+        if pod.damage
+        and (config := configs.get(names.serving_config(snapshot.name, pod.serving_hash)))
+        and config.data.get(ENGINE_KEY) == engine_config
+    )
+    return max(found, key=lambda damage: damage.found_at, default=None)
+
+
+def read_damage(config: ConfigState) -> Damage | None:
+    """Return the recorded damage, or None."""
+    return parse(Damage, config.data.get(DAMAGE_KEY))
+
+
+def built_at(config: ConfigState) -> datetime | None:
+    """Return when the recorded engine was built; None when an older operator recorded it."""
+    text = config.data.get(BUILT_AT_KEY)
+    return datetime.fromisoformat(text) if text else None
+
+
+def is_news(found: PodDamage | None, config: ConfigState) -> bool:
+    """Return whether a pod met the engine that is recorded, and not the one before its rebuild."""
+    built = built_at(config)
+    return found is not None and (built is None or found.found_at > built)
+
+
+def damage_of(found: PodDamage, engine: EngineState) -> Damage:
+    """Return what is recorded of a new damage."""
+    former = max((attempt_of(job) for job in engine.jobs), default=0)
+    return Damage(message=found.message, found_at=found.found_at, former_attempt=former)
+
+
+def written(damage: Damage | None) -> str:
+    """Return a damage as it is recorded; empty for none."""
+    return damage.to_json() if damage else ""

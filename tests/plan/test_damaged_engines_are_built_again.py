@@ -1,0 +1,118 @@
+"""A pod that cannot load its engine leads to a rebuild that is told, a second one to a person."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.model import Ref
+from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, RESULT_KEY
+from support.imagined_cluster import ImaginedCluster
+from support.models import tiny_facts
+
+DAMAGE = "llm/model.safetensors is damaged: sha256 a; expected b."
+
+
+@pytest.fixture
+def cluster() -> ImaginedCluster:
+    """Return a namespace where `one` and `two` serve the same engine."""
+    cluster = ImaginedCluster()
+    for name in ("one", "two"):
+        cluster.apply(name)
+        cluster.inspected(tiny_facts())
+    cluster.built()
+    for name in ("one", "two"):
+        cluster.pods_ready(name)
+    cluster.wait(60)
+    return cluster
+
+
+def engine(cluster: ImaginedCluster) -> dict[str, str]:
+    """Return what the engine's ConfigMap holds."""
+    (name,) = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
+    data: dict[str, str] = cluster.objects[Ref("ConfigMap", name)]["data"]
+    return data
+
+
+def test_a_damaged_engine_is_built_again(cluster: ImaginedCluster) -> None:
+    """The record is taken back and a Job starts whose name is not that of the former one."""
+    cluster.cannot_load("one", DAMAGE)
+    message = cluster.message("one", "EngineBuilt")
+    assert RESULT_KEY not in engine(cluster)
+    assert len([name for name in cluster.names("Job") if name.startswith("engine-")]) == 1
+    assert f"it is built again because: {DAMAGE}" in message
+
+
+def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
+    """After the rebuild the model is as before, and what had happened stays recorded."""
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    cluster.built()
+    cluster.pods_ready("one")
+    assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
+    assert cluster.conditions("one")["Degraded"] == "False AsExpected"
+    assert {RESULT_KEY, BUILT_AT_KEY, DAMAGE_KEY} <= engine(cluster).keys()
+    assert cluster.names("Job") == []
+
+
+def test_others_go_on_serving_meanwhile(cluster: ImaginedCluster) -> None:
+    """The model whose pods are well keeps them; whoever came first builds for both."""
+    before = cluster.objects[Ref("Deployment", "two")]
+    cluster.cannot_load("one", DAMAGE)
+    assert cluster.conditions("two")["Ready"] == "True ReplicasAvailable"
+    assert cluster.objects[Ref("Deployment", "two")] == before
+    told = {cluster.conditions(name)["EngineBuilt"] for name in ("one", "two")}
+    assert told == {"False BuildPending", "False WaitingForBuild"}
+
+
+def test_a_pod_that_has_not_tried_again_says_nothing_new(cluster: ImaginedCluster) -> None:
+    """What a pod said before the rebuild is no second damage: it waits in its back-off."""
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    cluster.built()
+    cluster.wait(30)
+    assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
+
+
+def test_a_second_damage_is_told_and_not_built(cluster: ImaginedCluster) -> None:
+    """A store that damages engines is a person's matter; the ConfigMap's deletion builds anew."""
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    cluster.built()
+    cluster.wait(30)
+    cluster.cannot_load("one", DAMAGE)
+    (name,) = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
+    assert cluster.conditions("one")["EngineBuilt"] == "False EngineCorrupt"
+    assert cluster.conditions("one")["Degraded"] == "True EngineCorrupt"
+    assert cluster.names("Job") == []
+    assert f"delete ConfigMap {name}" in cluster.message("one", "EngineBuilt")
+    assert cluster.conditions("two")["EngineBuilt"] == "True BuildSucceeded"
+
+    cluster.remove(Ref("ConfigMap", name))
+
+    assert len(cluster.names("Job")) == 1
+
+
+def test_a_damage_after_a_quiet_day_is_built_again(cluster: ImaginedCluster) -> None:
+    """Two damages that have nothing to do with each other lead to two rebuilds."""
+    for _ in range(2):
+        cluster.cannot_load("one", DAMAGE)
+        assert len(cluster.names("Job")) == 1
+        cluster.wait(30)
+        cluster.built()
+        cluster.pods_ready("one")
+        cluster.wait(24 * 3600)
+    assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
+
+
+def test_pods_of_another_engine_do_not_count(cluster: ImaginedCluster) -> None:
+    """A pod of a former revision says nothing of the present engine."""
+    pods = cluster.pods["one"]
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    cluster.built()
+    cluster.wait(30)
+    cluster.cannot_load("one", DAMAGE)
+    stale = [replace(pod, serving_hash="former") for pod in cluster.pods["one"]]
+    cluster.pods["one"] = (*pods, *stale)
+    cluster.wait(1)
+    assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
