@@ -1,0 +1,102 @@
+"""An engine is built once for two models, and built again when a pod finds it damaged."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.builds import pods_ever
+from support.clusters import eventually
+from support.installed import Installed, Space, model_space
+from support.tiny_llava import CHECKPOINT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+FLIP = (
+    "import pathlib, sys; path = pathlib.Path(sys.argv[1]);"
+    "data = bytearray(path.read_bytes()); data[len(data) // 2] ^= 1; path.write_bytes(data)"
+)
+
+
+@pytest.fixture(name="space", scope="module")
+def served_model(installed: Installed) -> Iterator[Space]:
+    """Serve the tiny model as `first`."""
+    with model_space(installed, "engines") as space:
+        space.upload(CHECKPOINT, "tiny")
+        space.apply(space.model("first", "tiny"))
+        space.wait_ready("first")
+        yield space
+
+
+def build_of(space: Space, model: str) -> dict[str, Any]:
+    """Return `status.build` of a model."""
+    found: dict[str, Any] = space.read(model)["status"]["build"]
+    return found
+
+
+def flip_a_byte(space: Space, fingerprint: str) -> None:
+    """Change one bit of the language model in the store, as a bad disk does."""
+    path = f"/mnt/store/engines/{fingerprint}/llm/model.safetensors"
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "disk",
+        "image": space.installed.session.image_reference("runtime"),
+        "command": ["python3", "-c", FLIP, path],
+        "securityContext": security,
+        "volumeMounts": [{"name": "store", "mountPath": "/mnt/store"}],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bad-disk", "namespace": space.name},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [container],
+            "volumes": [
+                {"name": "store", "persistentVolumeClaim": {"claimName": "multimodal-store"}}
+            ],
+        },
+    }
+    space.apply(pod)
+    ended = eventually(
+        lambda: space.get("pod", "bad-disk").get("status", {}).get("phase") == "Succeeded",
+        timeout=60,
+    )
+    assert ended, space.kubectl("logs", "bad-disk", check=False)
+
+
+def test_the_second_model_needs_no_build(space: Space) -> None:
+    """A model with the same fingerprint becomes Ready with `reusedFrom` set and without a Job."""
+    before = pods_ever(space, "engine-")
+    space.apply(space.model("second", "tiny"))
+
+    space.wait_ready("second")
+
+    build = build_of(space, "second")
+    assert build["reusedFrom"] == f"{space.name}/first"
+    assert build["fingerprint"] == build_of(space, "first")["fingerprint"]
+    assert "jobName" not in build
+    assert pods_ever(space, "engine-") == before
+    space.kubectl("delete", "mmm", "second", "--timeout=60s")
+
+
+def test_a_damaged_engine_is_built_again(space: Space) -> None:
+    """A pod that starts with a damaged file refuses it by name; the operator builds it anew."""
+    before = build_of(space, "first")
+    flip_a_byte(space, before["fingerprint"])
+
+    space.kubectl("delete", "pod", "-l", "app.kubernetes.io/component=server", "--timeout=60s")
+
+    told = space.wait("first", "EngineBuilt", lambda one: "safetensors is damaged" in one.message)
+    assert not told.holds
+    space.wait("first", "EngineBuilt", lambda one: one.holds)
+    space.wait_ready("first")
+    after = build_of(space, "first")
+    assert after["fingerprint"] == before["fingerprint"]
+    assert after["manifestSha256"] != before["manifestSha256"]
