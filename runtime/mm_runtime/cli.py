@@ -6,6 +6,7 @@ Modules of a command are imported when it runs: inspect must not pay for the imp
 import argparse
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -98,6 +99,12 @@ def _add_build(commands: "Commands") -> None:
         "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
     )
     command.add_argument("--holder", default="", help="what builders that wait for this one read")
+    command.add_argument(
+        "--trtllm-root",
+        type=Path,
+        default=Path(os.environ.get("MM_TRTLLM_ROOT", settings.TRTLLM_ROOT)),
+        help="backend TensorRT: folder that holds TensorRT-LLM's examples",
+    )
     command.add_argument("--dry-run", action="store_true", help="print the steps and stop")
     command.set_defaults(command=_build)
 
@@ -165,16 +172,17 @@ def _build(arguments: argparse.Namespace) -> int:
 
     plan = _read(BuildPlan, arguments.plan)
     if arguments.dry_run:
-        places = Places(arguments.store, plan.fingerprint)
+        places = Places.of(arguments.store, plan)
         for number, step in enumerate(steps(plan), start=1):
             print(f"{number}. {step.name}: {step.purpose}")
-            print(f"   {' '.join(step.argv('python3', arguments.source, places))}")
+            print(f"   {shlex.join(step.argv('python3', arguments.source, places))}")
         return ExitCode.OK
     options = BuildOptions(
         plan=plan,
         source=arguments.source,
         store=arguments.store,
         step_seconds=arguments.step_timeout,
+        trtllm_root=arguments.trtllm_root,
         termination_log=arguments.termination_log,
         holder=arguments.holder,
     )

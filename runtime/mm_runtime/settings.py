@@ -29,6 +29,9 @@ STUB_SECONDS = 300
 """Start of a Python model, imports included. Triton's own default of 30 s is too short for torch on
 a busy machine (6 s on a quiet one)."""
 
+TRTLLM_ROOT = Path("/app/tensorrt_llm")
+"""TensorRT-LLM's root in NVIDIA's release images: the folder that holds `examples`."""
+
 STEP_SECONDS = 6 * 3600.0
 """Deadline of one build step. The Job's own deadline is shorter as a rule; this one ends a step
 that hangs when somebody builds by hand."""

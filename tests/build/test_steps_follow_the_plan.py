@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build.steps import Step, steps
+from mm_runtime.build.steps import steps
 from mm_runtime.cli import main
 from mm_runtime.errors import PermanentError
 from support.build_plans import build_plan
@@ -28,7 +28,7 @@ def without_vision(plan: BuildPlan) -> BuildPlan:
     [
         pytest.param(PLAN, ("fetch", "export-vision", "verify-vision"), id="llava"),
         pytest.param(
-            PICKLED, ("fetch", "convert", "export-vision", "verify-vision"), id="pickled-llava"
+            PICKLED, ("fetch", "unpickle", "export-vision", "verify-vision"), id="pickled-llava"
         ),
         pytest.param(without_vision(PLAN), ("fetch",), id="text-only"),
     ],
@@ -67,7 +67,8 @@ def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param({"backend": "TensorRT"}, "Backend TensorRT cannot be built", id="backend"),
+        pytest.param({"backend": "PyTorch"}, "Backend PyTorch cannot be built", id="backend"),
+        pytest.param({"backend": "TensorRT"}, "has no commands", id="no-commands"),
         pytest.param(
             {"vision": VISION.model_copy(update={"engine": "TensorRT"})},
             "Vision engine TensorRT cannot be built",
@@ -100,7 +101,7 @@ def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[
     where = ["--source", "/mnt/source", "--store", str(tmp_path / "store")]
     code = main(["build", "--plan", str(path), *where, "--dry-run"])
     printed = capsys.readouterr().out
-    expected: tuple[Step, ...] = steps(PLAN)
+    expected = steps(PLAN)
     assert code == 0
     assert all(f"{step.name}: {step.purpose}" in printed for step in expected)
     assert all(step.module in printed for step in expected)

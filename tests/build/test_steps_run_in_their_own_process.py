@@ -13,10 +13,12 @@ import pytest
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.journal import Journal
+from mm_runtime.build.output_log import LOG_BYTES
 from mm_runtime.build.progress import Progress
 from mm_runtime.build.run import BuildOptions, build
-from mm_runtime.build.runner import LOG_BYTES, StepFailedError, StepRunner
-from mm_runtime.build.steps import Step, steps
+from mm_runtime.build.runner import StepFailedError, StepRunner
+from mm_runtime.build.step import Step
+from mm_runtime.build.steps import steps
 from mm_runtime.errors import ExitCode
 from mm_runtime.launch.stopping import StopSignal
 from support.build_plans import build_plan

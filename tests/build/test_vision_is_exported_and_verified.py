@@ -119,7 +119,8 @@ def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
 
-    from mm_runtime.build.commands.convert import convert  # noqa: PLC0415
+    from mm_runtime.build.commands.step import StepContext  # noqa: PLC0415
+    from mm_runtime.build.commands.unpickle import unpickle  # noqa: PLC0415
     from mm_runtime.build.places import Places  # noqa: PLC0415
     from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415
     from support.build_plans import build_plan  # noqa: PLC0415
@@ -131,7 +132,7 @@ def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
         folder.mkdir(parents=True)
     weight = torch.arange(6.0).reshape(2, 3)
     torch.save({"a": weight, "tied": weight, "turned": weight.T}, places.pickles / "one.bin")
-    convert(StepContext(plan, checkpoint, places))
+    unpickle(StepContext(plan, checkpoint, places))
     found = load_file(places.llm / "model.safetensors")
     assert torch.equal(found["tied"], weight)
     assert torch.equal(found["turned"], weight.T)

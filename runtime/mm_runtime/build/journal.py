@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 from mm_api.base import Document
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.durable import write_durably
-from mm_runtime.build.steps import Step
+from mm_runtime.build.step import Step
 
 
 class OutputFile(Document):
@@ -23,6 +23,7 @@ class JournalEntry(Document):
     """One finished step."""
 
     fingerprint: str
+    argv: list[str] = Field(default=[], description="A command of the plan, as it was run.")
     record: StepRecord
     outputs: list[OutputFile]
 
@@ -61,7 +62,10 @@ class Journal:
         """Note a step as finished, on disk before this returns."""
         outputs = list(_outputs(self._path.parent, step.outputs))
         self._entries[step.fingerprint] = JournalEntry(
-            fingerprint=step.fingerprint, record=record, outputs=outputs
+            fingerprint=step.fingerprint,
+            argv=list(step.command),
+            record=record,
+            outputs=outputs,
         )
         stored = JournalFile(entries=list(self._entries.values()))
         write_durably(self._path, stored.to_json(indent=1))

@@ -20,6 +20,7 @@ from mm_api.documents.engine_manifest import (
 from mm_runtime.build.durable import sha256, sync_directory, write_durably
 from mm_runtime.build.places import Places
 from mm_runtime.build.receipt import FetchReceipt
+from mm_runtime.build.tool_report import ToolReport
 from mm_runtime.errors import EngineCorruptError
 
 log = logging.getLogger(__name__)
@@ -94,13 +95,17 @@ def seal(
     verification = None
     if places.verification.is_file():
         verification = Verification.from_json(places.verification.read_bytes())
+    tools = None
+    if places.tools.is_file():
+        tools = ToolReport.from_json(places.tools.read_bytes())
     manifest = EngineManifest(
         fingerprint=plan.fingerprint,
         created=now,
         plan=plan,
         files=files,
         steps=list(records),
-        versions=_versions(),
+        versions=_versions() | (tools.versions if tools else {}),
+        gpu=tools.gpu if tools else None,
         verification=verification,
     )
     write_durably(places.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")

@@ -1,9 +1,13 @@
 """PURE: where a build keeps what, inside the store and inside its working directory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
+from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import MANIFEST_NAME
+from mm_runtime.errors import PermanentError
 
 PROCESSOR_PREFIXES = (
     "tokenizer",
@@ -23,6 +27,25 @@ PROCESSOR_PREFIXES = (
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
 
 
+PICKLED_FAMILIES = frozenset({"nmt", "whisper"})
+"""Families whose converters load `model.pt` or `<size>.pt` and know no other format."""
+
+
+def option(argv: Sequence[str], name: str) -> str:
+    """Return the value of an option on a command line.
+
+    Raises:
+        PermanentError: the option is not there, or is the last word.
+    """
+    try:
+        return argv[list(argv).index(name) + 1]
+    except (ValueError, IndexError):
+        raise PermanentError(
+            f"The plan's command {' '.join(argv[:2])} has no {name} with a value; expected one, as"
+            " `mmctl plan -o commands` prints it."
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Directories and files of one build.
@@ -33,6 +56,24 @@ class Places:
 
     store: Path
     fingerprint: str
+    checkpoint: str = ""
+    """Folder of the tree that TensorRT-LLM's tools read the checkpoint from. Empty: none run, and
+    the checkpoint's files are part of the engine."""
+
+    keeps_pickles: bool = False
+    """The tools read pickles themselves: FairSeq's and OpenAI's checkpoints are nothing else."""
+
+    @classmethod
+    def of(cls, store: Path, plan: BuildPlan) -> Self:
+        """Return the places of a plan's build."""
+        if plan.trtllm is None:
+            return cls(store, plan.fingerprint)
+        return cls(
+            store,
+            plan.fingerprint,
+            checkpoint=option(plan.trtllm.convert.argv, "--model_dir"),
+            keeps_pickles=plan.engine.family in PICKLED_FAMILIES,
+        )
 
     @property
     def engine(self) -> Path:
@@ -95,6 +136,32 @@ class Places:
         return self.work / "pickles"
 
     @property
+    def tree(self) -> Path:
+        """TensorRT-LLM's root as the tools see it: its files, the checkpoint, folder `build`."""
+        return self.work / "tree"
+
+    @property
+    def tools(self) -> Path:
+        """Which tools there are, and on which GPU (`ToolReport`)."""
+        return self.work / "tools.json"
+
+    @property
+    def engines_report(self) -> Path:
+        """What verify-engines compared (`EngineReport`)."""
+        return self.work / "engines.json"
+
+    @property
+    def weights(self) -> Path:
+        """Where the checkpoint's weights and configs are copied to."""
+        return self.tree / self.checkpoint if self.checkpoint else self.llm
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What must exist before the first step."""
+        own = (self.logs, self.pickles, self.processor, self.weights)
+        return own if self.checkpoint else (*own, self.vision)
+
+    @property
     def unfinished(self) -> Path:
         """The engine while it is being made."""
         return self.work / "engine"
@@ -116,6 +183,8 @@ class Places:
 
     def fetched(self, name: str) -> Path:
         """Return where a file of the checkpoint goes."""
-        if Path(name).suffix in PICKLE_SUFFIXES:
+        if Path(name).suffix in PICKLE_SUFFIXES and not self.keeps_pickles:
             return self.pickles / name
-        return (self.processor if name.startswith(PROCESSOR_PREFIXES) else self.llm) / name
+        if self.checkpoint:
+            return self.weights / name
+        return (self.processor if name.startswith(PROCESSOR_PREFIXES) else self.weights) / name

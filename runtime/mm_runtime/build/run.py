@@ -19,8 +19,10 @@ from mm_runtime.build.lock import StoppedWhileWaitingError, locked
 from mm_runtime.build.places import Places
 from mm_runtime.build.progress import Progress
 from mm_runtime.build.runner import StepFailedError, StepRunner
-from mm_runtime.build.steps import Step, steps
+from mm_runtime.build.step import Step
+from mm_runtime.build.steps import steps
 from mm_runtime.build.sweep import sweep_abandoned
+from mm_runtime.build.tree import plant_tree
 from mm_runtime.errors import (
     EngineCorruptError,
     ExitCode,
@@ -28,7 +30,7 @@ from mm_runtime.errors import (
     StoreNotWritableError,
 )
 from mm_runtime.launch.stopping import StopSignal
-from mm_runtime.settings import STEP_SECONDS
+from mm_runtime.settings import STEP_SECONDS, TRTLLM_ROOT
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class BuildOptions:
     store: Path
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
+    trtllm_root: Path = TRTLLM_ROOT
+    """Where the image keeps TensorRT-LLM's scripts; read for backend TensorRT only."""
     termination_log: Path | None = None
     """Where it is written how far the build is; the result of an ended build is the caller's."""
     holder: str = ""
@@ -81,7 +85,7 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
 
 
 def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
-    places = Places(options.store, options.plan.fingerprint)
+    places = Places.of(options.store, options.plan)
     ordered = steps(options.plan)
     with writing_to(options.store):
         for directory in (places.lock.parent, places.work.parent):
@@ -124,8 +128,10 @@ def _run_steps(
     stop: StopSignal,
     progress: Progress,
 ) -> list[StepRecord]:
-    for directory in (places.logs, places.llm, places.processor, places.vision, places.pickles):
+    for directory in places.folders:
         directory.mkdir(parents=True, exist_ok=True)
+    if options.plan.trtllm is not None:
+        plant_tree(places, options.trtllm_root)
     write_durably(places.plan, options.plan.to_json(indent=1))
     runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
     runner.write_reproduce_script(ordered)

@@ -1,28 +1,28 @@
 """Runs one step in a process of its own: log, deadline, memory, exit code."""
 
-import logging
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from mm_api.documents.engine_manifest import StepRecord
-from mm_runtime.build.durable import write_durably
+from mm_runtime.build.durable import free_bytes, write_durably
+from mm_runtime.build.output_log import OutputLog
+from mm_runtime.build.outputs import problem, remove_outputs
 from mm_runtime.build.places import Places
 from mm_runtime.build.progress import Progress
-from mm_runtime.build.steps import Step
+from mm_runtime.build.step import Step
+from mm_runtime.errors import ExitCode
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.sources.secrets import is_secret
 
-log = logging.getLogger(__name__)
-
-LOG_BYTES = 1024 * 1024
-"""Kept of a step's log in the engine; what comes later goes to the Job's own log only."""
+FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+"""What a tool prints, as a rule in a traceback, when a disk is full."""
 
 STOP_SECONDS = 5.0
 """A step keeps nothing that SIGTERM would save: outputs count only once it has ended."""
@@ -66,10 +66,13 @@ class StepRunner:
         command = f"$ {shlex.join(argv)}"
         began = time.monotonic()
         self.progress.begin(step.name)
-        with _BoundedLog(log_path, step.name, self.progress) as output:
+        if step.command:
+            remove_outputs(self.places.work, step)
+        with OutputLog(log_path, step.name, self.progress.line) as output:
             # First, so that there is a last line even of a step that is killed while it imports.
             output.write(command)
-            child = ChildProcess(argv, _environment(step), output.write)
+            folder = step.folder(self.places)
+            child = ChildProcess(argv, _environment(step), output.write, folder=folder)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
             finally:
@@ -83,7 +86,10 @@ class StepRunner:
             message = f"not finished after {self.deadline_seconds:.0f} s"
             raise StepFailedError(step, TIMED_OUT, message, tail)
         if code != 0:
-            raise StepFailedError(step, code, _explain(code, child.tail), tail)
+            raise _failed(step, code, tail, self.places)
+        if wrong := problem(self.places.work, step):
+            code = ExitCode.PERMANENT if wrong.permanent else ExitCode.RETRY
+            raise StepFailedError(step, code, wrong.message, tail)
         return StepRecord(
             name=step.name, seconds=round(seconds, 3), peak_memory_bytes=child.peak_memory_bytes
         )
@@ -93,31 +99,10 @@ class StepRunner:
         lines = ["#!/bin/sh", "# The steps of this build, in order, for the same image.", "set -eu"]
         for step in steps:
             lines += ["", f"# {step.name}: {step.purpose}"]
-            lines.append(shlex.join(step.argv("python3", self.source, self.places)))
+            command = shlex.join(step.argv("python3", self.source, self.places))
+            folder = step.folder(self.places)
+            lines.append(f"(cd {shlex.quote(str(folder))} && {command})" if folder else command)
         write_durably(self.places.reproduce, "\n".join(lines) + "\n")
-
-
-class _BoundedLog:
-    """A step's log file, cut at `LOG_BYTES`, repeated in this process's log and its report."""
-
-    def __init__(self, path: Path, step: str, progress: Progress) -> None:
-        self._file = path.open("w", encoding="utf-8", buffering=1)
-        self._left = LOG_BYTES
-        self._step = step
-        self._progress = progress
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, line: str) -> None:
-        self._progress.line(line)
-        log.info("[%s] %s", self._step, line)
-        if self._left > 0 and not self._file.closed:
-            self._left -= len(line) + 1
-            self._file.write(line + "\n" if self._left > 0 else "(cut here)\n")
 
 
 def _environment(step: Step) -> dict[str, str]:
@@ -127,8 +112,37 @@ def _environment(step: Step) -> dict[str, str]:
     # What fetch has copied is the only source: other steps must not reach out, and code of a
     # checkpoint that may run in them must not find a token.
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    if step.name == "quantize":
+        offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
     told = {name: value for name, value in os.environ.items() if not is_secret(name)}
     return {**told, **plain, **offline}
+
+
+def _failed(step: Step, code: int, tail: list[str], places: Places) -> StepFailedError:
+    """Return the error of a step that ended with a code of its own."""
+    said = tail[1:]  # the first is the command
+    if step.command and any(FULL.search(line) for line in said):
+        return StepFailedError(
+            step,
+            ExitCode.STORE_NOT_WRITABLE,
+            f"no space left: the store at {places.store} has {free_bytes(places.store):,} bytes"
+            " free, and the tool needs room there and in its temporary folder. Enlarge"
+            " spec.build.store.size or delete old engines.",
+            tail,
+        )
+    if step.command and code == ExitCode.USAGE:
+        return StepFailedError(
+            step,
+            ExitCode.PERMANENT,
+            f"the tool refuses its arguments: {said[-1] if said else 'it says nothing'}. The plan"
+            " was made for another TensorRT-LLM than the image's, or spec.engine.extraBuildArgs"
+            " holds an argument that it does not know.",
+            tail,
+        )
+    if step.command and code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}:
+        # The meaning of these codes is ours, and a tool does not know it.
+        return StepFailedError(step, ExitCode.RETRY, _explain(code, said), tail)
+    return StepFailedError(step, code, _explain(code, said), tail)
 
 
 def _explain(code: int, tail: Sequence[str]) -> str:

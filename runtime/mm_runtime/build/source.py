@@ -27,7 +27,7 @@ BLOCKS = 30
 HEADER_LIMIT_BYTES = 100_000_000
 """Largest header the safetensors format allows; a longer one is not a header."""
 
-SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".model", ".txt", ".jinja", ".py"})
+SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".pt", ".model", ".txt", ".jinja", ".py"})
 """What a build can use. READMEs, licences and pictures may change without a new engine."""
 
 

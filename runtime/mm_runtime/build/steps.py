@@ -1,40 +1,10 @@
 """PURE: a plan -> the ordered steps of its build."""
 
-import hashlib
-import json
-from dataclasses import dataclass
-
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build.places import Places
+from mm_runtime.build.step import Step, module_step
+from mm_runtime.build.trtllm_steps import trtllm_steps
 from mm_runtime.errors import PermanentError
-
-COMMANDS = "mm_runtime.build.commands"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step: a Python module, run in a process of its own.
-
-    Paths are relative to the working directory, which ends with a slash-free name; a step may be
-    run again from the start at any time (it overwrites what it left).
-    """
-
-    name: str
-    module: str
-    purpose: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    permanent_reason: BuildReason
-    """Reason of the failure when the step says that another try would fail as well."""
-
-    fingerprint: str
-    """Digest of all that the outputs depend on: a journal entry with another one is void."""
-
-    def argv(self, python: str, source: str, places: Places) -> tuple[str, ...]:
-        """Return the command line that runs this step."""
-        where = ("--source", source, "--store", str(places.store))
-        return (python, "-m", self.module, *where, "--fingerprint", places.fingerprint)
 
 
 def steps(plan: BuildPlan) -> tuple[Step, ...]:
@@ -44,9 +14,12 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
         PermanentError: a backend or vision engine that this version does not build.
     """
     engine = plan.engine
+    if engine.backend == "TensorRT":
+        return trtllm_steps(plan)
     if engine.backend != "Reference":
         raise PermanentError(
-            f"Backend {engine.backend} cannot be built by this version; expected Reference."
+            f"Backend {engine.backend} cannot be built by this version; expected Reference"
+            " or TensorRT."
         )
     if engine.vision is not None and engine.vision.engine != "ONNXRuntime":
         raise PermanentError(
@@ -54,7 +27,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             " ONNXRuntime."
         )
     chosen = [
-        _step(
+        module_step(
             plan,
             "fetch",
             "copy the checkpoint and compare its digest with the plan's",
@@ -65,9 +38,9 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
     ]
     if plan.facts.weight_format == "pickle":
         chosen.append(
-            _step(
+            module_step(
                 plan,
-                "convert",
+                "unpickle",
                 "turn pickled weights into safetensors",
                 inputs=("pickles",),
                 outputs=("engine/llm",),
@@ -75,7 +48,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
         )
     if engine.vision is not None:
         chosen.append(
-            _step(
+            module_step(
                 plan,
                 "export-vision",
                 "export vision tower and projector to ONNX, keep torch's answers",
@@ -84,7 +57,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             )
         )
         chosen.append(
-            _step(
+            module_step(
                 plan,
                 "verify-vision",
                 "compare the ONNX model with torch on sample pictures",
@@ -94,24 +67,3 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             )
         )
     return tuple(chosen)
-
-
-def _step(
-    plan: BuildPlan,
-    name: str,
-    purpose: str,
-    *,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    permanent_reason: BuildReason = BuildReason.STEP_FAILED,
-) -> Step:
-    identity = json.dumps([name, plan.fingerprint, plan.engine.builder_version, inputs, outputs])
-    return Step(
-        name=name,
-        module=f"{COMMANDS}.{name.replace('-', '_')}",
-        purpose=purpose,
-        inputs=inputs,
-        outputs=outputs,
-        permanent_reason=permanent_reason,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
-    )

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 from mm_runtime.errors import PermanentError
@@ -37,6 +38,7 @@ class ChildProcess:
         argv: Program and arguments; the program is found through PATH.
         env: The child's whole environment.
         on_line: Called with each line of stdout and stderr, from another thread.
+        folder: The child's working directory; None: this process's.
 
     Raises:
         PermanentError: util-linux's setpriv, which sets the parent-death signal, is missing.
@@ -44,7 +46,12 @@ class ChildProcess:
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        on_line: Callable[[str], None],
+        *,
+        folder: Path | None = None,
     ) -> None:
         self.exit_code: int | None = None
         self.peak_memory_bytes = 0
@@ -59,6 +66,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [setpriv, "--pdeathsig", "KILL", "--", *argv],
             env=dict(env),
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -73,9 +73,10 @@ def _changed(source: str, found: str | None, expected: str) -> SourceChangedErro
 
 def _remove_strangers(context: StepContext, wanted: set[Path]) -> None:
     """Remove what an earlier attempt with other files has left."""
-    for directory in (context.places.llm, context.places.processor, context.places.pickles):
-        for path in directory.iterdir():
-            if path not in wanted:
+    places = context.places
+    for directory in {places.weights, places.processor, places.pickles}:
+        for path in directory.rglob("*"):
+            if path.is_file() and path not in wanted:
                 path.unlink()
 
 

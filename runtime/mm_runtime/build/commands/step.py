@@ -36,8 +36,9 @@ def run_step(work: Callable[[StepContext], None]) -> NoReturn:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
     for name in ("__main__", "mm_runtime"):
         logging.getLogger(name).setLevel(logging.INFO)
-    places = Places(arguments.store, arguments.fingerprint)
-    plan = BuildPlan.from_json(places.plan.read_bytes())
+    beside = Places(arguments.store, arguments.fingerprint)
+    plan = BuildPlan.from_json(beside.plan.read_bytes())
+    places = Places.of(arguments.store, plan)
     try:
         with writing_to(arguments.store):
             work(StepContext(plan, arguments.source, places))

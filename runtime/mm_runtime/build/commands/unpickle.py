@@ -14,24 +14,24 @@ from mm_runtime.errors import PermanentError
 log = logging.getLogger(__name__)
 
 
-def convert(context: StepContext) -> None:
+def unpickle(context: StepContext) -> None:
     """Write one safetensors file for each pickle, and the index that Hugging Face expects."""
     if not context.plan.allow_pickle:
         raise PermanentError("The weights are pickles and the plan does not allow them.")
     pickles = sorted(context.places.pickles.iterdir())
-    llm = context.places.llm
+    weights = context.places.weights
     if len(pickles) == 1:
-        _convert(pickles[0], llm / "model.safetensors")
+        _convert(pickles[0], weights / "model.safetensors")
         return
     weight_map: dict[str, str] = {}
     total = 0
     for number, pickle in enumerate(pickles, start=1):
         name = f"model-{number:05d}-of-{len(pickles):05d}.safetensors"
-        tensors = _convert(pickle, llm / name)
+        tensors = _convert(pickle, weights / name)
         total += sum(tensor.nbytes for tensor in tensors.values())
         weight_map |= dict.fromkeys(tensors, name)
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (llm / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
+    (weights / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
 
 
 def _convert(pickle: Path, destination: Path) -> dict[str, torch.Tensor]:
@@ -45,4 +45,4 @@ def _convert(pickle: Path, destination: Path) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    run_step(convert)
+    run_step(unpickle)

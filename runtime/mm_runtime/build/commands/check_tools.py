@@ -1,0 +1,121 @@
+"""Compare the image's TensorRT-LLM and the node's GPU with the plan's, before hours are spent."""
+
+import json
+import logging
+import shutil
+import subprocess
+
+from mm_api.documents.engine_manifest import GpuIdentity
+from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
+from mm_runtime.build.commands.step import StepContext, run_step
+from mm_runtime.build.durable import write_durably
+from mm_runtime.build.tool_report import ToolReport
+from mm_runtime.errors import PermanentError
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS = 60.0
+"""For one question to a tool: nvidia-smi needs some seconds without its daemon."""
+
+VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
+
+_VERSIONS = f"""
+import json
+from importlib import metadata
+found = {{}}
+for name in {VERSIONED!r}:
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+"""Asked of the python3 that the commands run in, which need not be the one that runs this. Reading
+metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
+
+
+def check_tools(context: StepContext) -> None:
+    """Write `tools.json`: versions of the tools, and the GPU."""
+    build = context.plan.trtllm
+    if build is None:
+        raise PermanentError("The plan has no commands, and this step was asked for.")
+    _find_programs(context, build)
+    versions = _versions()
+    found = versions.get("tensorrt_llm")
+    if found != build.version:
+        raise PermanentError(
+            f"The builder image has TensorRT-LLM {found or '(none)'}; the plan was made for"
+            f" {build.version}. Set spec.build.image and spec.runtime.image to images of one"
+            " version."
+        )
+    gpu = _gpu(build.gpu)
+    log.info("TensorRT-LLM %s, GPU %s (%s)", found, gpu.product, gpu.compute_capability)
+    report = ToolReport(versions=versions, gpu=gpu)
+    write_durably(context.places.tools, report.to_json(indent=1))
+
+
+def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
+    for command in (build.convert, *build.engines):
+        program, *rest = command.argv
+        if shutil.which(program) is None:
+            raise PermanentError(
+                f"{program} is not in the builder image: set spec.build.image to one with"
+                f" TensorRT-LLM {build.version}."
+            )
+        script = rest[0] if program == "python3" and rest else None
+        if script and not (context.places.tree / script).is_file():
+            raise PermanentError(
+                f"The builder image has no {script} in TensorRT-LLM's root; TensorRT-LLM"
+                f" {build.version} has one there. Set MM_TRTLLM_ROOT to the folder that holds"
+                f" {script.split('/')[0]}."
+            )
+
+
+def _versions() -> dict[str, str]:
+    answer = _ask(["python3", "-c", _VERSIONS])
+    return dict(json.loads(answer)) if answer else {}
+
+
+def _gpu(planned: GpuModel) -> GpuIdentity:
+    """Return the GPU of this machine.
+
+    Raises:
+        PermanentError: it is another one than the plan's: the engine would not load there.
+    """
+    expected = GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
+    if shutil.which("nvidia-smi") is None:
+        log.warning("nvidia-smi is missing: the GPU is taken from the plan, unseen")
+        return expected
+    answer = _ask(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
+    for line in (answer or "").splitlines():
+        name, _, capability = line.partition(",")
+        # As NVIDIA's device plug-in spells the node's label nvidia.com/gpu.product.
+        found = GpuIdentity(
+            product=name.strip().replace(" ", "-"), compute_capability=capability.strip()
+        )
+        if found != expected:
+            raise PermanentError(
+                f"The node has a {found.product} ({found.compute_capability}); the plan was made"
+                f" for {expected.product} ({expected.compute_capability}), and an engine runs on"
+                " the kind of GPU that built it only. Set spec.build.gpu.product to what serves."
+            )
+    if not answer:
+        raise PermanentError(
+            "nvidia-smi sees no GPU: the build Job needs one (spec.build.gpu), and its container"
+            " NVIDIA's runtime."
+        )
+    return expected
+
+
+def _ask(argv: list[str]) -> str | None:
+    """Return what a program prints, None when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=ASK_SECONDS, check=True, text=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("%s: %s", argv[0], error)
+        return None
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    run_step(check_tools)
