@@ -75,6 +75,16 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
                 outputs=(checkpoint,),
             )
         )
+    if plan.engine.family == "whisper":
+        chosen.append(
+            module_step(
+                plan,
+                "openai-layout",
+                "write the weights as OpenAI's converter reads them",
+                inputs=(checkpoint,),
+                outputs=(f"{checkpoint}/{option(build.convert.argv, '--model_name')}.pt",),
+            )
+        )
     chosen.append(_convert(plan, build, checkpoint))
     converted = chosen[-1].outputs
     chosen += [_engine(plan, build, command, (*converted, checkpoint)) for command in build.engines]

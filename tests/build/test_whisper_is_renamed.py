@@ -1,0 +1,54 @@
+"""A Whisper of Hugging Face becomes the file that OpenAI would have published."""
+
+import pytest
+
+from mm_runtime.errors import PermanentError
+
+
+def test_names_are_openais() -> None:
+    """Every tensor of a whole model gets the name that OpenAI's state dict has."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
+
+    from mm_runtime.build.commands.openai_layout import TIED, openai_name  # noqa: PLC0415
+
+    config = WhisperConfig(
+        d_model=8,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=1,
+        decoder_attention_heads=1,
+        encoder_ffn_dim=8,
+        decoder_ffn_dim=8,
+        vocab_size=16,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    names = {openai_name(name) for name in WhisperForConditionalGeneration(config).state_dict()}
+    attention = {f"{part}.{kind}" for part in ("query", "value", "out") for kind in WEIGHT_AND_BIAS}
+    attention.add("key.weight")
+    feed = {f"{part}.{kind}" for part in ("mlp.0", "mlp.2") for kind in WEIGHT_AND_BIAS}
+    norms = {f"{part}.{kind}" for part in ("attn_ln", "mlp_ln") for kind in WEIGHT_AND_BIAS}
+    block = feed | norms | {f"attn.{name}" for name in attention}
+    cross = {f"cross_attn.{name}" for name in attention}
+    cross |= {f"cross_attn_ln.{kind}" for kind in WEIGHT_AND_BIAS}
+    expected = {f"encoder.blocks.0.{name}" for name in block}
+    expected |= {f"decoder.blocks.0.{name}" for name in block | cross}
+    expected |= {f"encoder.{part}.{kind}" for part in ENDS for kind in WEIGHT_AND_BIAS}
+    expected |= {f"decoder.ln.{kind}" for kind in WEIGHT_AND_BIAS}
+    expected |= {f"{part}.positional_embedding" for part in ("encoder", "decoder")}
+    expected |= {"decoder.token_embedding.weight", TIED}
+    assert expected == names
+
+
+WEIGHT_AND_BIAS = ("weight", "bias")
+ENDS = ("conv1", "conv2", "ln_post")
+
+
+def test_strangers_are_refused() -> None:
+    """A tensor that Whisper does not have is named."""
+    from mm_runtime.build.commands.openai_layout import openai_name  # noqa: PLC0415
+
+    with pytest.raises(PermanentError, match=r"tensor lm_head\.weight, which is not Whisper's"):
+        openai_name("lm_head.weight")

@@ -1,0 +1,134 @@
+"""Builds of TensorRT engines without a GPU: real configurations, hollow weights, recorded tools."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_operator.plan.fingerprint import engine_fingerprint
+from mm_runtime.build.places import Places
+from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.build.source import source_digest
+from mm_runtime.errors import ExitCode
+from mm_runtime.launch.stopping import StopSignal
+from support.hollow_checkpoint import write_safetensors
+from support.model_configs import FOLDER, FOLDERS, facts_of, planned
+from support.trtllm_tools.install import Tools
+
+
+@dataclass(frozen=True)
+class TrtllmSite:
+    """A checkpoint, its plan, a store and the tools."""
+
+    source: Path
+    store: Path
+    plan: BuildPlan
+    planned: ModelPlan
+    tools: Tools
+
+    @property
+    def places(self) -> Places:
+        """Where this build keeps what."""
+        return Places.of(self.store, self.plan)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a process that builds here."""
+        return {**os.environ, **self.tools.environment(os.environ["PATH"])}
+
+    @property
+    def arguments(self) -> list[str]:
+        """Command line of the build."""
+        path = self.store.parent / "plan.json"
+        path.write_text(self.plan.to_json())
+        where = ["--plan", str(path), "--source", str(self.source)]
+        return ["build", *where, "--store", str(self.store)]
+
+    def build(self, *, step_seconds: float = 60) -> tuple[BuildResult, ExitCode]:
+        """Build in this process; its environment must be this site's."""
+        options = BuildOptions(
+            self.plan, self.source, self.store, step_seconds, trtllm_root=self.tools.root
+        )
+        return build(options, StopSignal())
+
+
+def write_model(folder: Path, family: str) -> Path:
+    """Write a checkpoint: a real model's configuration, and zeros for weights."""
+    shutil.copytree(FOLDER / FOLDERS[family], folder)
+    (folder / "PROVENANCE.md").unlink()
+    (folder / "model.safetensors.index.json").unlink(missing_ok=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_text("{}")
+    if family == "nmt":
+        (folder / "model.pt").write_bytes(b"a pickle that nobody opens")
+    else:
+        name = "model.encoder.conv1.weight"  # a name that Whisper has, and nobody else minds
+        write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})
+    return folder
+
+
+def trtllm_plan(source: Path, family: str, whole: ModelPlan, pipeline: int = 1) -> BuildPlan:
+    """Return what the operator would hand to the build Job."""
+    assert not whole.errors, whole.errors
+    assert whole.limits
+    assert whole.gpu
+    assert whole.convert
+    facts = facts_of(family).model_copy(update={"source_digest": source_digest(source)})
+    limits = whole.limits
+    names = set(EngineLimits.model_fields) - {"max_encoder_input_len"}
+    engine = EngineSpec(
+        source_digest=facts.source_digest,
+        family=family,
+        backend="TensorRT",
+        dtype=whole.dtype,
+        limits=EngineLimits(
+            **{name: getattr(limits, name) for name in names},
+            max_encoder_input_len=limits.max_encoder_input_len or None,
+        ),
+        builder_version="1",
+    )
+    commands = TrtllmBuild(
+        version=str(whole.trtllm_version),
+        tensor_parallel=whole.tensor_parallel,
+        pipeline_parallel=pipeline,
+        gpu=whole.gpu,
+        convert=whole.convert,
+        engines=whole.engines,
+    )
+    return BuildPlan(
+        fingerprint=engine_fingerprint(engine, commands),
+        engine=engine,
+        facts=facts,
+        trtllm=commands,
+        allow_pickle=True,
+    )
+
+
+def trtllm_site(
+    folder: Path,
+    tools: Tools,
+    family: str,
+    engine: Mapping[str, Any] | None = None,
+    *,
+    gpu: str = "h100-80gb",
+) -> TrtllmSite:
+    """Return a site for one family; `engine` are fields of the resource."""
+    source = write_model(folder / "source", family)
+    whole = planned(family, engine, version=tools.version, gpu=gpu)
+    pipeline = (engine or {}).get("parallelism", {}).get("pipeline", 1)
+    store = folder / "store"
+    store.mkdir()
+    return TrtllmSite(source, store, trtllm_plan(source, family, whole, pipeline), whole, tools)
+
+
+def journalled(site: TrtllmSite) -> dict[str, list[str]]:
+    """Return step -> command as the finished engine's journal has it."""
+    journal = json.loads((site.places.engine / "build" / "journal.json").read_text())
+    return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}

@@ -1,0 +1,109 @@
+"""Writes the programs of one TensorRT-LLM version into a folder, as an image would hold them."""
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_operator.plan.sizing.tables import era, flags_of, table, version_of
+from support.trtllm_tools.options import options_of
+
+STANDIN = Path(__file__).parent / "standin"
+CONVERTERS = ("llama", "qwen", "mllama", "opt", "enc_dec", "whisper")
+
+LAUNCHER = """\
+#!/usr/bin/env python3
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[{depth}] / "standin"))
+from {module} import main
+
+main("{program}")
+"""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """One version's programs on disk."""
+
+    root: Path
+    """TensorRT-LLM's root: the folder with `examples`."""
+
+    version: str
+
+    @property
+    def programs(self) -> Path:
+        """What belongs in front of PATH."""
+        return self.root / "bin"
+
+    @property
+    def packages(self) -> Path:
+        """What belongs on PYTHONPATH: metadata of the distributions, and no code."""
+        return self.root / "site-packages"
+
+    def environment(self, path: str) -> dict[str, str]:
+        """Return the variables that make a build find these programs."""
+        return {
+            "PATH": f"{self.programs}:{path}",
+            "PYTHONPATH": str(self.packages),
+            "MM_TRTLLM_ROOT": str(self.root),
+        }
+
+    def script(self, name: str) -> Path:
+        """Return a program by its name, or by its path below the root."""
+        return self.programs / name if "/" not in name else self.root / name
+
+
+def install(root: Path, version: str, *, gpu: tuple[str, str] | None = None) -> Tools:
+    """Write the programs.
+
+    Args:
+        root: the folder; made here.
+        version: of TensorRT-LLM.
+        gpu: what nvidia-smi says, name and compute capability; None: there is no nvidia-smi.
+    """
+    tools = Tools(root, version)
+    shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
+    known = version_of(version)
+    where = era(table("tools")["scripts"], known)
+    declared: dict[str, Any] = {"version": version, "programs": {}}
+    for name in CONVERTERS:
+        path = where["convert"]
+        if name in table("tools")["contrib"]:
+            path = where.get("contrib", path)
+        _launch(root, path.format(name=name), "convert", name)
+        declared["programs"][name] = options_of(name, flags_of(name, known))
+    _launch(root, table("tools")["quantize"], "quantize", "quantize")
+    _launch(root, where["vision"], "vision", "vision")
+    _launch(root, "bin/trtllm-build", "build", "trtllm-build")
+    for name in ("quantize", "vision", "trtllm-build"):
+        declared["programs"][name] = options_of(name, flags_of(name, known))
+    (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
+    # The builder asks the python3 of the tools for versions.
+    (root / "bin" / "python3").symlink_to(sys.executable)
+    for package, number in (("tensorrt_llm", version), ("tensorrt", "10.10.0.31")):
+        folder = tools.packages / f"{package}-{number}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: {number}\n"
+        )
+    (root / "VILA").mkdir()
+    if gpu:
+        write_program(tools.script("nvidia-smi"), f"#!/bin/sh\necho '{gpu[0]}, {gpu[1]}'\n")
+    return tools
+
+
+def write_program(path: Path, text: str) -> None:
+    """Write a program, in place of one that may be there."""
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _launch(root: Path, path: str, module: str, program: str) -> None:
+    depth = len(Path(path).parts) - 1
+    write_program(root / path, LAUNCHER.format(depth=depth, module=module, program=program))
