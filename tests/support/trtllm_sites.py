@@ -27,7 +27,7 @@ from support.trtllm_tools.install import Tools
 class TrtllmSite:
     """A checkpoint, its plan, a store and the tools."""
 
-    source: Path
+    source: str
     store: Path
     plan: BuildPlan
     planned: ModelPlan
@@ -125,7 +125,7 @@ def trtllm_site(
     pipeline = (engine or {}).get("parallelism", {}).get("pipeline", 1)
     store = folder / "store"
     store.mkdir()
-    return TrtllmSite(source, store, trtllm_plan(source, family, whole, pipeline), whole, tools)
+    return TrtllmSite(str(source), store, trtllm_plan(source, family, whole, pipeline), whole, tools)
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:

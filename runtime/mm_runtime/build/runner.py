@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.durable import free_bytes, write_durably
