@@ -125,7 +125,9 @@ def trtllm_site(
     pipeline = (engine or {}).get("parallelism", {}).get("pipeline", 1)
     store = folder / "store"
     store.mkdir()
-    return TrtllmSite(str(source), store, trtllm_plan(source, family, whole, pipeline), whole, tools)
+    return TrtllmSite(
+        str(source), store, trtllm_plan(source, family, whole, pipeline), whole, tools
+    )
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:
