@@ -31,6 +31,7 @@ from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.settings import Settings
@@ -84,6 +85,7 @@ class Operator:
             cache=self._cache,
             client=client,
             endpoints=Endpoints(client, self._default_prometheus()),
+            rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
             told=metrics.ticked,

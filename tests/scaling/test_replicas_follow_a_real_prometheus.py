@@ -94,3 +94,56 @@ def test_load_raises_replicas_and_the_reason_is_told(
         reasons = json.loads(api.kubectl("get", "events", "-o", "json"))["items"]
         assert "ScaledUp" in {one["reason"] for one in reasons}
         assert 'mm_autoscaling_desired_replicas{model="llava"' in operator.metrics()
+
+
+def test_silence_restart_and_other_hands_move_nothing(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """Without metrics, and after a restart of the operator, replicas stay; the cause is told."""
+    with operated(api, tmp_path):
+        start(api, scaled(prometheus))
+        load(api, gateways, requests_running=1, requests_waiting=1, requests_accepted_total=3)
+        assert eventually(lambda: replicas(api) == 3, timeout=60), scaling(api)
+        serving(api, "llava")
+        load(api, gateways, requests_running=0.1, requests_accepted_total=3)
+
+        gateways.broken = "this is no exposition\n"
+
+        assert eventually(lambda: active(api).get("reason") == "MetricsMissing", timeout=30)
+        assert "replicas stay as they are: Prometheus has" in active(api)["message"]
+        assert replicas(api) == 3
+    with operated(api, tmp_path, "two"):
+        assert eventually(lambda: active(api).get("reason") == "MetricsMissing", timeout=30)
+        gateways.broken = ""
+        assert eventually(lambda: active(api).get("status") == "True", timeout=30), active(api)
+        told = scaling(api)
+        assert (replicas(api), told["desired"]) == (3, 3)
+        assert [one["toReplicas"] for one in told["history"]] == [3]
+
+        api.apply(scaled(prometheus, minReplicas=3))
+        api.kubectl("scale", "mmm", "llava", "--replicas=2")
+
+        assert eventually(lambda: len(scaling(api)["history"]) >= 3, timeout=30)
+        back, other = scaling(api)["history"][:2]
+        assert (other["reason"], other["toReplicas"], back["toReplicas"]) == ("SetBy others", 2, 3)
+
+        target = ["--name=rival", "--max=4", "multimodalmodel/llava"]
+        api.kubectl("autoscale", *target)
+        api.kubectl("scale", "mmm", "llava", "--replicas=4")
+
+        assert eventually(lambda: active(api).get("reason") == "ReplicasContested", timeout=30)
+        assert "HorizontalPodAutoscaler rival moves the replicas too" in active(api)["message"]
+        assert replicas(api) == 4
+
+
+def test_recommendations_move_nothing(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """In mode Recommend the status says what would be done, and replicas stay."""
+    with operated(api, tmp_path):
+        start(api, scaled(prometheus, mode="Recommend"))
+        load(api, gateways, requests_running=1, requests_waiting=1, requests_accepted_total=3)
+
+        assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
+        assert (replicas(api), active(api)["reason"]) == (1, "RecommendOnly")
+        assert scaling(api)["history"] == []

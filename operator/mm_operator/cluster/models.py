@@ -19,7 +19,7 @@ from mm_operator.status.series import Sample, samples_of
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """Who set a field last, as the API server noted it."""
+    """Who wrote a field, as the API server noted it; nobody is noted for a scale subresource."""
 
     manager: str = ""
     at: float = 0.0

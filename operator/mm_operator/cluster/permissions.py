@@ -43,6 +43,12 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission(
         "", "secrets", ("get",), "Prometheus' token and authority, by the name in the spec."
     ),
+    Permission(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        ("list",),
+        "Whether somebody else moves a model's replicas.",
+    ),
     Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
     Permission(

@@ -58,6 +58,7 @@ EVENT = Resource("v1", "Event", "events")
 may set."""
 NODE = Resource("v1", "Node", "nodes")
 """Of the cluster, not of a namespace; only metadata is read."""
+AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", 6)
 SECRET = Resource("v1", "Secret", "secrets")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 

@@ -95,7 +95,6 @@ class Follower:
     ) -> Decision:
         """Ask the policy and remember what it said."""
         self.cold_starts.see(pods)
-        self._notice(asked, now)
         waiting = sum(pod.unschedulable for pod in pods)
         if not waiting:
             self._unschedulable_since = None
@@ -149,10 +148,12 @@ class Follower:
         self._published, self._published_at = view, now
         return view
 
-    def _notice(self, asked: Asked, now: float) -> None:
-        """Note replicas that somebody else set."""
-        if asked.replicas != self._replicas:
+    def others_moved(self, asked: Asked, now: float) -> bool:
+        """Return whether somebody else set the replicas, and note it."""
+        moved = asked.replicas != self._replicas
+        if moved:
             self.moved(self._replicas, asked.replicas, f"SetBy {asked.set_by or 'others'}", now)
+        return moved
 
 
 def _former(status: Mapping[str, Any]) -> ScalingStatus:

@@ -29,6 +29,7 @@ from mm_operator.scaling.follower import Asked, Follower
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers, read_all, read_custom
+from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import Standing
 from mm_operator.scaling.wishes import objectives_of
@@ -37,12 +38,6 @@ _LOG = logging.getLogger(__name__)
 
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
 """Field manager of the scale subresource: tells our own moves from those of others."""
-
-_HPA_MANAGER = "kube-controller-manager"
-"""Who moves replicas for a HorizontalPodAutoscaler, KEDA's included."""
-
-_CONTEST_SECONDS = 600.0
-"""So long after another autoscaler moved the replicas we keep away from them."""
 
 
 @dataclass(slots=True)
@@ -67,6 +62,7 @@ class Scaler:
         cache: their pods.
         client: writes the scale subresource.
         endpoints: where metrics are read.
+        rivals: who else moves replicas.
         wake: asks for a model to be reconciled, which writes its status.
         interval_seconds: between two ticks.
         clock: Unix seconds.
@@ -80,6 +76,7 @@ class Scaler:
         cache: Cache,
         client: Client,
         endpoints: Endpoints,
+        rivals: Rivals,
         wake: Callable[[Key], None],
         interval_seconds: float,
         clock: Callable[[], float] = time.time,
@@ -89,6 +86,7 @@ class Scaler:
         self._cache = cache
         self._client = client
         self._endpoints = endpoints
+        self._rivals = rivals
         self._wake = wake
         self._interval = interval_seconds
         self._clock = clock
@@ -131,6 +129,7 @@ class Scaler:
         """Look at every model once."""
         looks = [look for key in self._models if (look := self._look(key))]
         self._forget({look.record.uid for look in looks})
+        await self._rivals.look(look.record.key.namespace for look in looks)
         await self._resolve(looks)
         groups: dict[Endpoint, list[_Look]] = defaultdict(list)
         alone: list[_Look] = []
@@ -222,8 +221,10 @@ class Scaler:
                 now=now,
                 custom_replicas=look.custom,
             )
+        if follower.others_moved(asked, now):
+            self._rivals.suspect(look.record.key)
         decision = follower.decide(asked, objectives, pods=look.pods, reading=reading, now=now)
-        standing = self._standing(look, now)
+        standing = self._standing(look)
         free = not (standing.others or standing.problem)
         if asked.spec.mode == "Enforce" and asked.spec.engine == "Builtin" and free:
             await self._move(look, decision.replicas, f"{decision.reason}: {decision.message}")
@@ -255,15 +256,12 @@ class Scaler:
         look.follower.written_version = int(answer["metadata"]["resourceVersion"])
         look.follower.moved(before, replicas, reason, self._clock())
 
-    def _standing(self, look: _Look, now: float) -> Standing:
+    def _standing(self, look: _Look) -> Standing:
         """Return what stands against moving the replicas."""
-        setter = look.record.replicas_set_by
-        contested = (
-            look.asked.spec.engine == "Builtin"
-            and setter.manager == _HPA_MANAGER
-            and now - setter.at < _CONTEST_SECONDS
-        )
-        return Standing(others=setter.manager if contested else "")
+        engine, key = look.asked.spec.engine, look.record.key
+        if engine != "Builtin":
+            return Standing(problem=f"engine {engine} is not there yet: set it to Builtin")
+        return Standing(others=self._rivals.name(key))
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)

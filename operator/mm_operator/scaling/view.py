@@ -24,8 +24,8 @@ _RECOMMENDING = (
     "status.scaling says what would be done; set autoscaling.mode to Enforce to have it done"
 )
 _CONTESTED = (
-    "moves the replicas too, most likely for a HorizontalPodAutoscaler or ScaledObject of yours: "
-    "delete it, or set autoscaling.mode to Off"
+    "moves the replicas too, so the operator does not: delete it (and the ScaledObject it may come "
+    "from), or set autoscaling.mode to Off"
 )
 _LIMITED = (
     "more replicas are needed and there is no node to place them on: add nodes, or lower "
@@ -38,7 +38,7 @@ class Standing:
     """Who may move replicas now, and what stands against it."""
 
     others: str = ""
-    """Field manager of another autoscaler that moves the same replicas; empty: none."""
+    """Name of a HorizontalPodAutoscaler of others on the same replicas; empty: none."""
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
 
@@ -121,7 +121,11 @@ def _condition(
     if standing.problem:
         return False, Reason.ENGINE_NOT_AVAILABLE, standing.problem
     if standing.others:
-        return False, Reason.REPLICAS_CONTESTED, f"{standing.others} {_CONTESTED}"
+        return (
+            False,
+            Reason.REPLICAS_CONTESTED,
+            f"HorizontalPodAutoscaler {standing.others} {_CONTESTED}",
+        )
     if not decision.metrics_available:
         held = decision.reason is ScalingReason.NO_METRICS
         what = "replicas stay as they are" if held else "replicas follow what is known"
