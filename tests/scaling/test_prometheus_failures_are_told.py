@@ -1,0 +1,173 @@
+"""Whatever a Prometheus does wrong becomes one sentence that says what to do."""
+
+import asyncio
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from mm_operator.scaling.answers import MetricsError, read_vector
+from mm_operator.scaling.prometheus import Endpoint, Prometheus, tls_context
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Serve one answer to every query and yield the address."""
+    app = web.Application()
+    app.router.add_post("/api/v1/query", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def ask(endpoint: Endpoint, seconds: float = 5.0) -> object:
+    """Return what a client gets."""
+    client = Prometheus(endpoint, tls_context(endpoint), seconds)
+    try:
+        return await client.query("up")
+    finally:
+        await client.close()
+
+
+async def refuse(_: web.Request) -> web.Response:
+    """Answer as a proxy that wants another token."""
+    return web.Response(status=401, text="who are you?")
+
+
+async def hang(_: web.Request) -> web.Response:
+    """Answer too late."""
+    await asyncio.sleep(3)
+    return web.Response()
+
+
+async def babble(_: web.Request) -> web.Response:
+    """Answer as some other server."""
+    return web.Response(text="<html>welcome</html>")
+
+
+async def wander(_: web.Request) -> web.Response:
+    """Answer with a redirect."""
+    return web.Response(status=302, headers={"Location": "http://elsewhere.example/"})
+
+
+async def object_to(_: web.Request) -> web.Response:
+    """Answer as Prometheus to a broken query."""
+    body = {"status": "error", "errorType": "bad_data", "error": "parse error:\n no"}
+    return web.json_response(body, status=400)
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    """Answer with half of a body."""
+    response = web.StreamResponse(headers={"Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"status":')
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def fine(request: web.Request) -> web.Response:
+    """Answer one sample, with the credentials that were sent as a label."""
+    labels = {"token": request.headers.get("Authorization", "")}
+    result = [{"metric": labels, "value": [0, "1"]}, {"metric": {}, "value": [0, "NaN"]}]
+    data = {"resultType": "vector", "result": result}
+    return web.json_response({"status": "success", "data": data})
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        pytest.param(refuse, "refused the credentials (HTTP 401): check", id="401"),
+        pytest.param(hang, "did not answer within 1 s", id="slow"),
+        pytest.param(babble, "something that is no JSON: is it Prometheus?", id="garbage"),
+        pytest.param(wander, "redirects elsewhere: set prometheus.addresses", id="redirect"),
+        pytest.param(object_to, "refused the query: parse error: no", id="query"),
+        pytest.param(cut, "cannot be reached (ClientPayloadError)", id="cut"),
+    ],
+)
+async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
+    """Each failure is told in words of its own, with the address."""
+    async with server(answer) as address:
+        with pytest.raises(MetricsError) as told:
+            await ask(Endpoint((address,)), seconds=1)
+
+    assert f"{address} {sentence}" in str(told.value) or sentence in str(told.value)
+    assert address in str(told.value)
+
+
+async def test_nobody_there_is_a_sentence() -> None:
+    """A closed port is told as what it is."""
+    with pytest.raises(MetricsError, match="cannot be reached"):
+        await ask(Endpoint(("http://127.0.0.1:1",)))
+
+
+async def test_the_replica_answers_when_the_first_does_not() -> None:
+    """Of an HA pair one may be down, and the one that answered is asked first afterwards."""
+    asked: list[int] = []
+
+    async def count(request: web.Request) -> web.Response:
+        asked.append(1)
+        return await refuse(request)
+
+    async with server(count) as bad, server(fine) as good:
+        client = Prometheus(Endpoint((bad, good), token="secret"), tls_context(Endpoint(())))
+        try:
+            first, second = [read_vector(await client.query("up")) for _ in range(2)]
+        finally:
+            await client.close()
+
+    assert [sample.labels for sample in first] == [{"token": "Bearer secret"}]
+    assert (first, len(asked)) == (second, 1)
+
+
+def signed_by_itself(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return a new certificate for 127.0.0.1 and its key."""
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    command = [
+        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-nodes", "-days", "1", "-subj", "/CN=localhost"),
+        *("-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-keyout", str(key), "-out", str(certificate)),
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate, key
+
+
+async def test_certificates_are_checked(tmp_path: Path) -> None:
+    """Another authority is refused with what to do; the right one, or none asked for, is taken."""
+    certificate, key = signed_by_itself(tmp_path, "right")
+    other, _ = signed_by_itself(tmp_path, "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    async with server(fine, context) as address:
+        right = Endpoint((address,), ca=certificate.read_text())
+        wrong = Endpoint((address,), ca=other.read_text())
+
+        assert len(read_vector(await ask(right))) == 1
+        assert len(read_vector(await ask(Endpoint((address,), insecure=True)))) == 1
+        with pytest.raises(MetricsError, match=r"not trusted: set prometheus\.tls\.caSecretRef"):
+            await ask(wrong)
+
+
+def test_damaged_authorities_are_told() -> None:
+    """A Secret with something else in it is told before anything is asked."""
+    with pytest.raises(MetricsError, match="cannot be read: it must be PEM"):
+        tls_context(Endpoint((), ca="no certificate"))
+
+
+def test_secrets_do_not_show() -> None:
+    """An endpoint in a log or a traceback shows its addresses only."""
+    endpoint = Endpoint(("http://a",), token="secret", key="private")
+
+    assert repr(endpoint) == "Endpoint(http://a)"

@@ -1,0 +1,188 @@
+"""What Prometheus knows of pods becomes the traffic of a model, or a sentence why it does not."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mm_operator.autoscaling import LatencyMetric, LatencyObjective
+from mm_operator.scaling.answers import MetricsError, Sample, read_number, read_vector
+from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.queries import PART
+from mm_operator.scaling.traffic import Reading, by_pod, read_traffic
+
+NOW = 10_000.0
+READY = ScaledPod("a", "1", ready=True, terminating=False, created_at=0.0, ready_at=1000.0)
+OBJECTIVE = LatencyObjective(LatencyMetric.TTFT, 95, 0.5)
+VALUES = {
+    "accepted_fast": 2.0,
+    "accepted_steady": 1.0,
+    "image_tokens_fast": 32.0,
+    "prompt_tokens_fast": 100.0,
+    "running": 3.0,
+    "waiting": 1.0,
+    "sampled_at": 500.0,
+    "now": 510.0,
+    "output": 60.0,
+    "finished": 3.0,
+}
+
+
+def vector(*results: tuple[dict[str, str], str]) -> dict[str, Any]:
+    """Return an instant vector as Prometheus writes it."""
+    result = [{"metric": labels, "value": [NOW, text]} for labels, text in results]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+def samples(pod: str = "a", namespace: str = "demo", **changes: float) -> list[Sample]:
+    """Return everything that Prometheus knows of a healthy pod."""
+    where = {"namespace": namespace, "pod": pod}
+    return [Sample({**where, PART: part}, value) for part, value in (VALUES | changes).items()]
+
+
+def buckets(window: str, **counts: float) -> list[Sample]:
+    """Return a histogram of pod a; a bucket's bound is written `b0_25`, infinity `inf`."""
+    part = {"namespace": "demo", "pod": "a", PART: f"TimeToFirstToken_{window}"}
+    bounds = {name: name.lstrip("b").replace("_", ".") for name in counts}
+    return [
+        Sample({**part, "le": bounds[name].replace("inf", "+Inf")}, n) for name, n in counts.items()
+    ]
+
+
+def read(found: list[Sample], *pods: ScaledPod, former: tuple[str, ...] = ()) -> Reading:
+    """Return the traffic of the model `demo/...` with the given pods."""
+    return read_traffic(
+        namespace="demo",
+        pods=pods or (READY,),
+        former=former,
+        series=by_pod(found),
+        objectives=[OBJECTIVE],
+        now=NOW,
+    )
+
+
+def test_rates_gauges_and_lengths_are_summed() -> None:
+    """Two pods: arrivals and requests in flight add up, the answer's length is a mean."""
+    other = replace(READY, name="b", uid="2")
+    traffic = read([*samples(), *samples("b", output=30.0)], READY, other).traffic
+
+    assert traffic is not None
+    assert (traffic.fast.requests, traffic.fast.image_tokens) == (4.0, 64.0)
+    assert (traffic.fast.text_tokens, traffic.in_flight) == (136.0, 8.0)
+    assert traffic.mean_output_tokens == 15.0
+
+
+def test_series_of_other_clusters_and_pods_are_left_out() -> None:
+    """Only pods that the API server knows count, whatever Prometheus holds."""
+    found = [*samples(), *samples("stranger"), *samples("a", "other-namespace")]
+    traffic = read(found).traffic
+
+    assert traffic is not None
+    assert traffic.in_flight == 4.0
+
+
+def test_arrivals_of_a_pod_that_went_still_count() -> None:
+    """What came to a pod within the window came, although the pod is gone."""
+    traffic = read([*samples(), *samples("gone")], READY, former=("gone",)).traffic
+
+    assert traffic is not None
+    assert (traffic.fast.requests, traffic.in_flight) == (4.0, 4.0)
+
+
+def test_a_pod_without_series_counts_like_the_others() -> None:
+    """One of three targets that fails hides no third of the load."""
+    pods = [replace(READY, name=name, uid=name) for name in "abc"]
+    traffic = read([*samples("a"), *samples("b")], *pods).traffic
+
+    assert traffic is not None
+    assert traffic.in_flight == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "sentence"),
+    [
+        pytest.param([], (READY,), "has no series of the Ready pods", id="nothing"),
+        pytest.param(
+            samples(sampled_at=400.0), (READY,), "fresh series of 0 of 1 Ready pods", id="stale"
+        ),
+        pytest.param(
+            samples(),
+            tuple(replace(READY, name=name, uid=name) for name in "abc"),
+            "fresh series of 1 of 3 Ready pods",
+            id="most-missing",
+        ),
+    ],
+)
+def test_what_is_not_known_is_told(
+    found: list[Sample], pods: tuple[ScaledPod, ...], sentence: str
+) -> None:
+    """Too little to decide on is no traffic, and never zero traffic."""
+    reading = read(found, *pods)
+
+    assert reading.traffic is None
+    assert sentence in reading.problem
+
+
+def test_percentiles_are_prometheus_own() -> None:
+    """Linear within a bucket, as `histogram_quantile`; attainment from the same buckets."""
+    histogram = buckets("fast", b0_25=50, b0_5=90, b1=100, inf=100)
+    reading = read([*samples(), *histogram])
+
+    assert reading.traffic is not None
+    assert reading.traffic.latencies == {"TimeToFirstTokenP95": pytest.approx(0.75)}
+    assert reading.attainment == {"TimeToFirstTokenP95": pytest.approx(0.9)}
+
+
+def test_few_requests_are_looked_at_for_longer() -> None:
+    """Five requests of the last minute say little: three minutes of them are read."""
+    found = [*samples(), *buckets("fast", b1=5, inf=5), *buckets("steady", b0_5=19, b1=19, inf=19)]
+    traffic = read(found).traffic
+
+    assert traffic is not None
+    assert traffic.latencies["TimeToFirstTokenP95"] == pytest.approx(0.475)
+
+
+def test_no_request_is_no_latency() -> None:
+    """Without a request in the window there is no value, not zero and not NaN."""
+    traffic = read([*samples(), *buckets("fast", b1=0, inf=0)]).traffic
+
+    assert traffic is not None
+    assert traffic.latencies == {}
+
+
+def test_what_is_no_number_is_left_out() -> None:
+    """NaN and infinities are no samples."""
+    found = read_vector(vector(({"a": "1"}, "NaN"), ({"a": "2"}, "+Inf"), ({"a": "3"}, "0.5")))
+
+    assert [(one.labels["a"], one.value) for one in found] == [("3", 0.5)]
+    assert all(math.isfinite(one.value) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        pytest.param(vector(), "answered 0 series: aggregate it", id="nothing"),
+        pytest.param(vector(({}, "1"), ({"a": "b"}, "2")), "answered 2 series", id="several"),
+        pytest.param(vector(({}, "NaN")), "answered nan, which is no number", id="nan"),
+        pytest.param(vector(({}, "-1")), "answered -1.0, which is no number", id="negative"),
+        pytest.param(
+            {"data": {"resultType": "matrix", "result": []}}, "answered a matrix", id="matrix"
+        ),
+        pytest.param(
+            {"data": {"resultType": "string"}}, "is not one of Prometheus", id="no-result"
+        ),
+        pytest.param("hello", "is not one of Prometheus", id="text"),
+    ],
+)
+def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: str) -> None:
+    """Anything but one number of replicas is told as what it is."""
+    with pytest.raises(MetricsError, match=sentence):
+        read_number(document)
+
+
+def test_a_scalar_and_a_single_series_are_numbers() -> None:
+    """Both shapes of one number are taken."""
+    scalar = {"data": {"resultType": "scalar", "result": [NOW, "3"]}}
+
+    assert (read_number(scalar), read_number(vector(({}, "2.5")))) == (3.0, 2.5)
