@@ -40,6 +40,8 @@ class Reason(StrEnum):
     PLAN_COMPLETE = "PlanComplete"
     INVALID_SPEC = "InvalidSpec"
     NOT_SUPPORTED = "NotSupported"
+    GPU_UNKNOWN = "GpuUnknown"
+    IMAGE_UNKNOWN = "ImageUnknown"
     DOES_NOT_FIT = "DoesNotFit"
     # EngineBuilt
     WAITING_FOR_PLAN = "WaitingForPlan"
@@ -52,6 +54,7 @@ class Reason(StrEnum):
     BUILD_TIMED_OUT = "BuildTimedOut"
     BUILD_EVICTED = "BuildEvicted"
     ENGINE_CORRUPT = "EngineCorrupt"
+    BUILD_NOT_AVAILABLE = "BuildNotAvailable"
     # RollingOut, Available, Ready
     WAITING_FOR_ENGINE = "WaitingForEngine"
     PODS_STARTING = "PodsStarting"

@@ -19,8 +19,9 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec, ScalingStatus
+from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus
 from mm_operator.errors import SpecError
 
 
@@ -409,7 +410,8 @@ class Plan:
     serving_plan: ServingPlan | None = None
     """What the pods get once the engine is built; while the rollout is held, the recorded one is
     used instead."""
-    memory: MemoryStatus | None = None
+    sizes: ModelPlan | None = None
+    """Every number of the plan; also of one that does not fit."""
     choices: tuple[Choice, ...] = ()
     frozen: bool = False
     """Change and delete nothing: the spec is not understood."""

@@ -29,6 +29,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 lease_namespace=NAMESPACE,
                 lease_name="mm-operator",
                 namespaces=("team-a", "team-b"),
+                watch_nodes=False,
                 log_level="debug",
                 workers=9,
                 prometheus=("http://prometheus-0:9090", "http://prometheus-1:9090"),

@@ -9,6 +9,7 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
 from mm_operator.plan.gpu import choose_gpu
+from support.gpu_nodes import H100, L4, node
 from support.models import spec_of
 
 MIB = 1 << 20
@@ -16,24 +17,6 @@ DRIVER_MIB = 480
 """What the driver keeps of each GPU: see the table of GPUs."""
 
 
-def node(name: str, product: str, **changes: Any) -> GpuNode:
-    """Return a node of the cache, read from labels as GPU feature discovery writes them."""
-    labels = {
-        "nvidia.com/gpu.product": product,
-        "nvidia.com/gpu.memory": "81559",
-        "nvidia.com/gpu.compute.major": "9",
-        "nvidia.com/gpu.compute.minor": "0",
-        "nvidia.com/gpu.count": "8",
-        **changes,
-    }
-    cache = NodeCache()
-    present = {key: text for key, text in labels.items() if text is not None}
-    cache.put("Node", {"metadata": {"name": name, "labels": present}})
-    (found,) = cache.gpus() or ()
-    return found
-
-
-H100, L4 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4"
 BLACKWELL = "NVIDIA-B999"
 SEEN = GpuModel(product=BLACKWELL, memory_bytes=1000, compute_capability="12.0")
 

@@ -27,10 +27,10 @@ def frozen_by(**fields: Any) -> Plan:
         pytest.param({"spec": None}, "InvalidSpec", "cannot be read", id="no-reason-given"),
         pytest.param({"deleting": True}, "Deleting", "being deleted", id="deleting"),
         pytest.param(
-            {"spec": spec_of({"engine": {"backend": "TensorRT"}})},
-            "NotSupported",
-            "Reference only: got TensorRT",
-            id="backend",
+            {"spec": spec_of({"rollout": {"drainTimeout": "5m"}})},
+            "InvalidSpec",
+            "5m is less than 2s above gateway.requestTimeout 5m",
+            id="pods-that-end-too-early",
         ),
         pytest.param(
             {"spec": spec_of({"model": {"family": "t5"}})},

@@ -203,7 +203,7 @@ def test_class_token_is_a_feature_when_it_is_kept() -> None:
 
 def test_memory_terms_of_a_known_model() -> None:
     """Weights, table and cache of LLaVA 1.5 7B in float16 are the well-known numbers."""
-    memory = drafted(llava_7b_facts()).footprint.status()
+    memory = drafted(llava_7b_facts()).footprint
     assert (
         memory.weights_bytes,
         memory.prompt_table_bytes,

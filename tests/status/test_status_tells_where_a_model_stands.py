@@ -16,8 +16,9 @@ from mm_operator.model import (
     StageError,
 )
 from mm_operator.plan import decide
+from mm_operator.plan.engine_plan import plan_engine
 from mm_operator.status.derive import derive
-from support.models import llava_7b_facts, tiny_facts
+from support.models import llava_7b_facts, spec_of, tiny_facts
 from support.staged import fresh, inspected, planned
 
 NOTHING = Outcome()
@@ -201,9 +202,10 @@ def test_models_without_vision_say_so() -> None:
     told = []
     for found in facts:
         snapshot, plan = inspected()
-        assert plan.build_plan is not None
-        build_plan = plan.build_plan.model_copy(update={"facts": found})
-        status = derive(snapshot, replace(plan, build_plan=build_plan), NOTHING)
+        sizes = plan_engine(snapshot, spec_of(), found)
+        assert sizes.draft is not None
+        plan = replace(plan, build_plan=sizes.draft.build_plan, sizes=sizes.sizes)
+        status = derive(snapshot, plan, NOTHING)
         (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
         told.append(("image" in message, status["plan"].get("featuresPerImage")))
     assert told == [(True, 16), (True, 576), (False, None)]

@@ -306,7 +306,6 @@ RULE_EXAMPLES = (
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "model.family": "qwen2-vl",
-    "engine.backend": "TensorRT",
     "engine.maxBeamWidth": 2,
     "engine.maxVideoFrames": 8,
     "engine.maxEncoderInputLen": 512,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_facts import ModelFacts
 from mm_operator.children.all import build
 from mm_operator.model import (
     ConfigState,
@@ -30,7 +31,9 @@ def inspected(
     *,
     written: bool = True,
     built: bool = False,
+    facts: ModelFacts | None = None,
     commit: str | None = None,
+    **fields: Any,
 ) -> tuple[Snapshot, Plan]:
     """Return a model with recorded facts.
 
@@ -38,13 +41,15 @@ def inspected(
         changes: the spec, laid over the smallest.
         written: the ConfigMap of its engine exists, so the build starts.
         built: the engine is built, so pods are rolled out.
+        facts: of another checkpoint than the tiny one.
         commit: what the revision of the source stood for.
+        fields: replace fields of the snapshot.
     """
     record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)
-    facts_found = tiny_facts(source_revision=commit)
-    data = {FACTS_KEY: facts_found.to_json(), INSPECTION_KEY: record.to_json()}
-    facts = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
-    snapshot = snapshot_of(changes, observed=Observed(configs={facts.name: facts}))
+    found = (facts or tiny_facts(source_revision=commit)).to_json()
+    data = {FACTS_KEY: found, INSPECTION_KEY: record.to_json()}
+    config = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
+    snapshot = snapshot_of(changes, observed=Observed(configs={config.name: config}), **fields)
     plan = decide(snapshot)
     if not written or plan.build_plan is None:
         return snapshot, plan

@@ -23,6 +23,7 @@ from mm_api.v1alpha1.model import (
     S3Source,
 )
 from mm_api.v1alpha1.names import SecretKeyRef, SecretRef
+from mm_api.v1alpha1.plan_status import LimitsStatus, MemoryStatus, PlanStatus
 from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration
 from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
@@ -31,11 +32,8 @@ from mm_api.v1alpha1.runtime import MemoryPoolsSpec, RuntimeSpec
 from mm_api.v1alpha1.status import (
     BuildStatus,
     Condition,
-    LimitsStatus,
-    MemoryStatus,
     MultimodalModelStatus,
     ObjectiveStatus,
-    PlanStatus,
     ScalingChange,
     ScalingStatus,
 )

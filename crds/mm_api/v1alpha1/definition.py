@@ -95,7 +95,7 @@ def _validations(kind: type[ApiModel], path: str) -> list[dict[str, str]]:
             "reason": "FieldValueForbidden",
         }
         for row in UNSUPPORTED
-        for parent, _, field in [f"spec.{row.path}".rpartition(".")]
+        for parent, field in [_place(row)]
         if parent == path
     ]
 
@@ -119,14 +119,38 @@ def _guarded(cel: str, kind: type[ApiModel]) -> str:
     return " || ".join([*(f"!has(self.{name})" for name in read), f"({cel})"])
 
 
+def _place(row: Unsupported) -> tuple[str, str]:
+    """Return the object that a row's rule stands on, and its field from there.
+
+    A rule sees only what is below its object: one that asks for the backend stands on the spec.
+    """
+    if row.backends:
+        return "spec", row.path
+    parent, _, field = f"spec.{row.path}".rpartition(".")
+    return parent, field
+
+
 def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:
+    others = [f"self.engine.backend != {json.dumps(name)}" for name in row.backends]
+    absent = [f"!has(self.{field})"]
     if row.allowed:
-        same = " || ".join(f"self.{field} == {json.dumps(value)}" for value in row.allowed)
-        return f"!has(self.{field}) || {same}"
-    default = next(one.default for one in kind.model_fields.values() if one.alias == field)
-    if isinstance(default, (list, dict)):
-        return f"!has(self.{field}) || size(self.{field}) == 0"
-    return f"!has(self.{field})"
+        allowed = [f"self.{field} == {json.dumps(value)}" for value in row.allowed]
+    elif isinstance(_default(kind, field), (list, dict)):
+        allowed = [f"size(self.{field}) == 0"]
+    else:
+        allowed = []
+    if len(others) > 1:
+        others = [f"({' && '.join(others)})"]
+    return " || ".join([*others, *absent, *allowed])
+
+
+def _default(kind: type[ApiModel], path: str) -> object:
+    """Return the default of a field by its path of wire names."""
+    first, _, rest = path.partition(".")
+    field = next(one for one in kind.model_fields.values() if one.alias == first)
+    if rest and isinstance(field.default, ApiModel):
+        return _default(type(field.default), rest)
+    return field.default
 
 
 def property_at(path: str) -> Schema:

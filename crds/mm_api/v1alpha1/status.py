@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mm_api.base import ApiModel
+from mm_api.v1alpha1.plan_status import PlanStatus
 
 Text = Annotated[str, Field(max_length=32_768)]
 Short = Annotated[str, Field(max_length=1024)]
@@ -26,58 +27,6 @@ class Condition(ApiModel):
     observed_generation: int = Field(
         ge=0, description="metadata.generation this was computed from."
     )
-
-
-class LimitsStatus(ApiModel):
-    """The engine's limits as numbers."""
-
-    max_batch_size: int = Field(description="Requests decoded in one step.")
-    max_input_len: int = Field(description="Longest prompt in tokens, image features included.")
-    max_seq_len: int = Field(description="Prompt and answer together, in tokens.")
-    max_num_tokens: int = Field(description="Tokens in one step over all requests.")
-    max_beam_width: int = Field(description="Widest beam search.")
-    max_images_per_request: int = Field(description="Images in one request.")
-    max_multimodal_len: int = Field(description="Rows of the prompt table over all requests.")
-
-
-class MemoryStatus(ApiModel):
-    """Planned bytes of one replica."""
-
-    weights_bytes: int = Field(ge=0, description="Weights of the language model.")
-    vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
-    prompt_table_bytes: int = Field(ge=0, description="Prompt table of image features.")
-    kv_cache_bytes: int = Field(ge=0, description="Key-value cache.")
-    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
-    pinned_pool_bytes: int = Field(ge=0, description="Triton's pinned host pool.")
-    shm_bytes: int = Field(ge=0, description="Shared memory of Python backends.")
-    total_bytes: int = Field(ge=0, description="Sum of all terms.")
-
-
-class PlanStatus(ApiModel):
-    """Summary of the plan."""
-
-    family: Short | None = Field(default=None, description="Family of the checkpoint.")
-    dtype: Short | None = Field(default=None, description="Type of weights and activations.")
-    source_digest: Short | None = Field(default=None, description="Identity of the checkpoint.")
-    source_revision: Short | None = Field(
-        default=None, description="Commit that spec.model.source.huggingFace.revision stood for."
-    )
-    fingerprint: Short | None = Field(
-        default=None, description="Everything that changes the engine's bytes, as one digest."
-    )
-    serving_hash: Short | None = Field(
-        default=None, description="Everything that changes the serving pods, as one digest."
-    )
-    parameters: int | None = Field(default=None, description="Number of weights.")
-    features_per_image: int | None = Field(
-        default=None, description="Prompt tokens one image becomes."
-    )
-    max_concurrency: int | None = Field(
-        default=None, description="Requests in one replica at a time."
-    )
-    limits: LimitsStatus | None = Field(default=None, description="The engine's limits.")
-    memory: MemoryStatus | None = Field(default=None, description="Planned bytes.")
-    fits: bool | None = Field(default=None, description="Whether the plan fits the hardware.")
 
 
 class BuildStatus(ApiModel):

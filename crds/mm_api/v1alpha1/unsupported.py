@@ -19,20 +19,24 @@ class Unsupported:
         allowed: values that work; empty means that the field must be absent or empty.
         what: what a user would have wanted from another value.
         instead: what to do now.
+        backends: backends without the behaviour; empty means all of them.
     """
 
     path: str
     allowed: tuple[Scalar, ...]
     what: str
     instead: str
+    backends: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
         """Return the sentence a user reads."""
-        return f"{self.what} not supported in this version: {self.instead}"
+        where = f" with backend {' or '.join(self.backends)}" if self.backends else ""
+        return f"{self.what} not supported{where} in this version: {self.instead}"
 
 
 _REMOVE: Final = "remove the field"
+_REFERENCE: Final = ("Reference",)
 
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
@@ -40,36 +44,52 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         ("llava",),
         "families other than llava are",
         "use a LLaVA 1.5 checkpoint, or remove the field to have the family detected",
+        backends=_REFERENCE,
     ),
     Unsupported(
-        "engine.backend",
-        ("Reference",),
-        "backends other than Reference are",
-        "set engine.backend to Reference",
+        "engine.maxBeamWidth",
+        (1,),
+        "beam search is",
+        "set engine.maxBeamWidth to 1",
+        backends=_REFERENCE,
     ),
-    Unsupported("engine.maxBeamWidth", (1,), "beam search is", "set engine.maxBeamWidth to 1"),
-    Unsupported("engine.maxVideoFrames", (), "video is", _REMOVE),
-    Unsupported("engine.maxEncoderInputLen", (), "encoder-decoder families are", _REMOVE),
+    Unsupported("engine.maxVideoFrames", (), "video is", _REMOVE, backends=_REFERENCE),
+    Unsupported(
+        "engine.maxEncoderInputLen",
+        (),
+        "encoder-decoder families are",
+        _REMOVE,
+        backends=_REFERENCE,
+    ),
     Unsupported(
         "engine.parallelism.tensor",
         (1,),
         "tensor parallelism is",
         "set engine.parallelism.tensor to 1",
+        backends=_REFERENCE,
     ),
     Unsupported(
         "engine.parallelism.pipeline",
         (1,),
         "pipeline parallelism is",
         "set engine.parallelism.pipeline to 1",
+        backends=_REFERENCE,
     ),
-    Unsupported("engine.quantization", (), "quantization is", _REMOVE),
+    Unsupported("engine.quantization", (), "quantization is", _REMOVE, backends=_REFERENCE),
     Unsupported(
         "engine.kvCache.freeGpuMemoryFraction",
         ("Auto",),
         "a KV cache in GPU memory is",
         "set engine.kvCache.freeGpuMemoryFraction to Auto",
+        backends=_REFERENCE,
     ),
-    Unsupported("engine.kvCache.crossFraction", (), "encoder-decoder families are", _REMOVE),
+    Unsupported(
+        "engine.kvCache.crossFraction",
+        (),
+        "encoder-decoder families are",
+        _REMOVE,
+        backends=_REFERENCE,
+    ),
     Unsupported(
         "engine.kvCache.reuse",
         (False,),
@@ -80,8 +100,12 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
     Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE),
-    Unsupported("engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE),
-    Unsupported("engine.extraBuildArgs", (), "arguments of trtllm-build are", _REMOVE),
+    Unsupported(
+        "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
+    ),
+    Unsupported(
+        "engine.extraBuildArgs", (), "arguments of trtllm-build are", _REMOVE, backends=_REFERENCE
+    ),
     Unsupported(
         "vision.engine",
         ("ONNXRuntime",),
@@ -93,12 +117,14 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         (0, "0"),
         "a cache of image features is",
         "set vision.featureCacheBytes to 0",
+        backends=_REFERENCE,
     ),
     Unsupported(
         "vision.instancesPerGpu",
         (1,),
         "several vision encoders on one GPU are",
         "set vision.instancesPerGpu to 1",
+        backends=_REFERENCE,
     ),
     Unsupported("vision.sharing", ("Auto",), "sharing a GPU is", "set vision.sharing to Auto"),
     Unsupported("vision.threadPercentage", (), "sharing a GPU through MPS is", _REMOVE),

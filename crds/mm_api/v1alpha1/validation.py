@@ -141,7 +141,8 @@ def _inside(value: object, path: str) -> Iterator[Problem]:
 def _unsupported(model: MultimodalModel) -> Iterator[Problem]:
     spec = model.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     for row in UNSUPPORTED:
-        if not _keeps_to(row, spec):
+        concerned = not row.backends or model.spec.engine.backend in row.backends
+        if concerned and not _keeps_to(row, spec):
             yield Problem(f"spec.{row.path}", row.message)
 
 

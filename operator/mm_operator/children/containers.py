@@ -34,7 +34,7 @@ _MIB = 1 << 20
 
 
 def build_server(
-    spec: MultimodalModelSpec, *, image: str, manifest: str, host_bytes: int
+    spec: MultimodalModelSpec, *, image: str, manifest: str, gpu: Gpu, host_bytes: int
 ) -> Manifest:
     """Return the container that runs Triton.
 
@@ -42,6 +42,7 @@ def build_server(
         spec: the model's spec.
         image: the runtime image.
         manifest: path of the engine's manifest inside the pod.
+        gpu: GPUs of the pod.
         host_bytes: what the plan's terms take; requested with the processes' own on top.
     """
     memory = f"{-(-(host_bytes + PROCESS_BYTES) // _MIB)}Mi"
@@ -78,7 +79,7 @@ def build_server(
         ],
         "resources": pod.compute(
             spec.runtime.resources,
-            gpu=spec.runtime.gpu,
+            gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
         ),
         "startupProbe": _probe("/v2/health/ready", "triton-http", 1, START_SECONDS),

@@ -3,9 +3,10 @@
 from typing import Any
 
 from mm_api import labels
+from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.v1alpha1 import MemoryStatus, MultimodalModelSpec, duration
-from mm_operator.children import containers, pod, volumes
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator.children import containers, hardware, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, RolloutDecision, Snapshot
 from mm_operator.plan import names
@@ -63,9 +64,9 @@ def pod_template(
     rollout = plan.rollout
     if rollout.held:
         return recorded_template(snapshot, rollout)
-    if not rollout.serving_hash or plan.serving_plan is None or plan.memory is None:
+    if not rollout.serving_hash or plan.serving_plan is None or plan.sizes is None:
         return None
-    return _fresh_template(snapshot, spec, rollout, plan.serving_plan, plan.memory)
+    return _fresh_template(snapshot, spec, rollout, plan.serving_plan, plan.sizes)
 
 
 def template_text(template: dict[str, Any]) -> str:
@@ -78,18 +79,17 @@ def _fresh_template(
     spec: MultimodalModelSpec,
     rollout: RolloutDecision,
     serving: ServingPlan,
-    memory: MemoryStatus,
+    sizes: ModelPlan,
 ) -> dict[str, Any]:
     image = spec.runtime.image or snapshot.settings.runtime_image
     manifest = store_of(spec).manifest(serving.fingerprint)
+    gpu = hardware.planned_gpu(spec.runtime.gpu, sizes)
     server = containers.build_server(
         spec,
         image=image,
         manifest=manifest,
-        host_bytes=memory.weights_bytes
-        + memory.vision_bytes
-        + memory.prompt_table_bytes
-        + memory.kv_cache_bytes,
+        gpu=gpu,
+        host_bytes=hardware.host_bytes(sizes),
     )
     config = names.serving_config(snapshot.name, rollout.serving_hash)
     template: dict[str, Any] = {
@@ -128,7 +128,7 @@ def _fresh_template(
                 *containers.auth_volumes(spec),
             ],
             **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-            **pod.placement(spec.runtime, spec.runtime.gpu),
+            **pod.placement(spec.runtime, gpu),
         },
     }
     if spec.runtime.service_account_name:

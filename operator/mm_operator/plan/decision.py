@@ -14,9 +14,11 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
+from mm_operator.plan.abilities import lack
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.damage import found_damage
-from mm_operator.plan.draft import Draft, draft
+from mm_operator.plan.draft import Draft
+from mm_operator.plan.engine_plan import EnginePlan, plan_engine
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.preflight import first_problem
@@ -31,8 +33,7 @@ JOINING_SECONDS = 3.0
 class _Engine:
     """What follows from one inspection."""
 
-    draft: Draft | None
-    problem: SpecError | None
+    planned: EnginePlan
     build: BuildDecision
 
 
@@ -55,8 +56,8 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         inspect = decide_inspect(snapshot, spec, stale=True)
         if inspect.step is Step.DONE:
             engine = _engine(snapshot, spec, inspect)
-    rollout = decide_rollout(snapshot, spec, engine.draft, engine.build)
-    planned = engine.draft
+    planned, sizes = engine.planned.draft, engine.planned.sizes
+    rollout = decide_rollout(snapshot, spec, planned, engine.build)
     delays = (
         inspect.retry_in,
         engine.build.retry_in,
@@ -67,10 +68,10 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         inspect=inspect,
         build=engine.build,
         rollout=rollout,
-        problem=engine.problem,
+        problem=engine.planned.problem,
         build_plan=planned.build_plan if planned else None,
         serving_plan=planned.serving_plan if planned else None,
-        memory=planned.footprint.status() if planned else None,
+        sizes=sizes,
         choices=planned.choices if planned else (),
         engine_config=planned.engine_config if planned else "",
         keep=kept(snapshot, inspect, engine.build, rollout),
@@ -102,24 +103,18 @@ def _unheard(snapshot: Snapshot, planned: Draft | None) -> float | None:
 
 
 def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:
-    planned: Draft | None = None
-    problem: SpecError | None = None
-    if inspect.facts is not None:
-        try:
-            planned = draft(
-                model=snapshot.name,
-                spec=spec,
-                facts=inspect.facts,
-                builder_version=snapshot.settings.builder_version,
-            )
-        except SpecError as error:
-            problem = error
-    name = planned.engine_config if planned else ""
+    if inspect.facts is None:
+        planned = EnginePlan(None, None, None)
+    else:
+        planned = plan_engine(snapshot, spec, inspect.facts)
+    if planned.draft is not None and (why := lack(spec.engine.backend)):
+        return _Engine(planned, BuildDecision(Step.FAILED, Reason.BUILD_NOT_AVAILABLE, why))
+    name = planned.draft.engine_config if planned.draft else ""
     state = snapshot.observed.engines.get(name, EngineState())
     terms = terms_of(spec, snapshot.settings, snapshot.uid)
     found = found_damage(snapshot, name)
-    build = decide_build(planned, state, inspect, terms, snapshot.now, found=found)
-    return _Engine(planned, problem, build)
+    build = decide_build(planned.draft, state, inspect, terms, snapshot.now, found=found)
+    return _Engine(planned, build)
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -24,14 +24,20 @@ class Draft:
     build_plan: BuildPlan
     serving_plan: ServingPlan
     engine_config: str
-    footprint: memory.Footprint
     choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceDraft(Draft):
+    """The same for the Reference engine, with its bytes of host memory."""
+
+    footprint: memory.Footprint
 
 
 def draft(
     *, model: str, spec: MultimodalModelSpec, facts: ModelFacts, builder_version: str
-) -> Draft:
-    """Return the documents for one model.
+) -> ReferenceDraft:
+    """Return the documents for one model on the Reference engine.
 
     Raises:
         SpecError: the spec contradicts the checkpoint, or the plan does not fit.
@@ -61,8 +67,7 @@ def draft(
         pools=planned_pools,
     )
     memory.check_fits(footprint, spec.runtime.resources.limits.get("memory"))
-    store = store_of(spec)
-    return Draft(
+    return ReferenceDraft(
         build_plan=BuildPlan(
             fingerprint=fingerprint,
             engine=engine,
@@ -77,12 +82,22 @@ def draft(
             pools=planned_pools,
             max_queue_size=spec.runtime.max_queue_size,
             accumulate_tokens=spec.runtime.accumulate_tokens,
-            gateway=_gateway(spec, limits.engine, traffic),
+            gateway=gateway_plan(
+                spec,
+                concurrency=traffic.gateway_cap,
+                images=limits.engine.max_images_per_request,
+            ),
         ),
-        engine_config=names.engine_config(fingerprint, store.claim, store.path),
+        engine_config=engine_config(spec, fingerprint),
         footprint=footprint,
         choices=(dtype_choice, *limits.choices, traffic_choice, *pool_choices),
     )
+
+
+def engine_config(spec: MultimodalModelSpec, fingerprint: str) -> str:
+    """Return the name of the ConfigMap of an engine in the store that the spec asks for."""
+    store = store_of(spec)
+    return names.engine_config(fingerprint, store.claim, store.path)
 
 
 def _dtype(spec: MultimodalModelSpec, facts: ModelFacts) -> tuple[str, Choice]:
@@ -171,16 +186,21 @@ def _pools(
     )
 
 
-def _gateway(
-    spec: MultimodalModelSpec, limits: EngineLimits, traffic: pools.Traffic
-) -> GatewayPlan:
+def gateway_plan(spec: MultimodalModelSpec, *, concurrency: int, images: int) -> GatewayPlan:
+    """Return the limits that the gateway enforces.
+
+    Args:
+        spec: the model's spec.
+        concurrency: requests past the gateway, as the CUDA pool was computed for.
+        images: in one request.
+    """
     gateway = spec.gateway
     return GatewayPlan(
-        max_concurrency=traffic.gateway_cap,
+        max_concurrency=concurrency,
         max_queue_size=gateway.max_queue_size,
         max_image_bytes=bytes_of(gateway.max_image_bytes),
         max_image_pixels=gateway.max_image_pixels,
-        max_images_per_request=limits.max_images_per_request,
+        max_images_per_request=images,
         allowed_hosts=list(gateway.allowed_hosts),
         allow_private_networks=gateway.allow_private_networks,
         fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from mm_api.conditions import Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
@@ -9,7 +10,6 @@ from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
 from mm_operator.plan.sizing.tables import gpu_of, usable_bytes
 
-REASON = "GpuUnknown"
 PATH = "spec.runtime.gpu.product"
 
 
@@ -35,7 +35,7 @@ def choose_gpu(
         asked = before.product
     if asked is None and len(products) > 1:
         raise SpecError(
-            REASON,
+            Reason.GPU_UNKNOWN,
             f"which GPU? The nodes have {_listed(products)}, and an engine runs on the product "
             "that it was built for: set it to one of them",
             PATH,
@@ -51,7 +51,7 @@ def choose_gpu(
     if told := _written(spec.runtime.gpu, "custom"):
         return told
     raise SpecError(
-        REASON,
+        Reason.GPU_UNKNOWN,
         f"which GPU? {_nothing_seen(nodes, spec)}: set it, for example to NVIDIA-H100-80GB-HBM3, "
         "or set spec.runtime.gpu.memory and computeCapability",
         PATH,
@@ -93,7 +93,7 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
     except SpecError:
         why = "the operator does not read nodes" if blind else "no node tells its memory"
         raise SpecError(
-            REASON,
+            Reason.GPU_UNKNOWN,
             f"how big is a {product}? It is not in the operator's table, and {why}: set "
             "spec.runtime.gpu.memory and computeCapability, or give the nodes the labels "
             "nvidia.com/gpu.memory, nvidia.com/gpu.compute.major and nvidia.com/gpu.compute.minor",

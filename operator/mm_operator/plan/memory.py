@@ -6,7 +6,6 @@ from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_api.v1alpha1.status import MemoryStatus
 from mm_operator.errors import SpecError
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -42,20 +41,6 @@ class Footprint:
         """
         return (
             self.weights_bytes + self.vision_bytes + self.prompt_table_bytes + self.kv_cache_bytes
-        )
-
-    def status(self) -> MemoryStatus:
-        """Return the terms as the status shows them."""
-        bounds = (self.pools.cuda_bytes, self.pools.pinned_bytes, self.pools.shm_bytes)
-        return MemoryStatus(
-            weights_bytes=self.weights_bytes,
-            vision_bytes=self.vision_bytes,
-            prompt_table_bytes=self.prompt_table_bytes,
-            kv_cache_bytes=self.kv_cache_bytes,
-            cuda_pool_bytes=self.pools.cuda_bytes,
-            pinned_pool_bytes=self.pools.pinned_bytes,
-            shm_bytes=self.pools.shm_bytes,
-            total_bytes=self.host_bytes + sum(bounds),
         )
 
 

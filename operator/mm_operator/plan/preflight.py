@@ -6,7 +6,7 @@ tuple of checkers: the first hit is the problem that the user reads.
 
 from collections.abc import Callable
 
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
 from mm_operator.plan.families import SERVED
 
@@ -20,23 +20,28 @@ def first_problem(spec: MultimodalModelSpec) -> SpecError | None:
 
 
 def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
-    if spec.model.family is None or spec.model.family in SERVED:
+    if spec.engine.backend != "Reference" or spec.model.family in {None, *SERVED}:
         return None
     return SpecError(
         reason="NotSupported",
         path="spec.model.family",
-        message=f"this version serves {', '.join(sorted(SERVED))} only: got {spec.model.family}",
+        message=f"the Reference engine serves {', '.join(sorted(SERVED))} only: got "
+        f"{spec.model.family}",
     )
 
 
-def _backend_is_reference(spec: MultimodalModelSpec) -> SpecError | None:
-    if spec.engine.backend == "Reference":
+def _pods_end_after_their_requests(spec: MultimodalModelSpec) -> SpecError | None:
+    asked = spec.rollout.drain_timeout
+    least = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
+    if asked is None or duration.parse(asked) >= least:
         return None
     return SpecError(
-        reason="NotSupported",
-        path="spec.engine.backend",
-        message=f"this version serves with Reference only: got {spec.engine.backend}",
+        reason="InvalidSpec",
+        path="spec.rollout.drainTimeout",
+        message=f"{asked} is less than 2s above gateway.requestTimeout "
+        f"{spec.gateway.request_timeout}: requests would be cut off when a pod ends; raise it, or "
+        "remove it",
     )
 
 
-_CHECKERS: tuple[Checker, ...] = (_family_is_known, _backend_is_reference)
+_CHECKERS: tuple[Checker, ...] = (_family_is_known, _pods_end_after_their_requests)

@@ -89,8 +89,16 @@ def _planned(plan: Plan) -> Aspect:
         Reason.PLAN_COMPLETE,
         f"{facts.family} with {facts.parameters:,} weights in {plan.build_plan.engine.dtype}; "
         f"prompts of {limits.max_input_len} and sequences of {limits.max_seq_len} tokens, "
-        f"{limits.max_batch_size} requests at a time{images}",
+        f"{limits.max_batch_size} requests at a time{images}{_on_gpus(plan)}",
     )
+
+
+def _on_gpus(plan: Plan) -> str:
+    """Return where the model goes and how full that gets; empty where no GPU is used."""
+    sizes = plan.sizes
+    if sizes is None or sizes.gpu is None or sizes.memory is None or sizes.fit is None:
+        return ""
+    return f"; on {len(sizes.memory.per_gpu)} x {sizes.gpu.product}: {sizes.fit.message}"
 
 
 def _engine_built(plan: Plan) -> Aspect:

@@ -4,12 +4,13 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.documents.build_progress import BuildProgress
-from mm_api.v1alpha1 import BuildStatus, LimitsStatus, PlanStatus
+from mm_api.v1alpha1 import BuildStatus
 from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import plain
 from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions, timestamp
+from mm_operator.status.plan_summary import plan_summary
 from mm_operator.status.scaling import scaling_summary
 
 _MESSAGE_LIMIT = 1024
@@ -54,32 +55,11 @@ def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     if plan.frozen:
         return {key: snapshot.status[key] for key in ("plan", "build") if key in snapshot.status}
     summaries: dict[str, Any] = {}
+    if plan.sizes is not None:
+        summaries["plan"] = plain(plan_summary(plan.sizes, plan.rollout.serving_hash))
     if plan.build_plan is not None:
-        summaries["plan"] = plain(_plan_summary(plan))
         summaries["build"] = plain(_build_summary(snapshot, plan, plan.build_plan.fingerprint))
     return summaries
-
-
-def _plan_summary(plan: Plan) -> PlanStatus:
-    build_plan, serving = plan.build_plan, plan.serving_plan
-    assert build_plan is not None  # noqa: S101  # asked by the caller
-    facts = build_plan.facts
-    limits = build_plan.engine.limits
-    return PlanStatus(
-        family=facts.family,
-        dtype=build_plan.engine.dtype,
-        source_digest=facts.source_digest,
-        source_revision=facts.source_revision,
-        fingerprint=build_plan.fingerprint,
-        serving_hash=plan.rollout.serving_hash or None,
-        parameters=facts.parameters,
-        features_per_image=facts.vision.features_per_image if facts.vision else None,
-        max_concurrency=serving.gateway.max_concurrency if serving else None,
-        # Cross attention is planned by mmctl only: the status has no field for it yet.
-        limits=LimitsStatus(**limits.model_dump(exclude={"max_encoder_input_len"})),
-        memory=plan.memory,
-        fits=True,
-    )
 
 
 def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildStatus:

@@ -10,9 +10,9 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.families import family_of
 from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.families.qwen2_vl import VOCABULARY
-from mm_operator.plan.fingerprint import digest
 from mm_operator.plan.sizing import commands
 from mm_operator.plan.sizing.ask import Ask, ask_of
+from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, trtllm_build
 from mm_operator.plan.sizing.cache import fraction_of
 from mm_operator.plan.sizing.checks import Situation, problems
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
@@ -51,7 +51,11 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     )
     try:
         family = family_of(facts.family)
-        version, why = trtllm_version(inputs.image or spec.build.image, inputs.given_version)
+        version, why = trtllm_version(
+            inputs.image or spec.build.image,
+            inputs.given_version or spec.build.trtllm_version,
+            spec.runtime.image,
+        )
     except SpecError as error:
         return empty.model_copy(update={"errors": [_as_error(error)]})
     ask = ask_of(spec)
@@ -83,10 +87,21 @@ def plan_model(inputs: Inputs) -> ModelPlan:
         suggest(ask, situation, subject) if short.total_bytes > short.gpu_memory_bytes else ()
     )
     convert, engines = built
+    trtllm = None
+    if convert is not None:
+        trtllm = trtllm_build(
+            spec, version=version, gpu=inputs.gpu, convert=convert, engines=engines
+        )
+    spec = spec.model_copy(
+        update={"engine": spec.engine.model_copy(update={"backend": inputs.backend})}
+    )
+    document = build_plan(
+        spec, facts, sizing, trtllm=trtllm, builder_version=inputs.builder_version
+    )
     return empty.model_copy(
         update={
             "dtype": sizing.dtype,
-            "fingerprint": _fingerprint(inputs, version, sizing, convert, engines),
+            "fingerprint": document.fingerprint,
             "limits": sizing.sized.limits,
             "convert": convert,
             "engines": engines,
@@ -103,6 +118,8 @@ def plan_model(inputs: Inputs) -> ModelPlan:
                 _pool_reason(sizing),
             ],
             "warnings": _warnings(situation, sizing),
+            "build_plan": document,
+            "serving_plan": serving_plan(inputs.model, spec, sizing, document.fingerprint),
         }
     )
 
@@ -223,31 +240,3 @@ def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
             )
         )
     return found
-
-
-def _fingerprint(
-    inputs: Inputs,
-    version: str,
-    sizing: EngineSizing,
-    convert: Command | None,
-    engines: list[EngineCommand],
-) -> str:
-    """Return the digest of everything that changes an engine's bytes, and of nothing else.
-
-    Engines are bound to the GPU product and the TensorRT-LLM version that built them (facts 7).
-    """
-    return digest(
-        {
-            "sourceDigest": inputs.facts.source_digest,
-            "family": inputs.facts.family,
-            "backend": inputs.backend,
-            "dtype": sizing.dtype,
-            "trtllmVersion": version,
-            "gpu": [inputs.gpu.product, inputs.gpu.compute_capability],
-            "tensorParallel": inputs.spec.engine.parallelism.tensor,
-            "convert": convert.argv if convert else [],
-            "engines": [engine.argv for engine in engines],
-            "visionEngine": inputs.spec.vision.engine,
-            "builderVersion": inputs.builder_version,
-        }
-    )

@@ -16,7 +16,7 @@ from mm_api.documents.model_plan import (
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
-from mm_operator.plan.draft import Draft, draft
+from mm_operator.plan.draft import ReferenceDraft, draft
 from mm_operator.plan.families import family_of
 from mm_operator.plan.memory import DTYPE_BYTES
 from mm_operator.plan.pools import encoder_output_bytes
@@ -54,7 +54,7 @@ def _too_big(
     return plan.model_copy(update={"fit": fit})
 
 
-def _largest(planned: Draft) -> str:
+def _largest(planned: ReferenceDraft) -> str:
     terms = {
         "weights": planned.footprint.weights_bytes,
         "vision": planned.footprint.vision_bytes,
@@ -65,7 +65,7 @@ def _largest(planned: Draft) -> str:
 
 
 def _planned(
-    empty: ModelPlan, spec: MultimodalModelSpec, facts: ModelFacts, planned: Draft
+    empty: ModelPlan, spec: MultimodalModelSpec, facts: ModelFacts, planned: ReferenceDraft
 ) -> ModelPlan:
     engine, serving = planned.build_plan.engine, planned.serving_plan
     limits, vision, size = engine.limits, engine.vision, planned.footprint

@@ -42,15 +42,19 @@ def version_of(text: str) -> Version:
     return (major, minor, patch, -1 if candidate else 0)
 
 
-def trtllm_version(image: str | None, given: str | None) -> tuple[str, str]:
+def trtllm_version(
+    image: str | None, given: str | None, serving: str | None = None
+) -> tuple[str, str]:
     """Return the TensorRT-LLM version of an image, and where it is known from.
 
     Args:
         image: a reference such as `nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3`.
         given: the version that the user names; it wins.
+        serving: the image that serves, where another one builds.
 
     Raises:
-        SpecError: an image whose tag is not in the table, and no version.
+        SpecError: an image whose tag is not in the table, and no version; or another version in
+            the image that serves.
     """
     images: dict[str, dict[str, str]] = table("images")["images"]
     if given:
@@ -59,16 +63,35 @@ def trtllm_version(image: str | None, given: str | None) -> tuple[str, str]:
     if not image:
         newest = max(images)
         return images[newest]["trtllm"], f"of the newest image that is known, {newest}"
-    tag = image.rpartition("/")[2].partition(":")[2]
-    release = re.match(r"^(\d\d\.\d\d)(-|$)", tag)
-    if release and release[1] in images:
-        return images[release[1]]["trtllm"], f"of the image's tag {release[1]}"
-    raise SpecError(
-        "ImageUnknown",
-        f"the TensorRT-LLM version inside {image} is not known (known tags: {min(images)} to "
-        f"{max(images)}-trtllm-python-py3): give it with --trtllm-version",
-        "spec.build.image",
-    )
+    built, served = _version_in(image), _version_in(serving or image)
+    if built is None or served is None:
+        which = image if built is None else serving
+        raise SpecError(
+            "ImageUnknown",
+            f"which TensorRT-LLM is inside {which}? Its tag tells none (known: {min(images)} to "
+            f"{max(images)}-trtllm-python-py3): set spec.build.trtllmVersion, for example to "
+            "0.20.0 (mmctl plan: --trtllm-version)",
+            "spec.build.trtllmVersion",
+        )
+    if built != served:
+        raise SpecError(
+            "ImagesDiffer",
+            f"{serving} has TensorRT-LLM {served}, and the engine is built with {built}, which no "
+            "other version can load: use one image for both",
+            "spec.runtime.image",
+        )
+    return built, f"of the image's tag {_tag(image)}"
+
+
+def _version_in(image: str) -> str | None:
+    """Return the version in an image whose tag begins with a release of the table."""
+    release = re.match(r"^(\d\d\.\d\d)(-|$)", _tag(image))
+    row: dict[str, str] = table("images")["images"].get(release[1] if release else "", {})
+    return row.get("trtllm")
+
+
+def _tag(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
 def gpu_names() -> list[str]:

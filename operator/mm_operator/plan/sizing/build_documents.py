@@ -1,0 +1,111 @@
+"""What Jobs and pods read of a plan for TensorRT-LLM: the `BuildPlan` and the `ServingPlan`."""
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.serving_plan import MemoryPools, ServingPlan
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.plan.draft import gateway_plan
+from mm_operator.plan.fingerprint import engine_fingerprint
+from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
+from mm_operator.plan.sizing.engine import EngineSizing
+
+
+def build_plan(
+    spec: MultimodalModelSpec,
+    facts: ModelFacts,
+    sizing: EngineSizing,
+    *,
+    trtllm: TrtllmBuild | None,
+    builder_version: str,
+) -> BuildPlan:
+    """Return what the build Job reads; `trtllm` None: the checkpoint itself is served."""
+    engine = EngineSpec(
+        source_digest=facts.source_digest,
+        family=facts.family,
+        backend=spec.engine.backend,
+        dtype=sizing.dtype,
+        limits=_limits(sizing),
+        vision=_vision(spec, facts, sizing),
+        builder_version=builder_version,
+    )
+    return BuildPlan(
+        fingerprint=engine_fingerprint(engine, trtllm),
+        engine=engine,
+        facts=facts,
+        trtllm=trtllm,
+        allow_pickle=spec.model.allow_pickle,
+        trust_remote_code=spec.model.trust_remote_code,
+    )
+
+
+def trtllm_build(
+    spec: MultimodalModelSpec,
+    *,
+    version: str,
+    gpu: GpuModel,
+    convert: Command,
+    engines: list[EngineCommand],
+) -> TrtllmBuild:
+    """Return the commands with what they are bound to."""
+    return TrtllmBuild(
+        version=version,
+        tensor_parallel=spec.engine.parallelism.tensor,
+        pipeline_parallel=spec.engine.parallelism.pipeline,
+        gpu=gpu,
+        convert=convert,
+        engines=engines,
+    )
+
+
+def serving_plan(
+    model: str, spec: MultimodalModelSpec, sizing: EngineSizing, fingerprint: str
+) -> ServingPlan:
+    """Return what pods read."""
+    limits, pools = sizing.sized.limits, sizing.pools
+    return ServingPlan(
+        model=model,
+        fingerprint=fingerprint,
+        backend=spec.engine.backend,
+        pools=MemoryPools(
+            cuda_bytes=pools.pool.bytes, pinned_bytes=pools.pinned_bytes, shm_bytes=pools.shm_bytes
+        ),
+        max_queue_size=spec.runtime.max_queue_size,
+        accumulate_tokens=spec.runtime.accumulate_tokens,
+        gateway=gateway_plan(
+            spec,
+            # Without a gateway the number is read by nobody.
+            concurrency=pools.gateway_concurrency or limits.max_batch_size,
+            images=limits.max_images_per_request,
+        ),
+    )
+
+
+def _limits(sizing: EngineSizing) -> EngineLimits:
+    limits = sizing.sized.limits
+    return EngineLimits(
+        max_batch_size=limits.max_batch_size,
+        max_input_len=limits.max_input_len,
+        max_seq_len=limits.max_seq_len,
+        max_num_tokens=limits.max_num_tokens,
+        max_beam_width=limits.max_beam_width,
+        max_images_per_request=limits.max_images_per_request,
+        max_multimodal_len=limits.max_multimodal_len,
+        max_encoder_input_len=limits.max_encoder_input_len or None,
+    )
+
+
+def _vision(
+    spec: MultimodalModelSpec, facts: ModelFacts, sizing: EngineSizing
+) -> VisionPlan | None:
+    limits, vision = sizing.sized.limits, facts.vision
+    if vision is None or not limits.vision_max_batch_size:
+        return None
+    return VisionPlan(
+        engine=spec.vision.engine,
+        image_size=vision.image_size,
+        features_per_image=limits.features_per_image,
+        max_batch_size=limits.vision_max_batch_size,
+        opset=ONNX_OPSET,
+        tolerance=VISION_TOLERANCE,
+    )

@@ -1,0 +1,98 @@
+"""`status.plan` from the numbers of a plan."""
+
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.v1alpha1 import LimitsStatus, MemoryStatus, PlanStatus
+from mm_api.v1alpha1.plan_status import (
+    ChangeStatus,
+    GpuMemoryStatus,
+    GpuStatus,
+    PoolStatus,
+    SuggestionStatus,
+)
+
+_WARNINGS = 16
+"""As many as the status holds."""
+
+
+def plan_summary(sizes: ModelPlan, serving_hash: str) -> PlanStatus:
+    """Return the summary; `serving_hash` is empty while nothing may be served."""
+    documents, memory, fit = sizes.build_plan, sizes.memory, sizes.fit
+    assert documents is not None  # noqa: S101  # a plan without errors has all three
+    assert memory is not None  # noqa: S101  # likewise
+    assert fit is not None  # noqa: S101  # likewise
+    facts, engine, serving = documents.facts, documents.engine, sizes.serving_plan
+    on_gpu = bool(memory.per_gpu)
+    return PlanStatus(
+        family=facts.family,
+        dtype=engine.dtype,
+        trtllm_version=sizes.trtllm_version,
+        source_digest=facts.source_digest,
+        source_revision=facts.source_revision,
+        fingerprint=documents.fingerprint,
+        serving_hash=serving_hash or None,
+        parameters=facts.parameters,
+        features_per_image=engine.vision.features_per_image if engine.vision else None,
+        max_concurrency=serving.gateway.max_concurrency if serving else None,
+        limits=LimitsStatus.model_validate(engine.limits.model_dump()),
+        gpu=GpuStatus.model_validate(sizes.gpu.model_dump()) if sizes.gpu else None,
+        memory=_memory(sizes),
+        gpu_memory=[GpuMemoryStatus.model_validate(gpu.model_dump()) for gpu in memory.per_gpu],
+        kv_cache_free_gpu_memory_fraction=(
+            memory.kv_cache_free_gpu_memory_fraction if on_gpu else None
+        ),
+        cross_kv_cache_fraction=memory.cross_kv_cache_fraction,
+        pool=PoolStatus.model_validate(sizes.pool.model_dump()) if sizes.pool else None,
+        fits=fit.verdict == "Fits",
+        verdict=fit.verdict,
+        short_bytes=fit.short_bytes or None,
+        largest_term=fit.largest_term,
+        suggestions=[
+            SuggestionStatus(
+                changes=[
+                    ChangeStatus.model_validate(change.model_dump())
+                    for change in suggestion.changes
+                ],
+                gpus=suggestion.gpus,
+                total_bytes=suggestion.total_bytes,
+                free_bytes=suggestion.free_bytes,
+            )
+            for suggestion in fit.suggestions
+        ],
+        warnings=[warning.message for warning in sizes.warnings][:_WARNINGS],
+    )
+
+
+def _memory(sizes: ModelPlan) -> MemoryStatus:
+    """Return the terms of one replica: of its GPUs together, or of host memory."""
+    memory, pool = sizes.memory, sizes.pool
+    assert memory is not None  # noqa: S101  # asked by the caller
+    assert pool is not None  # noqa: S101  # likewise
+    host = memory.host
+    bounds = {
+        "pinned_pool_bytes": memory.pinned_pool_bytes,
+        "shm_bytes": memory.shm_bytes,
+    }
+    if host is not None:
+        terms = {
+            "weights_bytes": host.weights_bytes,
+            "vision_bytes": host.vision_bytes,
+            "prompt_table_bytes": host.prompt_table_bytes,
+            "kv_cache_bytes": host.kv_cache_bytes,
+            "cuda_pool_bytes": pool.bytes,
+            **bounds,
+        }
+    else:
+        gpus = memory.per_gpu
+        terms = {
+            "weights_bytes": sum(gpu.weights_bytes for gpu in gpus),
+            "vision_bytes": sum(
+                gpu.vision_engine_bytes + gpu.vision_activation_bytes for gpu in gpus
+            ),
+            "prompt_table_bytes": sum(gpu.prompt_table_bytes for gpu in gpus),
+            "kv_cache_bytes": sum(gpu.kv_cache_bytes for gpu in gpus),
+            "cuda_pool_bytes": sum(gpu.cuda_pool_bytes for gpu in gpus),
+            "context_bytes": sum(gpu.context_bytes for gpu in gpus),
+            "other_bytes": sum(gpu.other_bytes for gpu in gpus),
+            **bounds,
+        }
+    return MemoryStatus(**terms, total_bytes=sum(terms.values()))

@@ -1,0 +1,174 @@
+"""Backends that need a GPU: planned to the last byte, told, and stopped before a Job takes one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mm_api.conditions import Reason
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.v1alpha1 import MultimodalModelStatus
+from mm_operator.children.all import build
+from mm_operator.model import Outcome, Step
+from mm_operator.plan.engine_plan import plan_engine
+from mm_operator.status.derive import derive
+from support.gpu_nodes import H100, L4, node
+from support.model_configs import FOLDERS, facts_of, planned
+from support.models import snapshot_of, spec_of
+from support.staged import inspected
+
+TRTLLM = {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}}
+NODES = (node("a", H100),)
+
+
+def told(
+    family: str, changes: dict[str, Any] | None = None, **fields: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the status of an inspected model, and the kinds of objects that are applied."""
+    spec = {"model": {"allowPickle": True}, **TRTLLM, **(changes or {})}
+    fields.setdefault("gpu_nodes", NODES)
+    snapshot, plan = inspected(spec, facts=facts_of(family), **fields)
+    status = derive(snapshot, plan, Outcome())
+    MultimodalModelStatus.model_validate(status)
+    return status, [child["kind"] for child in build(snapshot, plan)]
+
+
+def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return one condition."""
+    return next(dict(one) for one in status["conditions"] if one["type"] == kind)
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_every_family_is_planned_and_not_built(family: str) -> None:
+    """Planned is True with the verdict, EngineBuilt says what to do, and no Job is made."""
+    status, kinds = told(family)
+    built = condition(status, "EngineBuilt")
+
+    assert condition(status, "Planned")["status"] == "True"
+    assert "bytes are needed on the fullest GPU" in condition(status, "Planned")["message"]
+    assert (built["status"], built["reason"]) == ("False", Reason.BUILD_NOT_AVAILABLE)
+    assert "mmctl plan -o commands" in built["message"]
+    assert "Job" not in kinds
+    assert "Deployment" not in kinds
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_operator_and_mmctl_plan_the_same(family: str) -> None:
+    """One engine, whoever planned it: equal documents, equal fingerprints."""
+    spec = spec_of({"model": {"allowPickle": True}, **TRTLLM})
+    mine = plan_engine(snapshot_of(gpu_nodes=NODES, name=family), spec, facts_of(family))
+
+    assert mine.sizes == planned(family)
+    assert mine.draft is not None
+    assert BuildPlan.from_json(mine.draft.build_plan.to_json()) == planned(family).build_plan
+
+
+def test_status_has_the_numbers() -> None:
+    """GPU, memory of each rank, fraction, pool and limits are those of the plan."""
+    status, _ = told("llava", {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}}})
+    plan = planned("llava", {"parallelism": {"tensor": 2}})
+    assert plan.memory is not None
+    assert plan.pool is not None
+    assert plan.fit is not None
+    shown = status["plan"]
+
+    assert shown["gpu"] == json.loads(plan.model_dump_json(by_alias=True))["gpu"]
+    assert [one["totalBytes"] for one in shown["gpuMemory"]] == [
+        gpu.total_bytes for gpu in plan.memory.per_gpu
+    ]
+    assert (
+        shown["kvCacheFreeGpuMemoryFraction"],
+        shown["pool"]["bytes"],
+        shown["verdict"],
+        shown["trtllmVersion"],
+    ) == (
+        plan.memory.kv_cache_free_gpu_memory_fraction,
+        plan.pool.bytes,
+        plan.fit.verdict,
+        "0.20.0",
+    )
+
+
+def test_too_big_is_told_with_what_would_fit() -> None:
+    """The condition says what is missing and the smallest changes; the status has them all."""
+    status, kinds = told("llava", gpu_nodes=(node("a", L4, **{"nvidia.com/gpu.memory": "16000"}),))
+    verdict = condition(status, "Planned")
+
+    assert (verdict["status"], verdict["reason"]) == ("False", "DoesNotFit")
+    assert "bytes are missing on GPU 0" in verdict["message"]
+    assert "it would fit with spec.engine." in verdict["message"]
+    assert (status["plan"]["fits"], status["plan"]["shortBytes"] > 0) == (False, True)
+    assert status["plan"]["suggestions"][0]["changes"][0]["path"].startswith("spec.engine.")
+    assert {"Job", "Deployment"} & set(kinds) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "reason", "words"),
+    [
+        pytest.param({}, {"gpu_nodes": ()}, "GpuUnknown", "which GPU?", id="no-gpu"),
+        pytest.param(
+            {"build": {"trtllmVersion": None}}, {}, "ImageUnknown", "trtllmVersion", id="no-version"
+        ),
+        pytest.param(
+            {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 5}}},
+            {},
+            "InvalidSpec",
+            "cannot be split over 5 GPUs",
+            id="invalid",
+        ),
+        pytest.param(
+            {
+                "engine": {
+                    "backend": "TensorRT",
+                    "maxEncoderInputLen": 9,
+                    "extraBuildArgs": ["--fast"],
+                }
+            },
+            {},
+            "InvalidSpec",
+            "(NoEncoder)\nspec.engine.extraBuildArgs: ",
+            id="everything-that-is-wrong",
+        ),
+        pytest.param(
+            {
+                "build": {"image": "tritonserver:25.06-trtllm-python-py3"},
+                "runtime": {"image": "tritonserver:25.08-trtllm-python-py3"},
+            },
+            {},
+            "InvalidSpec",
+            "use one image for both",
+            id="two-versions",
+        ),
+    ],
+)
+def test_what_cannot_be_planned_is_a_condition(
+    changes: dict[str, Any], fields: dict[str, Any], reason: str, words: str
+) -> None:
+    """Planned is False with a reason, and the message says what to do."""
+    status, kinds = told("llava", changes, **fields)
+    planned_ = condition(status, "Planned")
+
+    assert (planned_["status"], planned_["reason"]) == ("False", reason)
+    assert words in planned_["message"]
+    assert {"Job", "Deployment"} & set(kinds) == set()
+
+
+def test_gpu_of_the_last_plan_is_kept() -> None:
+    """Nodes of another product join: the model stays with the one that it was planned for."""
+    status, _ = told("llava", gpu_nodes=(node("a", L4),))
+    again, _ = told("llava", gpu_nodes=(node("a", L4), node("b", H100)), status=status)
+
+    assert again["plan"]["gpu"]["product"] == L4
+
+
+def test_a_model_that_serves_goes_on() -> None:
+    """A changed spec that no longer fits leaves the build of the former engine alone."""
+    snapshot, plan = inspected(
+        {**TRTLLM, "engine": {"backend": "TensorRT", "maxBatchSize": 4096}},
+        facts=facts_of("llava"),
+        gpu_nodes=NODES,
+    )
+
+    assert (plan.build.step, plan.build_plan, plan.release) == (Step.WAITING, None, ())
+    assert plan.problem is not None
+    assert (plan.problem.reason, snapshot.deleting) == ("DoesNotFit", False)
