@@ -7,6 +7,7 @@ or `MM_STORE_AWS_*` counts for the one only, the plain `AWS_*` names count for b
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,9 +17,11 @@ from obstore import exceptions
 from obstore.store import S3Store
 
 from mm_runtime.errors import (
+    RuntimeCommandError,
     SourceDeniedError,
     SourceNotFoundError,
     SourceUnavailableError,
+    StoreUnreachableError,
 )
 
 if TYPE_CHECKING:
@@ -77,18 +80,31 @@ def open_bucket(bucket: str, role: Role, environment: Mapping[str, str] | None =
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Which of our errors a problem becomes."""
+
+    missing: type[RuntimeCommandError]
+    denied: type[RuntimeCommandError]
+    unavailable: type[RuntimeCommandError]
+
+
+SOURCE_ERRORS = Errors(SourceNotFoundError, SourceDeniedError, SourceUnavailableError)
+STORE_ERRORS = Errors(StoreUnreachableError, StoreUnreachableError, StoreUnreachableError)
+
+
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explained(what: str, errors: Errors = SOURCE_ERRORS) -> Iterator[None]:
     """Turn the client's errors into ours.
 
     Args:
         what: What was asked for, as the message names it: an address without secrets.
+        errors: Which of our errors they become.
 
     Raises:
         PreconditionError: the object is another one than was listed; the caller knows what to do.
-        SourceNotFoundError: no such bucket or key.
-        SourceDeniedError: the keys are wrong, or may not read this.
-        SourceUnavailableError: anything else; worth another try.
+        RuntimeCommandError: one of `errors`: no such bucket or key; wrong keys; anything else,
+            which is worth another try.
     """
     try:
         yield
@@ -97,16 +113,16 @@ def explained(what: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError, exceptions.BaseError) as error:
         code, said = _said(error)
         if isinstance(error, FileNotFoundError) or code in _MISSING:
-            raise SourceNotFoundError(
+            raise errors.missing(
                 f"{what} does not exist{said}. Check bucket, prefix and endpoint."
             ) from error
         if isinstance(error, (PermissionError, *_REFUSALS)) or code in _DENIED:
-            raise SourceDeniedError(
+            raise errors.denied(
                 f"{what}: the server refuses the credentials{said}. Check the keys of the Secret"
                 " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and that they may list and read the"
                 " bucket."
             ) from error
-        raise SourceUnavailableError(f"{what} cannot be read now{said}.") from error
+        raise errors.unavailable(f"{what} does not answer now{said}.") from error
 
 
 _REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)

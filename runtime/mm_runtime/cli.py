@@ -1,4 +1,4 @@
-"""`mm-runtime inspect|build|serve|gateway`: parse, call, exit code.
+"""`mm-runtime inspect|build|serve|gateway|store`: parse, call, exit code.
 
 Modules of a command are imported when it runs: inspect must not pay for the imports of the server.
 """
@@ -23,6 +23,7 @@ from mm_runtime.errors import (
     PermanentError,
     RuntimeCommandError,
 )
+from mm_runtime.store.cli import add_store
 from mm_runtime.termination import write_termination_message
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     _add_build(commands)
     _add_serve(commands)
     _add_gateway(commands)
+    add_store(commands)
     return root
 
 

@@ -88,6 +88,19 @@ class StoreNotWritableError(RuntimeCommandError):
     exit_code = ExitCode.STORE_NOT_WRITABLE
 
 
+class StoreUnreachableError(RuntimeCommandError):
+    """The bucket of a store does not exist, refuses the keys or does not answer.
+
+    Raised by `mm_runtime.store`. Another try helps once somebody has mended what the message names.
+    """
+
+    exit_code = ExitCode.STORE_NOT_WRITABLE
+
+
+class EngineBusyError(RuntimeCommandError):
+    """An engine is being built or replaced by another process. Raised by `mm_runtime.store`."""
+
+
 class VerificationFailedError(PermanentError):
     """A built file does not compute what the checkpoint computes. Raised by the verify step."""
 

@@ -1,0 +1,127 @@
+"""A store in an S3 bucket.
+
+`engines/<fingerprint>/manifest.json`, and each file once as `engines/<fingerprint>/blobs/<sha256>`:
+two builders of one fingerprint may upload side by side and can never mix their bytes, whatever
+their clocks say. The manifest comes last; with it the engine is whole.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, NotFoundError
+
+from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_runtime.buckets import STORE_ERRORS, explained, open_bucket
+from mm_runtime.errors import EngineCorruptError
+from mm_runtime.sources.address import BucketAddress
+from mm_runtime.store.engines import CHUNK_BYTES, FINGERPRINT, Chunk, checked
+
+BLOBS = "blobs"
+
+
+class BucketStore:
+    """Engines below a prefix of a bucket."""
+
+    def __init__(
+        self, address: BucketAddress, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._address = address
+        self._client = open_bucket(address.bucket, "STORE", environment)
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def fingerprints(self) -> list[str]:
+        """See `EngineStore.fingerprints`."""
+        with explained(str(self), STORE_ERRORS):
+            found = obstore.list_with_delimiter(self._client, f"{self._address.key('engines')}/")
+        names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+        return sorted(name for name in names if FINGERPRINT.fullmatch(name))
+
+    def manifest(self, fingerprint: str) -> bytes:
+        """See `EngineStore.manifest`."""
+        key = self._key(fingerprint, MANIFEST_NAME)
+        with explained(str(self), STORE_ERRORS):
+            try:
+                return bytes(obstore.get(self._client, key).bytes())
+            except (FileNotFoundError, NotFoundError) as error:
+                raise EngineCorruptError(
+                    f"{self}/engines/{fingerprint} has no manifest."
+                ) from error
+
+    def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
+        """See `EngineStore.sizes`."""
+        blobs = self._blobs(fingerprint)
+        named = {file.path: file.sha256 for file in manifest.files}
+        found = {path: blobs[digest] for path, digest in named.items() if digest in blobs}
+        strangers = blobs.keys() - set(named.values())
+        return found | {f"{BLOBS}/{digest}": blobs[digest] for digest in strangers}
+
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+        """See `EngineStore.chunks`."""
+        key = self._key(fingerprint, BLOBS, file.sha256)
+        with explained(f"{self}: {file.path}", STORE_ERRORS):
+            try:
+                answer = obstore.get(self._client, key)
+            except (FileNotFoundError, NotFoundError) as error:
+                raise EngineCorruptError(f"{self}: {file.path} is missing ({key}).") from error
+            for chunk in answer.stream(min_chunk_size=CHUNK_BYTES):
+                yield memoryview(chunk)
+
+    @contextmanager
+    def receive(self, fingerprint: str) -> Iterator["BucketIncoming"]:
+        """See `EngineStore.receive`; blobs of an upload that was cut stay for the next one."""
+        yield BucketIncoming(self, fingerprint, self._blobs(fingerprint))
+
+    def remove(self, fingerprint: str) -> None:
+        """See `EngineStore.remove`."""
+        with explained(str(self), STORE_ERRORS):
+            obstore.delete(self._client, self._key(fingerprint, MANIFEST_NAME))
+            for page in obstore.list(self._client, f"{self._key(fingerprint)}/"):
+                obstore.delete(self._client, [str(item["path"]) for item in page])
+
+    def upload(self, fingerprint: str, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+        """Put one blob; nothing is kept of one whose bytes differ from the manifest."""
+        source = checked(file, chunks, f"engine {fingerprint[:12]}")
+        with explained(str(self), STORE_ERRORS):
+            obstore.put(self._client, self._key(fingerprint, BLOBS, file.sha256), source)
+
+    def publish(self, fingerprint: str, manifest: bytes) -> None:
+        """Put the manifest, unless another builder was first: then its engine counts."""
+        key = self._key(fingerprint, MANIFEST_NAME)
+        with explained(str(self), STORE_ERRORS):
+            try:
+                obstore.put(self._client, key, manifest, mode="create")
+            except AlreadyExistsError:
+                return
+
+    def _key(self, fingerprint: str, *parts: str) -> str:
+        return self._address.key("/".join(("engines", fingerprint, *parts)))
+
+    def _blobs(self, fingerprint: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        with explained(str(self), STORE_ERRORS):
+            for page in obstore.list(self._client, f"{self._key(fingerprint, BLOBS)}/"):
+                found |= {str(item["path"]).rpartition("/")[2]: item["size"] for item in page}
+        return found
+
+
+class BucketIncoming:
+    """Blobs that nobody reads before the manifest is there."""
+
+    def __init__(self, store: BucketStore, fingerprint: str, there: Mapping[str, int]) -> None:
+        self._store = store
+        self._fingerprint = fingerprint
+        self._there = dict(there)
+
+    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+        """See `Incoming.add`; what an earlier upload has left is not sent again."""
+        if self._there.get(file.sha256) == file.size:
+            return
+        self._store.upload(self._fingerprint, file, chunks)
+        self._there[file.sha256] = file.size
+
+    def finish(self, manifest: bytes) -> None:
+        """See `Incoming.finish`."""
+        self._store.publish(self._fingerprint, manifest)

@@ -1,0 +1,222 @@
+"""`mm-runtime store ls|verify|gc|export|import|pull`: parse, call, print."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError
+from mm_runtime.termination import write_termination_message
+
+if TYPE_CHECKING:
+    from mm_api.documents.engine_manifest import EngineManifest
+    from mm_runtime.store.engines import EngineStore
+
+SHOWN = 12
+"""Digits of a fingerprint in a table, as git shows commits."""
+
+
+def add_store(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Define the command and its parts."""
+    store = commands.add_parser("store", help="list, check, clean and move built engines")
+    parts = store.add_subparsers(required=True, metavar="PART")
+    _add_ls(parts)
+    _add_verify(parts)
+    _add_gc(parts)
+    _add_export(parts)
+    _add_import(parts)
+    _add_pull(parts)
+
+
+def _part(
+    parts: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    part = parts.add_parser(name, help=text, description=text)
+    part.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
+    return part
+
+
+def _add_ls(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "ls", "list the engines")
+    part.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    part.set_defaults(command=_ls)
+
+
+def _add_verify(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "verify", "compare every byte with the manifests; exit code 3 on damage")
+    part.add_argument("fingerprints", nargs="*", metavar="FINGERPRINT", help="default: all")
+    part.add_argument("--quick", action="store_true", help="existence and sizes only")
+    part.set_defaults(command=_verify)
+
+
+def _add_gc(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "gc", "remove engines; never one that is being built")
+    which = part.add_mutually_exclusive_group(required=True)
+    which.add_argument("--remove", nargs="+", metavar="FINGERPRINT", help="these, at any age")
+    which.add_argument("--keep", nargs="*", metavar="FINGERPRINT", help="all others that are old")
+    part.add_argument("--older-than", type=float, default=86400.0, metavar="SECONDS")
+    part.add_argument("--dry-run", action="store_true", help="print what would go")
+    part.add_argument("--termination-log", type=Path, help="also write the result here")
+    part.set_defaults(command=_gc)
+
+
+def _add_export(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "export", "write engines into one archive (OCI image layout)")
+    part.add_argument("fingerprints", nargs="+", metavar="FINGERPRINT")
+    part.add_argument("--archive", type=Path, required=True, help="file to write")
+    part.set_defaults(command=_export)
+
+
+def _add_import(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "import", "put the engines of an archive into a store")
+    part.add_argument("--archive", type=Path, required=True, help="file of `store export`")
+    part.set_defaults(command=_import)
+
+
+def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    part = _part(parts, "pull", "copy one engine into another store, checked byte by byte")
+    part.add_argument("fingerprint", metavar="FINGERPRINT")
+    part.add_argument("--to", required=True, help="directory or s3://BUCKET/PREFIX")
+    part.add_argument("--termination-log", type=Path, help="also write an error here")
+    part.set_defaults(command=_pull)
+
+
+def _ls(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.engines import parse_manifest, problems  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(arguments.store)
+    rows = []
+    for fingerprint in store.fingerprints():
+        wrong = problems(store, fingerprint, digests=False)
+        manifest = None
+        if not wrong or "manifest" not in wrong[0]:
+            manifest = parse_manifest(store.manifest(fingerprint), fingerprint, str(store))
+        rows.append(_row(fingerprint, manifest, wrong))
+    if arguments.output == "json":
+        print(json.dumps(rows, indent=1))
+    else:
+        _print_table(rows)
+    return ExitCode.OK
+
+
+def _row(
+    fingerprint: str, manifest: "EngineManifest | None", wrong: Sequence[str]
+) -> dict[str, object]:
+    row: dict[str, object] = {"fingerprint": fingerprint, "problems": list(wrong)}
+    if manifest:
+        engine = manifest.plan.engine
+        row |= {
+            "family": engine.family,
+            "backend": engine.backend,
+            "dtype": engine.dtype,
+            "files": len(manifest.files),
+            "bytes": sum(file.size for file in manifest.files),
+            "created": manifest.created.isoformat(),
+            "gpu": manifest.gpu.product if manifest.gpu else None,
+        }
+    return row
+
+
+def _print_table(rows: Sequence[dict[str, object]]) -> None:
+    names = ("family", "backend", "dtype", "files", "bytes", "created", "gpu")
+    lines = [("FINGERPRINT", *(name.upper() for name in names), "STATE")]
+    for row in rows:
+        problems = row["problems"]
+        state = str(problems[0]) if isinstance(problems, list) and problems else "whole"
+        values = ("-" if row.get(name) is None else str(row[name]) for name in names)
+        lines.append((str(row["fingerprint"])[:SHOWN], *values, state))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
+    for line in lines:
+        cells = [value.ljust(width) for value, width in zip(line, widths, strict=False)]
+        print("  ".join([*cells, line[-1]]))
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.engines import problems  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(arguments.store)
+    damaged = 0
+    for fingerprint in _chosen(store, arguments.fingerprints):
+        wrong = problems(store, fingerprint, digests=not arguments.quick)
+        print(f"{fingerprint} {'damaged' if wrong else 'whole'}")
+        for problem in wrong:
+            print(f"  {problem}")
+        damaged += bool(wrong)
+    return ExitCode.PERMANENT if damaged else ExitCode.OK
+
+
+def _gc(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.collecting import Demand, collect  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    demand = Demand(
+        remove=frozenset(arguments.remove or ()),
+        keep=None if arguments.keep is None else frozenset(arguments.keep),
+        older_than=timedelta(seconds=arguments.older_than),
+    )
+    store = open_store(arguments.store)
+    text = collect(store, demand, datetime.now(UTC), dry_run=arguments.dry_run).to_json()
+    print(text)
+    write_termination_message(arguments.termination_log, text)
+    return ExitCode.OK
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.archive import export  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(arguments.store)
+    chosen = _chosen(store, arguments.fingerprints)
+    size = export(store, chosen, arguments.archive)
+    print(f"{arguments.archive}: {len(chosen)} engines, {size} bytes")
+    return ExitCode.OK
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.archive import import_  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    for fingerprint, new in import_(open_store(arguments.store), arguments.archive):
+        print(f"{fingerprint} {'imported' if new else 'was there'}")
+    return ExitCode.OK
+
+
+def _pull(arguments: argparse.Namespace) -> int:
+    from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
+
+    source, target = open_store(arguments.store), open_store(arguments.to)
+    fingerprint = _chosen(source, [arguments.fingerprint])[0]
+    if fingerprint in target.fingerprints() and not problems(target, fingerprint):
+        print(f"{fingerprint} was there")
+        return ExitCode.OK
+    manifest = copy_engine(source, fingerprint, target)
+    print(f"{fingerprint} {sum(file.size for file in manifest.files)} bytes")
+    return ExitCode.OK
+
+
+def _chosen(store: "EngineStore", asked: Sequence[str]) -> list[str]:
+    """Return whole fingerprints; an abbreviation must mean one engine.
+
+    Raises:
+        PermanentError: an abbreviation means several engines.
+        EngineCorruptError: no such engine.
+    """
+    there = store.fingerprints()
+    if not asked:
+        return there
+    chosen = []
+    for text in asked:
+        found = [fingerprint for fingerprint in there if fingerprint.startswith(text)]
+        if not found:
+            raise EngineCorruptError(f"{store} has no engine {text}.")
+        if len(found) > 1:
+            raise PermanentError(
+                f"{text} means {len(found)} engines of {store}: write more digits."
+            )
+        chosen += found
+    return chosen

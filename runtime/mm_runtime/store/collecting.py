@@ -1,0 +1,82 @@
+"""Removing engines that nobody needs; who needs which is what the caller knows."""
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import Field
+
+from mm_api.base import Document
+from mm_runtime.build.sweep import sweep_abandoned
+from mm_runtime.errors import EngineBusyError, EngineCorruptError
+from mm_runtime.store.directory import DirectoryStore
+from mm_runtime.store.engines import EngineStore, parse_manifest
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Which engines go: those named in `remove`, or all but those in `keep`."""
+
+    remove: Collection[str] = ()
+    keep: Collection[str] | None = None
+    """None: nothing goes that `remove` does not name."""
+    older_than: timedelta = timedelta(days=1)
+    """Age below which an engine stays that is not in `keep`: whoever built it a moment ago may not
+    be counted yet. Engines in `remove` go at any age."""
+
+    def unwanted(self, fingerprint: str, age: timedelta | None) -> bool:
+        """Return whether an engine goes; an age of None is unknown, which is old."""
+        if fingerprint in self.remove:
+            return True
+        if self.keep is None or fingerprint in self.keep:
+            return False
+        return age is None or age >= self.older_than
+
+
+class CollectResult(Document):
+    """What `store gc` did; also its termination message."""
+
+    removed: list[str] = Field(default=[], description="Fingerprints.")
+    removed_bytes: int = 0
+    kept: int = Field(default=0, description="Engines that stay.")
+    busy: list[str] = Field(default=[], description="Being built now: they stay.")
+
+
+def collect(
+    store: EngineStore, demand: Demand, now: datetime, *, dry_run: bool = False
+) -> CollectResult:
+    """Remove the unwanted engines and what abandoned builds have left."""
+    removed, busy, size, kept = [], [], 0, 0
+    for fingerprint in store.fingerprints():
+        created, bytes_ = _looked_up(store, fingerprint)
+        if not demand.unwanted(fingerprint, now - created if created else None):
+            kept += 1
+            continue
+        try:
+            if not dry_run:
+                store.remove(fingerprint)
+        except EngineBusyError:
+            busy.append(fingerprint)
+            continue
+        log.info(
+            "%s engine %s, %d bytes", "would remove" if dry_run else "removed", fingerprint, bytes_
+        )
+        removed.append(fingerprint)
+        size += bytes_
+    if isinstance(store, DirectoryStore) and not dry_run:
+        engines = store.root / "engines"
+        if (engines / ".work").is_dir() and (engines / ".locks").is_dir():
+            sweep_abandoned(engines / ".work", engines / ".locks", now=time.time())
+    return CollectResult(removed=removed, removed_bytes=size, kept=kept, busy=busy)
+
+
+def _looked_up(store: EngineStore, fingerprint: str) -> tuple[datetime | None, int]:
+    try:
+        manifest = parse_manifest(store.manifest(fingerprint), fingerprint, str(store))
+    except EngineCorruptError:
+        return None, 0
+    return manifest.created, sum(file.size for file in manifest.files)

@@ -1,0 +1,137 @@
+"""A store in a directory: a claim, or a disk of somebody who builds by hand."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_runtime.build.durable import sync_directory, write_durably, writing_to
+from mm_runtime.build.places import Places
+from mm_runtime.errors import EngineBusyError, EngineCorruptError
+from mm_runtime.store.engines import CHUNK_BYTES, FINGERPRINT, Chunk, checked
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryStore:
+    """Engines below `engines/`, as `mm_runtime.build.places` lays them out."""
+
+    root: Path
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def fingerprints(self) -> list[str]:
+        """See `EngineStore.fingerprints`."""
+        try:
+            entries = sorted((self.root / "engines").iterdir())
+        except FileNotFoundError:
+            return []
+        return [entry.name for entry in entries if FINGERPRINT.fullmatch(entry.name)]
+
+    def manifest(self, fingerprint: str) -> bytes:
+        """See `EngineStore.manifest`."""
+        path = self._places(fingerprint).manifest
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise EngineCorruptError(f"{path} is missing.") from error
+
+    def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
+        """See `EngineStore.sizes`."""
+        del manifest
+        engine = self._places(fingerprint).engine
+        return {
+            path.relative_to(engine).as_posix(): path.stat().st_size
+            for path in sorted(engine.rglob("*"))
+            if path.is_file() and path != engine / MANIFEST_NAME
+        }
+
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+        """See `EngineStore.chunks`."""
+        path = self._places(fingerprint).engine / file.path
+        try:
+            reader = path.open("rb")
+        except FileNotFoundError as error:
+            raise EngineCorruptError(f"{path} is missing.") from error
+        with reader:
+            while chunk := reader.read(CHUNK_BYTES):
+                yield chunk
+
+    @contextmanager
+    def receive(self, fingerprint: str) -> Iterator["DirectoryIncoming"]:
+        """See `EngineStore.receive`."""
+        places = self._places(fingerprint)
+        with writing_to(self.root), self._locked(places):
+            folder = places.work.with_name(f"{fingerprint}.incoming")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                yield DirectoryIncoming(places, folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def remove(self, fingerprint: str) -> None:
+        """See `EngineStore.remove`."""
+        places = self._places(fingerprint)
+        with writing_to(self.root), self._locked(places):
+            _take_away(places)
+
+    def _places(self, fingerprint: str) -> Places:
+        return Places(self.root, fingerprint)
+
+    @contextmanager
+    def _locked(self, places: Places) -> Iterator[None]:
+        """Hold the lock that builds hold; never wait for it."""
+        for directory in (places.lock.parent, places.work.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise EngineBusyError(
+                f"Engine {places.fingerprint[:12]} is being built in {self.root}. Try again later."
+            ) from error
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryIncoming:
+    """Files beside the engines; a rename makes an engine of them."""
+
+    places: Places
+    folder: Path
+
+    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+        """See `Incoming.add`."""
+        path = self.folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as writer:
+            for chunk in checked(file, chunks, f"engine {self.places.fingerprint[:12]}"):
+                writer.write(chunk)
+            writer.flush()
+            os.fsync(writer.fileno())
+
+    def finish(self, manifest: bytes) -> None:
+        """See `Incoming.finish`; a damaged engine of the same name makes place."""
+        write_durably(self.folder / MANIFEST_NAME, manifest.decode())
+        _take_away(self.places)
+        self.folder.rename(self.places.engine)
+        sync_directory(self.places.engine.parent)
+
+
+def _take_away(places: Places) -> None:
+    """Remove an engine. Renamed first: a reader sees all of it or none."""
+    gone = places.work.with_name(f"{places.fingerprint}.removed")
+    shutil.rmtree(gone, ignore_errors=True)
+    if places.engine.exists():
+        places.engine.rename(gone)
+        sync_directory(places.engine.parent)
+        shutil.rmtree(gone, ignore_errors=True)

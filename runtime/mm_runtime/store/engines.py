@@ -1,0 +1,167 @@
+"""What a store of engines can do, whatever it is made of; and copying from one to another."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import PurePosixPath
+from typing import Protocol, TypeAlias
+
+from pydantic import ValidationError
+
+from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_runtime.errors import EngineCorruptError
+
+Chunk: TypeAlias = bytes | memoryview
+
+CHUNK_BYTES = 4 * 1024 * 1024
+FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+class Incoming(Protocol):
+    """An engine on its way into a store; nobody sees it before `finish`."""
+
+    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+        """Take one file; its size and digest are checked.
+
+        Raises:
+            EngineCorruptError: other bytes came than the manifest says.
+        """
+
+    def finish(self, manifest: bytes) -> None:
+        """Make the engine visible, whole."""
+
+
+class EngineStore(Protocol):
+    """A place with engines, each under its fingerprint."""
+
+    def fingerprints(self) -> list[str]:
+        """Return the fingerprints of all engines, whole or not, sorted."""
+
+    def manifest(self, fingerprint: str) -> bytes:
+        """Return the bytes of a manifest.
+
+        Raises:
+            EngineCorruptError: there is none: not finished, or half removed.
+        """
+
+    def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
+        """Return path -> bytes of what lies there, the manifest left out."""
+
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+        """Yield the bytes of a file.
+
+        Raises:
+            EngineCorruptError: the file is missing.
+        """
+
+    def receive(self, fingerprint: str) -> AbstractContextManager[Incoming]:
+        """Give a place for an engine to be put together; left without `finish`, nothing is kept.
+
+        Raises:
+            EngineBusyError: it is being built now.
+        """
+
+    def remove(self, fingerprint: str) -> None:
+        """Remove an engine: first nobody can begin to use it, then its bytes go.
+
+        Raises:
+            EngineBusyError: it is being built now.
+        """
+
+
+def parse_manifest(content: bytes, fingerprint: str, where: str) -> EngineManifest:
+    """Return a manifest that was read from under a fingerprint.
+
+    Raises:
+        EngineCorruptError: no manifest, of another engine, or with paths that lead out of it.
+    """
+    try:
+        manifest = EngineManifest.from_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise EngineCorruptError(
+            f"{where}: {MANIFEST_NAME} is damaged or of another version: {place}: {first['msg']}."
+        ) from error
+    if manifest.fingerprint != fingerprint:
+        raise EngineCorruptError(
+            f"{where}: {MANIFEST_NAME} is of another engine, {manifest.fingerprint[:12]}."
+        )
+    for file in manifest.files:
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise EngineCorruptError(
+                f"{where}: {MANIFEST_NAME} names {file.path!r}, which lies outside of the engine."
+            )
+    return manifest
+
+
+def checked(file: EngineFile, chunks: Iterable[Chunk], where: str) -> Iterator[Chunk]:
+    """Yield the bytes of a file; after the last one, compare them with the manifest.
+
+    Raises:
+        EngineCorruptError: size or digest differ.
+    """
+    digest = hashlib.sha256()
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        digest.update(chunk)
+        yield chunk
+    if size != file.size:
+        raise EngineCorruptError(f"{where}: {file.path} has {size} bytes; expected {file.size}.")
+    if digest.hexdigest() != file.sha256:
+        raise EngineCorruptError(
+            f"{where}: {file.path} is damaged: sha256 {digest.hexdigest()}; expected {file.sha256}."
+        )
+
+
+def copy_engine(source: EngineStore, fingerprint: str, target: EngineStore) -> EngineManifest:
+    """Copy a whole engine; every byte is compared with the manifest on its way.
+
+    Raises:
+        EngineCorruptError: the source's engine is damaged; the target is as it was.
+    """
+    content = source.manifest(fingerprint)
+    manifest = parse_manifest(content, fingerprint, str(source))
+    with target.receive(fingerprint) as incoming:
+        for file in manifest.files:
+            incoming.add(file, source.chunks(fingerprint, file))
+        incoming.finish(content)
+    return manifest
+
+
+def problems(store: EngineStore, fingerprint: str, *, digests: bool = True) -> list[str]:
+    """Return everything that is wrong with an engine, the worst first; empty: it is whole.
+
+    Args:
+        store: Where it is.
+        fingerprint: Which one.
+        digests: Read every byte. Otherwise only existence and sizes are compared.
+    """
+    try:
+        where = f"engine {fingerprint[:12]}"
+        manifest = parse_manifest(store.manifest(fingerprint), fingerprint, where)
+    except EngineCorruptError as error:
+        return [str(error)]
+    sizes = store.sizes(fingerprint, manifest)
+    found = []
+    for file in manifest.files:
+        size = sizes.pop(file.path, None)
+        if size is None:
+            found.append(f"{file.path} is missing.")
+        elif size != file.size:
+            found.append(f"{file.path} has {size} bytes; expected {file.size}.")
+        elif digests:
+            found += _damage(store, fingerprint, file)
+    return [*found, *(f"{path} is not in the manifest." for path in sorted(sizes))]
+
+
+def _damage(store: EngineStore, fingerprint: str, file: EngineFile) -> list[str]:
+    try:
+        for _ in checked(file, store.chunks(fingerprint, file), fingerprint[:12]):
+            pass
+    except EngineCorruptError as error:
+        return [str(error).partition(": ")[2]]
+    return []

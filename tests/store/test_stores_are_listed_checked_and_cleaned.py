@@ -1,0 +1,225 @@
+"""`mm-runtime store` works the same on a directory and on a bucket."""
+
+import contextlib
+import fcntl
+import json
+from pathlib import Path
+
+import obstore
+import pytest
+
+from mm_api.documents.engine_manifest import EngineFile, EngineManifest
+from mm_runtime.build.places import Places
+from mm_runtime.cli import main
+from mm_runtime.errors import EngineBusyError, EngineCorruptError, ExitCode
+from mm_runtime.store.bucket import BucketStore
+from mm_runtime.store.directory import DirectoryStore
+from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems
+
+WEIGHTS = "llm/model.safetensors"
+
+
+def damage(store: EngineStore, manifest: EngineManifest, *, remove: bool = False) -> None:
+    """Flip a byte of the weights behind the store's back, or remove them."""
+    file = next(one for one in manifest.files if one.path == WEIGHTS)
+    whole = b"".join(store.chunks(manifest.fingerprint, file))
+    flipped = bytes([whole[0] ^ 1]) + whole[1:]
+    if isinstance(store, DirectoryStore):
+        path = Places(store.root, manifest.fingerprint).engine / WEIGHTS
+        path.unlink() if remove else path.write_bytes(flipped)
+        return
+    assert isinstance(store, BucketStore)
+    key = store._key(manifest.fingerprint, "blobs", file.sha256)
+    if remove:
+        obstore.delete(store._client, key)
+    else:
+        obstore.put(store._client, key, flipped)
+
+
+def test_both_engines_are_listed(
+    store: EngineStore, plans: list[EngineManifest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list has what a person asks first: which, of what, how big, whole or not."""
+    assert main(["store", "ls", "--store", str(store), "-o", "json"]) == ExitCode.OK
+    rows = json.loads(capsys.readouterr().out)
+    expected = sorted((one.fingerprint, "llava", "Reference", []) for one in plans)
+    found = [(row["fingerprint"], row["family"], row["backend"], row["problems"]) for row in rows]
+    assert expected == found
+    assert main(["store", "ls", "--store", str(store)]) == ExitCode.OK
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "whole",
+        "whole",
+    ]
+
+
+def test_flipped_byte_is_found(
+    store: EngineStore, plans: list[EngineManifest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verification names engine and file, and its exit code says that the input is wrong."""
+    assert main(["store", "verify", "--store", str(store)]) == ExitCode.OK
+    damage(store, plans[0])
+    capsys.readouterr()
+    assert main(["store", "verify", "--store", str(store)]) == ExitCode.PERMANENT
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{plans[0].fingerprint} damaged" in lines
+    assert f"{plans[1].fingerprint} whole" in lines
+    assert [WEIGHTS in line and "sha256" in line for line in lines if line[0] == " "] == [True]
+
+
+def test_quick_check_compares_sizes(store: EngineStore, plans: list[EngineManifest]) -> None:
+    """What is missing is found without reading a byte; a flipped byte is not."""
+    damage(store, plans[0])
+    damage(store, plans[1], remove=True)
+    found = [problems(store, one.fingerprint, digests=False) for one in plans]
+    assert [[], [f"{WEIGHTS} is missing."]] == found
+
+
+def test_named_engines_are_removed(
+    store: EngineStore, plans: list[EngineManifest], tmp_path: Path
+) -> None:
+    """The result says what went and how much; the other engine stays whole."""
+    message = tmp_path / "message"
+    gone, stays = plans[0].fingerprint, plans[1].fingerprint
+    arguments = ["store", "gc", "--store", str(store), "--remove", gone]
+    assert main([*arguments, "--termination-log", str(message)]) == ExitCode.OK
+    assert {
+        "removed": [gone],
+        "removedBytes": sum(file.size for file in plans[0].files),
+        "kept": 1,
+        "busy": [],
+    } == json.loads(message.read_text())
+    assert ([stays], []) == (store.fingerprints(), problems(store, stays))
+
+
+@pytest.mark.parametrize(
+    ("older_than", "left"),
+    [pytest.param("0", 1, id="old"), pytest.param("1e12", 2, id="too-young")],
+)
+def test_what_nobody_keeps_goes_when_it_is_old(
+    store: EngineStore, plans: list[EngineManifest], older_than: str, left: int
+) -> None:
+    """Whoever built an engine a moment ago may not be counted yet."""
+    keep = ["--keep", plans[0].fingerprint, "--older-than", older_than]
+    assert main(["store", "gc", "--store", str(store), *keep]) == ExitCode.OK
+    assert left == len(store.fingerprints())
+    assert plans[0].fingerprint in store.fingerprints()
+
+
+def test_dry_run_removes_nothing(store: EngineStore) -> None:
+    """It only tells."""
+    assert (
+        main(["store", "gc", "--store", str(store), "--keep", "--older-than", "0", "--dry-run"])
+        == ExitCode.OK
+    )
+    assert len(store.fingerprints()) == 2
+
+
+def test_engine_that_is_being_built_stays(
+    directory: DirectoryStore, plans: list[EngineManifest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A build holds the lock of its fingerprint; the collector does not wait for it."""
+    busy = plans[0].fingerprint
+    with Places(directory.root, busy).lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["store", "gc", "--store", str(directory), "--remove", busy]) == ExitCode.OK
+        assert [busy] == json.loads(capsys.readouterr().out)["busy"]
+        with pytest.raises(EngineBusyError), directory.receive(busy):
+            pass
+    assert problems(directory, busy) == []
+
+
+def test_half_an_engine_is_never_seen(
+    directory: DirectoryStore, plans: list[EngineManifest]
+) -> None:
+    """A copy that is cut leaves the engine that was there, and no trace."""
+    manifest = plans[0]
+    file = manifest.files[0]
+    with contextlib.suppress(EngineCorruptError), directory.receive(manifest.fingerprint) as half:
+        half.add(file, directory.chunks(manifest.fingerprint, file))
+        half.add(manifest.files[1], iter([b"cut"]))
+        half.finish(b"never comes here")
+    assert problems(directory, manifest.fingerprint) == []
+    assert list((directory.root / "engines" / ".work").iterdir()) == []
+
+
+@pytest.mark.s3
+def test_engines_are_pulled_byte_by_byte(
+    bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
+) -> None:
+    """A pod's copy of a bucket's engine is whole; a second pull finds it there."""
+    short = plans[0].fingerprint[:8]
+    pull = ["store", "pull", short, "--store", str(bucket), "--to", str(tmp_path)]
+    assert (main(pull), main(pull)) == (ExitCode.OK, ExitCode.OK)
+    assert problems(DirectoryStore(tmp_path), plans[0].fingerprint) == []
+
+
+def test_damaged_engine_is_not_copied(
+    store: EngineStore, plans: list[EngineManifest], tmp_path: Path
+) -> None:
+    """The copy stops at the file that differs, and the target has nothing."""
+    damage(store, plans[0])
+    target = DirectoryStore(tmp_path / "target")
+    target.root.mkdir()
+    with pytest.raises(EngineCorruptError, match=f"{WEIGHTS} is damaged"):
+        copy_engine(store, plans[0].fingerprint, target)
+    assert target.fingerprints() == []
+
+
+@pytest.mark.s3
+def test_two_uploads_never_mix(bucket: BucketStore, plans: list[EngineManifest]) -> None:
+    """The manifest that came first counts, and every blob is named by its own bytes."""
+    first = plans[0]
+    later = first.model_copy(update={"versions": {"other": "1"}})
+    with bucket.receive(first.fingerprint) as incoming:
+        for file in later.files:
+            incoming.add(file, bucket.chunks(first.fingerprint, file))
+        incoming.finish(later.to_json().encode())
+    kept = parse_manifest(bucket.manifest(first.fingerprint), first.fingerprint, "the bucket")
+    assert (kept.versions, problems(bucket, first.fingerprint)) == ({}, [])
+
+
+@pytest.mark.s3
+def test_upload_of_other_bytes_leaves_no_blob(
+    bucket: BucketStore, plans: list[EngineManifest]
+) -> None:
+    """What differs from the manifest is not stored under its digest."""
+    file = EngineFile(path="llm/x", size=4, sha256="0" * 64)
+    with (
+        bucket.receive(plans[0].fingerprint) as incoming,
+        pytest.raises(EngineCorruptError, match="llm/x is damaged"),
+    ):
+        incoming.add(file, iter([b"abcd"]))
+    assert problems(bucket, plans[0].fingerprint) == []
+
+
+def test_manifest_may_not_lead_out_of_the_engine(plans: list[EngineManifest]) -> None:
+    """A path with .. in a manifest is damage, whoever wrote it."""
+    evil = plans[0].files[0].model_copy(update={"path": "../../etc/passwd"})
+    manifest = plans[0].model_copy(update={"files": [evil]})
+    with pytest.raises(EngineCorruptError, match="lies outside of the engine"):
+        parse_manifest(manifest.to_json().encode(), manifest.fingerprint, "the store")
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"AWS_SECRET_ACCESS_KEY": "wrong"}, "SignatureDoesNotMatch", id="wrong-key"),
+        pytest.param({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "connection refused", id="down"),
+    ],
+)
+def test_unreachable_bucket_says_why(
+    bucket: BucketStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    changes: dict[str, str],
+    words: str,
+) -> None:
+    """The exit code is that of a store that cannot be used now; the message names no key."""
+    monkeypatch.setattr("mm_runtime.buckets.RETRIES", 0)
+    for name, value in changes.items():
+        monkeypatch.setenv(name, value)
+    assert main(["store", "ls", "--store", str(bucket)]) == ExitCode.STORE_NOT_WRITABLE
+    assert words in caplog.text
+    assert "only-for-tests" not in caplog.text
