@@ -140,5 +140,5 @@ def test_damaged_engine_is_not_exported(
     (engine / "vision/model.onnx").write_bytes(b"engine X")
     path = tmp_path / "engines.tar"
     where = ["--store", str(directory), "--archive", str(path)]
-    assert main(["store", "export", plans[0].fingerprint, *where]) == ExitCode.PERMANENT
+    assert main(["store", "export", plans[0].fingerprint, *where]) == ExitCode.ENGINE_CORRUPT
     assert list(tmp_path.glob("*engines.tar*")) == []

@@ -59,7 +59,7 @@ def test_flipped_byte_is_found(
     assert main(["store", "verify", "--store", str(store)]) == ExitCode.OK
     damage(store, plans[0])
     capsys.readouterr()
-    assert main(["store", "verify", "--store", str(store)]) == ExitCode.PERMANENT
+    assert main(["store", "verify", "--store", str(store)]) == ExitCode.ENGINE_CORRUPT
     lines = capsys.readouterr().out.splitlines()
     assert f"{plans[0].fingerprint} damaged" in lines
     assert f"{plans[1].fingerprint} whole" in lines

@@ -45,7 +45,7 @@ def _add_ls(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
 
 
 def _add_verify(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    part = _part(parts, "verify", "compare every byte with the manifests; exit code 3 on damage")
+    part = _part(parts, "verify", "compare every byte with the manifests; exit code 6 on damage")
     part.add_argument("fingerprints", nargs="*", metavar="FINGERPRINT", help="default: all")
     part.add_argument("--quick", action="store_true", help="existence and sizes only")
     part.set_defaults(command=_verify)
@@ -146,7 +146,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         for problem in wrong:
             print(f"  {problem}")
         damaged += bool(wrong)
-    return ExitCode.PERMANENT if damaged else ExitCode.OK
+    return ExitCode.ENGINE_CORRUPT if damaged else ExitCode.OK
 
 
 def _gc(arguments: argparse.Namespace) -> int:
