@@ -37,8 +37,12 @@ OURS = {
 }
 """Tensors between our models that upstream does not have; no client sees them."""
 
-SEVERAL = {"image_url_input", "IMAGE_URL"}
-"""One value upstream, any number here (as in newer templates): [1] still fits."""
+SEVERAL = {
+    **dict.fromkeys(("image_url_input", "IMAGE_URL"), 1),
+    **dict.fromkeys(("image_sizes", "IMAGE_SIZES"), 2),
+    **dict.fromkeys(("image_grid_thw", "IMAGE_GRID_THW"), 3),
+}
+"""Values of one picture upstream, of any number here (for URLs as in newer templates)."""
 
 
 def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, ModelConfig]:
@@ -56,7 +60,7 @@ def as_upstream(tensor: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": tensor.name,
         "data_type": tensor.data_type.value,
-        "dims": [1] if tensor.name in SEVERAL else list(tensor.dims),
+        "dims": [SEVERAL[tensor.name]] if tensor.name in SEVERAL else list(tensor.dims),
     }
     found |= {"optional": True} if tensor.optional else {}
     found |= {"allow_ragged_batch": True} if tensor.ragged else {}

@@ -1,4 +1,4 @@
-"""The model `multimodal_encoders`: pixel values of several requests to their prompt tables."""
+"""The model `multimodal_encoders`: pixel values of several requests to what the LLM takes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.tensors import Tensors, single
-from mm_runtime.engine.vision.encoder import Pixels, VisionEncoder
+from mm_runtime.engine.tensors import Tensors, scalar
+from mm_runtime.engine.vision.features import Features, RequestEncoder
 
 Outputs = dict[str, NDArray[Any]]
 
 
 def encode_requests(
-    encoder: VisionEncoder, requests: Sequence[Tensors], dtype: type[np.floating[Any]]
+    encoder: RequestEncoder, requests: Sequence[Tensors], dtype: type[np.floating[Any]]
 ) -> list[Outputs | RequestError]:
     """Return the outputs of each request, or what is wrong with it.
 
@@ -23,30 +23,43 @@ def encode_requests(
 
     Args:
         encoder: the vision engine.
-        requests: `IMAGE` or `pixel_values` [1, images, 3, S, S] of each, or neither.
-        dtype: what the prompt tables are given out as.
+        requests: inputs of each, as its family's encoder reads them; none without pictures.
+        dtype: what features are given out as.
     """
     results: list[Outputs | RequestError] = []
-    accepted: dict[int, Pixels] = {}
+    accepted: dict[int, Any] = {}
     for index, inputs in enumerate(requests):
         try:
-            pixels = _pixels(inputs)
-            if pixels is not None:
-                encoder.check(pixels)
-                accepted[index] = pixels
+            read = encoder.read(inputs)
+            if read is not None:
+                accepted[index] = read
             results.append({})
         except RequestError as error:
             results.append(error)
-    tables = encoder.encode(list(accepted.values()))
-    for index, table in zip(accepted, tables, strict=True):
-        results[index] = {
-            "OUT_PROMPT_EMBEDDING_TABLE": table[np.newaxis].astype(dtype),
-            "OUT_PROMPT_VOCAB_SIZE": np.array([[len(table)]], dtype=np.int32),
-        }
+    if accepted:
+        encoded = encoder.encode(list(accepted.values()))
+        for index, features in zip(accepted, encoded, strict=True):
+            answer = scalar(requests[index], "max_tokens") or 0
+            results[index] = _outputs(features, dtype, answer)
     return results
 
 
-def _pixels(inputs: Tensors) -> Pixels | None:
-    """Return [images, 3, S, S] from whichever input holds pictures."""
-    pixels = single(inputs, "IMAGE")
-    return single(inputs, "pixel_values") if pixels is None else pixels
+def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> Outputs:
+    """Return the tensors of one request; `answer` is how many tokens it may become."""
+    outputs: Outputs = {}
+    if features.table is not None:
+        outputs["OUT_PROMPT_EMBEDDING_TABLE"] = features.table[np.newaxis].astype(dtype)
+        outputs["OUT_PROMPT_VOCAB_SIZE"] = np.array([[len(features.table)]], dtype=np.int32)
+    if features.crossed is not None and features.cross_mask is not None:
+        # Tokens of the answer read what the prompt's last token reads.
+        rows = np.repeat(features.cross_mask[-1:], answer, axis=0)
+        outputs |= {
+            "ENCODER_INPUT_FEATURES": features.crossed[np.newaxis].astype(dtype),
+            "ENCODER_OUTPUT_LENGTHS": np.array([[len(features.crossed)]], dtype=np.int32),
+            "CROSS_ATTENTION_MASK": np.concatenate((features.cross_mask, rows))[np.newaxis],
+            "SKIP_CROSS_ATTN_BLOCKS": np.array([[False]]),
+        }
+    if features.rotation is not None:
+        outputs["MROPE_ROTARY_COS_SIN"] = features.rotation[np.newaxis]
+        outputs["MROPE_POSITION_DELTAS"] = np.array([[features.rotation_delta]], dtype=np.int64)
+    return outputs

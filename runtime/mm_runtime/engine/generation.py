@@ -14,7 +14,12 @@ Outputs = dict[str, NDArray[Any]]
 
 
 def read_request(
-    inputs: Tensors, *, end_ids: frozenset[int], vocabulary_size: int, fresh_seed: int
+    inputs: Tensors,
+    *,
+    end_ids: frozenset[int],
+    vocabulary_size: int,
+    fresh_seed: int,
+    encoder_decoder: bool = False,
 ) -> Request:
     """Return what the tensors ask for.
 
@@ -23,21 +28,22 @@ def read_request(
         end_ids: all end tokens of the checkpoint; used when the request's `end_id` is one of them.
         vocabulary_size: length that a bias must have.
         fresh_seed: seed of a request that names none.
+        encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
 
     Raises:
         RequestError: a value is missing, out of range, or asks for what this engine has not.
     """
-    ids = single(inputs, "input_ids")
-    if ids is None:
-        raise RequestError("input_ids is missing")
-    length = required(inputs, "input_lengths")
-    if not 1 <= length <= len(ids):
-        raise RequestError(f"input_lengths is {length}, but input_ids holds {len(ids)} ids")
     _refuse_unsupported(inputs)
-    table = single(inputs, "prompt_embedding_table")
+    features = single(inputs, "encoder_input_features")
+    rotation = single(inputs, "mrope_rotary_cos_sin")
     return Request(
-        ids=tuple(ids[:length].tolist()),
-        table=table,
+        ids=_ids(inputs, "input_ids", needed=features is None or not encoder_decoder),
+        decoder_ids=_ids(inputs, "decoder_input_ids", needed=True) if encoder_decoder else (),
+        table=single(inputs, "prompt_embedding_table"),
+        features=features,
+        cross_mask=single(inputs, "cross_attention_mask"),
+        rotation=rotation,
+        rotation_delta=scalar(inputs, "mrope_position_deltas") or 0,
         max_tokens=required(inputs, "request_output_len"),
         end_ids=_end_ids(scalar(inputs, "end_id"), end_ids),
         sampling=_read_sampling(inputs, fresh_seed),
@@ -135,9 +141,6 @@ _SAMPLING = {
 _UNSUPPORTED = (
     "draft_input_ids",
     "draft_logits",
-    "encoder_input_features",
-    "cross_attention_mask",
-    "mrope_rotary_cos_sin",
     "lora_task_id",
     "lora_weights",
     "lora_config",
@@ -148,6 +151,22 @@ _UNSUPPORTED = (
     "runtime_top_p_reset_ids",
 )
 """Inputs of TensorRT-LLM that would change the answer, and that this engine cannot honour."""
+
+
+_LENGTHS = {"input_ids": "input_lengths", "decoder_input_ids": "decoder_input_lengths"}
+
+
+def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
+    """Return the ids of one of the two prompts, as many as its length says."""
+    ids = single(inputs, name)
+    if ids is None:
+        if needed:
+            raise RequestError(f"{name} is missing")
+        return ()
+    length = required(inputs, _LENGTHS[name])
+    if not 1 <= length <= len(ids):
+        raise RequestError(f"{_LENGTHS[name]} is {length}, but {name} holds {len(ids)} ids")
+    return tuple(ids[:length].tolist())
 
 
 def _refuse_unsupported(inputs: Tensors) -> None:

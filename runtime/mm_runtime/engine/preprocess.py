@@ -1,7 +1,8 @@
-"""Pictures to the vision tower's input, exactly as the checkpoint's CLIP processor does it.
+"""Pictures to a square tower's input, exactly as the checkpoint's processor does it.
 
-Resize the shorter side, cut out the centre, scale to 0..1, normalise by channel. The steps and
-their rounding follow transformers' CLIPImageProcessor; a test compares both on odd sizes.
+CLIP: resize the shorter side, cut out the centre, scale to 0..1, normalise by channel. SigLIP and
+BLIP: squeeze the picture into the square. The steps and their rounding follow transformers; tests
+compare both on odd sizes.
 """
 
 import json
@@ -28,6 +29,8 @@ class ImagePreprocessor:
     std: tuple[float, ...]
     resample: Image.Resampling = Image.Resampling.BICUBIC
     rescale: float = 1 / 255
+    squeezes: bool = False
+    """Both sides become the square's; nothing is cut."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> "ImagePreprocessor":
@@ -41,10 +44,12 @@ class ImagePreprocessor:
             config = json.loads((folder / CONFIG).read_text())
         else:
             config = json.loads((folder / PROCESSOR_CONFIG).read_text())["image_processor"]
-        crop = _side(config["crop_size"])
+        squeezes = not config.get("crop_size") or config.get("do_center_crop") is False
+        crop = _side(config["size" if squeezes else "crop_size"])
         return cls(
             shortest_edge=_side(config["size"]),
             crop=crop,
+            squeezes=squeezes,
             mean=tuple(config["image_mean"]),
             std=tuple(config["image_std"]),
             resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
@@ -65,6 +70,8 @@ class ImagePreprocessor:
     def resize_and_crop(self, image: Image.Image) -> Image.Image:
         """Return the centre square of `crop` pixels that the vision tower sees."""
         image = image.convert("RGB")
+        if self.squeezes:
+            return image.resize((self.crop, self.crop), resample=self.resample)
         short, long = sorted(image.size)
         longer = int(self.shortest_edge * long / short)
         portrait = image.width <= image.height

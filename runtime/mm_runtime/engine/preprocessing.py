@@ -10,10 +10,14 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
-from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.prompts import PromptWriter, place_features
+from mm_runtime.engine.processors import load_processor
+from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
+from mm_runtime.engine.prompts import STYLES, PromptWriter
+from mm_runtime.engine.questions import PromptQuestions, QuestionWriter, TextQuestions
+from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tensors import Tensors, required, scalar, single, texts
 from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.vision.crossing import seen_tiles
 from mm_runtime.engine.words import pack_words
 
 Outputs = dict[str, NDArray[Any]]
@@ -24,8 +28,8 @@ class Preprocessor:
     """Everything that preparing a request needs, loaded once."""
 
     codec: TextCodec
-    prompts: PromptWriter
-    images: ImagePreprocessor | None
+    questions: QuestionWriter
+    pictures: PictureProcessor | None
     engine: EngineDirectory
     media: MediaLimits
     max_images: int
@@ -42,8 +46,8 @@ class Preprocessor:
         limits = (gateway.max_images_per_request, engine.limits.max_images_per_request)
         return cls(
             codec=codec,
-            prompts=PromptWriter.from_folder(engine.processor, codec.begin_token),
-            images=ImagePreprocessor.from_folder(engine.processor) if engine.vision else None,
+            questions=_questions(engine, codec),
+            pictures=load_processor(engine, engine.vision) if engine.vision else None,
             engine=engine,
             media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
             max_images=min(limits),
@@ -58,30 +62,29 @@ class Preprocessor:
         Raises:
             RequestError: what is wrong and what was expected.
         """
-        pixels = self._pixel_values(inputs)
-        encoded = single(inputs, "IMAGE")
-        if pixels is not None and encoded is not None:
-            raise RequestError("send pictures as image_input or as raw or encoded images, not both")
-        images = sum(len(part) for part in (pixels, encoded) if part is not None)
-        if images > self.max_images:
-            raise RequestError(f"{images} images, at most {self.max_images} a request are allowed")
+        prepared = self._prepared(inputs)
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
-        ids = self._token_ids(text, images)
+        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
+        video = "VIDEO_BYTES" in inputs
+        question = self.questions.write(text, decoder_text, prepared.rows, video=video)
+        ids = question.ids
+        self._check_length(ids, question.decoder_ids)
         end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
         end_id = self.codec.end_id if end_id is None else end_id
         pad_id = self.codec.pad_id if pad_id is None else pad_id
+        # A decoder-only model has no decoder prompt; upstream sends one pad token here too.
+        decoder_ids = question.decoder_ids or [pad_id]
         outputs: Outputs = {
             "INPUT_ID": np.array([ids], dtype=np.int32),
             "REQUEST_INPUT_LEN": np.array([[len(ids)]], dtype=np.int32),
-            # A decoder-only model has no decoder prompt; upstream sends one pad token here too.
-            "DECODER_INPUT_ID": np.array([[pad_id]], dtype=np.int32),
-            "REQUEST_DECODER_INPUT_LEN": np.array([[1]], dtype=np.int32),
+            "DECODER_INPUT_ID": np.array([decoder_ids], dtype=np.int32),
+            "REQUEST_DECODER_INPUT_LEN": np.array([[len(decoder_ids)]], dtype=np.int32),
             "REQUEST_OUTPUT_LEN": np.array([[required(inputs, "REQUEST_OUTPUT_LEN")]], np.int32),
             "OUT_END_ID": np.array([[end_id]], dtype=np.int32),
             "OUT_PAD_ID": np.array([[pad_id]], dtype=np.int32),
         }
-        if pixels is not None:
-            outputs["PIXEL_VALUES"] = pixels[np.newaxis].astype(np.float16)
+        outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
+        self._add_places(ids, outputs)
         self._add_words(inputs, outputs)
         self._add_bias(inputs, outputs)
         extra_id = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
@@ -91,35 +94,60 @@ class Preprocessor:
             outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = np.array(marked, dtype=np.uint64)
         return outputs
 
-    def _pixel_values(self, inputs: Tensors) -> NDArray[np.float32] | None:
-        """Return float32 [images, 3, S, S] of raw or encoded pictures, None when there are none."""
-        if "VIDEO_BYTES" in inputs:
-            raise RequestError("video_bytes_input: this model takes pictures, no video")
+    def _prepared(self, inputs: Tensors) -> Prepared:
+        """Return the request's pictures for the encoder, and the rows each becomes.
+
+        Raises:
+            RequestError: too many, of both kinds, or of a kind that the model does not take.
+        """
+        encoded = single(inputs, "IMAGE")
         pictures = [image_from_url(url, self.media) for url in texts(inputs, "IMAGE_URL") if url]
         if "IMAGE_BYTES" in inputs:
             pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media)
-        if not pictures:
-            return None
-        if self.images is None:
+        count = len(pictures) + (0 if encoded is None else len(encoded))
+        if "VIDEO_BYTES" in inputs:
+            return self._prepared_video(inputs, count)
+        if count == 0:
+            return Prepared({}, ())
+        if self.pictures is None or self.engine.vision is None:
             raise RequestError("this model takes no pictures")
-        return self.images(pictures)
+        if pictures and encoded is not None:
+            raise RequestError("send pictures as image_input or as raw or encoded images, not both")
+        if count > self.max_images:
+            raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
+        if encoded is not None:
+            return Prepared({}, (self.engine.vision.features_per_image,) * count)
+        return self.pictures.prepare(pictures)
 
-    def _token_ids(self, text: str, images: int) -> list[int]:
-        facts = self.engine.facts
-        vision = self.engine.vision
-        ids = place_features(
-            self.codec.encode_prompt(self.prompts.write(text, images)),
-            image_token_id=facts.image_token_id if vision else None,
-            features_per_image=vision.features_per_image if vision else 0,
-            vocabulary_size=facts.text.vocabulary_size,
-        )
-        limit = self.engine.limits.max_input_len
-        if len(ids) > limit:
+    def _prepared_video(self, inputs: Tensors, pictures: int) -> Prepared:
+        if pictures:
+            raise RequestError("send pictures or a video, not both")
+        if self.pictures is None:
+            raise RequestError("video_bytes_input: this model takes no video")
+        frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
+        return self.pictures.prepare_video(frames)
+
+    def _check_length(self, ids: list[int], decoder_ids: list[int] | None) -> None:
+        limits = self.engine.limits
+        if decoder_ids is None:
+            count, limit, name = len(ids), limits.max_input_len, "maxInputLen"
+        else:
+            count, name = len(ids), "maxEncoderInputLen"
+            limit = limits.max_encoder_input_len or limits.max_input_len
+        if count > limit:
             raise RequestError(
-                f"the prompt has {len(ids)} tokens, image features included; at most {limit} are "
-                "allowed (maxInputLen)"
+                f"the prompt has {count} tokens, image features included; at most {limit} are "
+                f"allowed ({name})"
             )
-        return ids
+
+    def _add_places(self, ids: list[int], outputs: Outputs) -> None:
+        """Tell the encoder where in the prompt the pictures stand, where it needs to know."""
+        if "IMAGE_GRID_THW" in outputs:
+            outputs["VISION_INPUT_ID"] = np.array([ids], dtype=np.int32)
+        if "ASPECT_RATIO_MASK" in outputs:
+            token = self.engine.facts.image_token_id
+            seen = seen_tiles(ids, -1 if token is None else token, outputs["ASPECT_RATIO_MASK"][0])
+            outputs["CROSS_ATTENTION_MASK"] = seen[np.newaxis]
 
     def _add_words(self, inputs: Tensors, outputs: Outputs) -> None:
         for source, target in (
@@ -146,6 +174,20 @@ class Preprocessor:
         for word, weight in zip(words, weights, strict=True):
             bias[0, self.codec.encode_word(word)] += weight
         outputs["EMBEDDING_BIAS"] = bias
+
+
+def _questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
+    facts = engine.facts
+    if facts.encoder is not None:
+        return TextQuestions(codec, decoder_start(engine.llm))
+    style = STYLES[facts.family]
+    return PromptQuestions(
+        codec=codec,
+        prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),
+        style=style,
+        image_token_id=facts.image_token_id if engine.vision else None,
+        vocabulary_size=facts.text.vocabulary_size,
+    )
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

@@ -7,6 +7,7 @@ placeholder for each picture.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from mm_runtime.engine.errors import RequestError
 PLACEHOLDER = "<image>"
 TEMPLATE = "chat_template.jinja"
 
+IMAGES = "{% for part in messages[0]['content'] if part['type'] == 'image' %}"
+TEXT = "{% for part in messages[0]['content'] if part['type'] == 'text' %}{{ part['text'] }}"
+
 LLAVA_WRAPPER = (
     "{% for message in messages %}USER:\n"
     "{% for part in message['content'] if part['type'] == 'image' %}<image>\n{% endfor %}"
@@ -25,64 +29,124 @@ LLAVA_WRAPPER = (
 )
 """LLaVA-1.5's prompt as upstream's preprocessing writes it; used when there is no template."""
 
+VILA_WRAPPER = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions. USER: "
+    + IMAGES
+    + "<image>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %} ASSISTANT:"
+)
+ONEVISION_WRAPPER = (
+    "<|im_start|>user "
+    + IMAGES
+    + "<image>\n{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}<video>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|><|im_start|>assistant\n"
+)
+QWEN2_VL_WRAPPER = (
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+    + IMAGES
+    + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
+    + "<|vision_start|><|video_pad|><|vision_end|>{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+)
+
+
+@dataclass(frozen=True)
+class PromptStyle:
+    """How a family writes prompts."""
+
+    wrapper: str
+    """Template of checkpoints that bring none, as upstream's preprocessing writes it."""
+
+    placeholder: str = PLACEHOLDER
+    video: str = ""
+    splits: bool = False
+    """The placeholder is no token: the text is cut there, and features go in between."""
+
+
+LLAVA = PromptStyle(LLAVA_WRAPPER)
+STYLES = {
+    "llava": LLAVA,
+    "vila": PromptStyle(VILA_WRAPPER, splits=True),
+    # Its features come first, without a word of the model's in front of them.
+    "blip2-opt": PromptStyle(IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}", splits=True),
+    "llava-onevision": PromptStyle(ONEVISION_WRAPPER, video="<video>"),
+    "qwen2-vl": PromptStyle(QWEN2_VL_WRAPPER, "<|image_pad|>", "<|video_pad|>"),
+    "mllama": PromptStyle(IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}", "<|image|>"),
+}
+"""Family -> how it writes prompts. Encoder-decoders have no entry: their text is the prompt."""
+
 
 class PromptWriter:
     """Puts the checkpoint's chat template around a bare question."""
 
-    def __init__(self, template: str, begin_token: str | None) -> None:
+    def __init__(self, template: str, begin_token: str | None, style: PromptStyle = LLAVA) -> None:
         """Compile the template in jinja's sandbox: it came with the checkpoint."""
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = _refuse
         self._template = environment.from_string(template)
         self._begin_token = begin_token
+        self._style = style
 
     @classmethod
-    def from_folder(cls, folder: Path, begin_token: str | None) -> "PromptWriter":
-        """Take the template of a processor folder, or LLaVA's wrapper when it has none."""
+    def from_folder(
+        cls, folder: Path, begin_token: str | None, style: PromptStyle = LLAVA
+    ) -> "PromptWriter":
+        """Take the template of a processor folder, or the family's wrapper when it has none."""
         if (folder / TEMPLATE).is_file():
-            return cls((folder / TEMPLATE).read_text(), begin_token)
+            return cls((folder / TEMPLATE).read_text(), begin_token, style)
         for name in ("processor_config.json", "tokenizer_config.json"):
             if (folder / name).is_file():
                 template = json.loads((folder / name).read_text()).get("chat_template")
                 if isinstance(template, str):
-                    return cls(template, begin_token)
-        return cls(LLAVA_WRAPPER, begin_token)
+                    return cls(template, begin_token, style)
+        return cls(style.wrapper, begin_token, style)
 
-    def write(self, text: str, images: int) -> str:
-        """Return the whole prompt for `text` and this many pictures.
+    def write(self, text: str, images: int, *, video: bool = False) -> str:
+        """Return the whole prompt for `text` and this many pictures, or one video.
 
         Raises:
             RequestError: placeholders and pictures disagree in number.
         """
         whole = self._begin_token is not None and text.startswith(self._begin_token)
-        if PLACEHOLDER not in text and not whole:
-            parts: list[dict[str, Any]] = [{"type": "image"}] * images
+        style = self._style
+        placeholder = style.video if video else style.placeholder
+        if placeholder not in text and not whole:
+            kind = "video" if video else "image"
+            parts: list[dict[str, Any]] = [{"type": kind}] * images
             parts.append({"type": "text", "text": text})
             messages = [{"role": "user", "content": parts}]
             text = self._template.render(messages=messages, add_generation_prompt=True)
-        placeholders = text.count(PLACEHOLDER)
+        placeholders = text.count(placeholder)
         if placeholders != images:
             raise RequestError(
-                f"the prompt has {placeholders} {PLACEHOLDER} placeholder(s) and the request "
+                f"the prompt has {placeholders} {placeholder} placeholder(s) and the request "
                 f"{images} image(s); send one image for each placeholder"
             )
         return text
 
 
 def place_features(
-    ids: Sequence[int], *, image_token_id: int | None, features_per_image: int, vocabulary_size: int
+    ids: Sequence[int], *, image_token_id: int | None, rows: Sequence[int], vocabulary_size: int
 ) -> list[int]:
     """Replace each image token by one id per feature row: vocabulary size + row of the table.
 
-    The tables of several pictures lie one after another, so the second picture's rows start at
-    `features_per_image`.
+    The tables of several pictures lie one after another, so the second picture's rows start after
+    the first one's. A token beyond those of `rows` stays.
     """
     placed: list[int] = []
     next_row = vocabulary_size
+    waiting = list(rows)
     for token in ids:
-        if token == image_token_id:
-            placed.extend(range(next_row, next_row + features_per_image))
-            next_row += features_per_image
+        if token == image_token_id and waiting:
+            count = waiting.pop(0)
+            placed.extend(range(next_row, next_row + count))
+            next_row += count
         else:
             placed.append(token)
     return placed

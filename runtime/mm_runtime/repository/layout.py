@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import PurePath
+from types import ModuleType
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
@@ -13,11 +14,16 @@ from mm_runtime.repository.configs import (
     tensorrt_llm,
 )
 from mm_runtime.repository.pbtxt import render
-from mm_runtime.repository.values import values_of
+from mm_runtime.repository.values import RepositoryValues, values_of
 
 PYTHON_MODELS = (preprocessing, multimodal_encoders, tensorrt_llm, postprocessing)
 MODELS = (ensemble, *PYTHON_MODELS)
 MODEL_NAMES = tuple(module.NAME for module in MODELS)
+
+
+def models_of(values: RepositoryValues) -> tuple[ModuleType, ...]:
+    """Return the modules of the models that an engine needs: a text-only one has no encoder."""
+    return tuple(one for one in MODELS if values.has_vision or one is not multimodal_encoders)
 
 
 def layout(
@@ -41,8 +47,13 @@ def layout(
         PermanentError: the engine's dtype cannot be served.
     """
     values = values_of(manifest, serving, engine_dir, serving_plan)
-    files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in MODELS}
+    models = models_of(values)
+    files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
     # Triton wants a version directory even for an ensemble, which has no file of its own.
     files[f"{ensemble.NAME}/1/.keep"] = ""
-    files |= {f"{module.NAME}/1/model.py": sources[module.NAME] for module in PYTHON_MODELS}
+    files |= {
+        f"{module.NAME}/1/model.py": sources[module.NAME]
+        for module in models
+        if module in PYTHON_MODELS
+    }
     return files

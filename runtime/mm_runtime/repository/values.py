@@ -27,6 +27,9 @@ class RepositoryValues:
     max_images: int
     """Pictures in one request."""
 
+    has_vision: bool
+    """The engine encodes pictures; without it there is no encoder model."""
+
     max_queue_size: int
     """Requests that may wait for the language model; 0 means without bound."""
 
@@ -73,6 +76,7 @@ def values_of(
         max_batch_size=engine.limits.max_batch_size,
         max_beam_width=engine.limits.max_beam_width,
         max_images=engine.limits.max_images_per_request,
+        has_vision=engine.vision is not None,
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
         table_type=table_type,

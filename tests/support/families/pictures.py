@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from support.families.words import BEGIN, END, PAD, SIZE, id_of, write_tokenizer
-from support.random_llava import write_random_llava
 
 HIDDEN = 32
 HEADS = 2
@@ -90,6 +89,7 @@ def _blip2(folder: Path) -> None:
             bos_token_id=BEGIN,
             eos_token_id=END,
             pad_token_id=PAD,
+            tie_word_embeddings=False,
         ).to_dict(),
         num_query_tokens=5,
         image_token_index=id_of("<image>", tokens),
@@ -245,7 +245,31 @@ def _vila(folder: Path) -> None:
 
 
 def _llava(folder: Path) -> None:
-    write_random_llava(folder)
+    from transformers import (  # noqa: PLC0415
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+    )
+
+    tokens = ("<image>",)
+    tower = CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
+    config = LlavaConfig(
+        vision_config=tower.to_dict(),
+        text_config=LlamaConfig(**TEXT).to_dict(),
+        image_token_index=id_of("<image>", tokens),
+        vision_feature_layer=-2,
+    )
+    _save(LlavaForConditionalGeneration(config), folder)
+    write_tokenizer(folder, tokens)
+    square = {"height": SIDE, "width": SIDE}
+    _processor(
+        folder,
+        image_processor_type="CLIPImageProcessor",
+        size={"shortest_edge": SIDE},
+        crop_size=square,
+        do_center_crop=True,
+    )
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {

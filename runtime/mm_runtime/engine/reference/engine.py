@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
-from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.model import SlotModel
 from mm_runtime.engine.reference.request import Request, Sink
 from mm_runtime.engine.reference.running import Running
 from mm_runtime.engine.reference.sampling import TokenChooser
@@ -60,7 +60,7 @@ class EngineCounts:
 class Engine:
     """Serves requests from any thread with one model."""
 
-    def __init__(self, model: LanguageModel, options: EngineOptions) -> None:
+    def __init__(self, model: SlotModel, options: EngineOptions) -> None:
         """Prepare; `start` begins to serve."""
         self._model = model
         self._options = options
@@ -116,7 +116,7 @@ class Engine:
             self._wake.notify()
 
     def _check(self, request: Request) -> None:
-        prompt, limits = len(request.ids), self._options
+        prompt, limits = self._model.prompt_length(request), self._options
         if not 1 <= prompt <= limits.max_input_len:
             raise RequestError(
                 f"the prompt has {prompt} tokens, image features included; "
@@ -129,18 +129,7 @@ class Engine:
             )
         if request.max_tokens < 1:
             raise RequestError(f"max_tokens is {request.max_tokens}; it must be at least 1")
-        rows = 0 if request.table is None else len(request.table)
-        past_end = self._model.vocabulary_size + rows
-        if not all(0 <= token < past_end for token in request.ids):
-            raise RequestError(
-                f"prompt ids must be 0 to {past_end - 1}: {self._model.vocabulary_size} tokens "
-                f"and {rows} rows of the prompt table"
-            )
-        if rows and request.table is not None and request.table.shape[1] != self._model.hidden_size:
-            raise RequestError(
-                f"rows of the prompt table have {request.table.shape[1]} values, "
-                f"the model takes {self._model.hidden_size}"
-            )
+        self._model.check(request)
 
     def _run(self) -> None:
         """Serve until stopped; an error of a step fails the requests in it and no others."""
@@ -201,14 +190,14 @@ class Engine:
             if running is None:
                 return
             self._prefilling = running
-            part = running.embedded[running.prefilled : running.prefilled + budget]
+            part = running.prompt[running.prefilled : running.prefilled + budget]
             hidden = self._model.prefill(len(self._decoding), running.prefilled, part)
             if running.request.wanted.context_logits:
                 running.note_context(self._model.logits(hidden))
             budget -= len(part)
             running.prefilled += len(part)
             running.length = running.prefilled
-            if running.prefilled == len(running.embedded):
+            if running.prefilled == len(running.prompt):
                 self._prefilling = None
                 self._decoding.append(running)
                 self._advance([len(self._decoding) - 1], self._model.logits(hidden[-1:]))
@@ -222,10 +211,10 @@ class Engine:
                 return None
             request, sink = self._waiting.popleft()
         try:
-            embedded = self._model.embed(request.ids, request.table)
+            prompt = self._model.begin(len(self._decoding), request)
             chooser = TokenChooser(request, self._model.vocabulary_size)
             limit = self._options.max_seq_len
-            return Running(request, sink, embedded, chooser, max_length=limit)
+            return Running(request, sink, prompt, chooser, max_length=limit)
         except Exception as error:
             # It is in no slot yet, so nobody else would tell the client.
             logger.exception("a request could not be started")

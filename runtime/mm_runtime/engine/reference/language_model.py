@@ -1,50 +1,94 @@
-"""The checkpoint's language model on torch: prefill one slot, or decode one token in many."""
+"""Decoder-only language models on torch: prefill one slot, or decode one token in many.
 
-from collections.abc import Sequence
+Pictures are rows of a request's prompt table, for every family here: an id past the vocabulary
+stands for a row.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
-from transformers import LlavaForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.slot_cache import SlotCache
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The language model inside a checkpoint's class; the rest of it is dropped."""
+
+    model: Any
+    head: Any
+    config: Any
 
 
 class LanguageModel:
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
 
-    def __init__(self, folder: Path, *, dtype: str, slots: int, max_length: int) -> None:
-        """Load the language model of a LLaVA checkpoint; its vision tower is dropped at once.
+    def __init__(
+        self, folder: Path, *, dtype: str, slots: int, max_length: int, family: str = "llava"
+    ) -> None:
+        """Load the language model of a checkpoint; its vision tower is dropped at once.
 
         Args:
             folder: config.json and safetensors in Hugging Face format.
             dtype: torch's name of the dtype to compute in, for example float32.
             slots: requests that can run at one time.
             max_length: positions of one request, prompt and answer together.
+            family: one of `DECODERS`.
         """
-        quieten: Any = transformers_logging.disable_progress_bar
-        quieten()  # the server's log is no terminal
-        checkpoint: Any = LlavaForConditionalGeneration.from_pretrained(
-            folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
-        )
-        config = checkpoint.config.text_config
-        self._model: Any = checkpoint.model.language_model.eval()
-        self._head: Any = checkpoint.lm_head.eval()
+        parts = DECODERS[family](folder, getattr(torch, dtype))
+        config = parts.config
+        self._model: Any = parts.model.eval()
+        self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
             slots=slots,
-            heads=config.num_key_value_heads,
+            # OPT has one key for each head, and no name for it.
+            heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
             head_size=getattr(config, "head_dim", None)
             or config.hidden_size // config.num_attention_heads,
             max_length=max_length,
             dtype=self._embed.weight.dtype,
         )
+
+    def check(self, request: Request) -> None:
+        """Refuse ids and tables that are not this model's, and what decoders do not take."""
+        if request.features is not None:
+            raise RequestError(
+                "encoder_input_features: this model has no cross attention; leave them out"
+            )
+        rows = 0 if request.table is None else len(request.table)
+        past_end = self.vocabulary_size + rows
+        if not all(0 <= token < past_end for token in request.ids):
+            raise RequestError(
+                f"prompt ids must be 0 to {past_end - 1}: {self.vocabulary_size} tokens "
+                f"and {rows} rows of the prompt table"
+            )
+        if rows and request.table is not None and request.table.shape[1] != self.hidden_size:
+            raise RequestError(
+                f"rows of the prompt table have {request.table.shape[1]} values, "
+                f"the model takes {self.hidden_size}"
+            )
+
+    def prompt_length(self, request: Request) -> int:
+        """Return the number of prompt ids."""
+        return len(request.ids)
+
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Return the prompt's embeddings [ids, hidden]."""
+        del slot  # nothing but keys and values belongs to it
+        return self.embed(request.ids, request.table)
 
     @torch.inference_mode()
     def embed(self, ids: Sequence[int], table: NDArray[np.floating[Any]] | None) -> torch.Tensor:
@@ -58,16 +102,16 @@ class LanguageModel:
         return embedded
 
     @torch.inference_mode()
-    def prefill(self, slot: int, start: int, embedded: torch.Tensor) -> torch.Tensor:
+    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
         """Run some prompt positions of one slot; return their hidden states [positions, hidden].
 
         Args:
             slot: whose key-value slot.
             start: position of the first embedding; earlier ones are in the slot already.
-            embedded: [positions, hidden].
+            prompt: embeddings [positions, hidden].
         """
         starts = torch.tensor([start])
-        hidden = self._forward(slice(slot, slot + 1), starts, embedded[None])
+        hidden = self._forward(slice(slot, slot + 1), starts, prompt[None])
         return hidden[0]
 
     @torch.inference_mode()
@@ -78,9 +122,9 @@ class LanguageModel:
         return self.logits(hidden[:, 0])
 
     @torch.inference_mode()
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return float32 logits [n, vocabulary] of hidden states [n, hidden]."""
-        logits: torch.Tensor = self._head(hidden).float()
+        logits: torch.Tensor = self._head(states).float()
         return logits
 
     @torch.inference_mode()
@@ -99,3 +143,38 @@ class LanguageModel:
             use_cache=True,
         ).last_hidden_state
         return hidden
+
+
+def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
+    """Return a checkpoint of one of transformers' classes, ready to answer."""
+    quieten: Any = transformers_logging.disable_progress_bar
+    quieten()  # the server's log is no terminal
+    return kind.from_pretrained(folder, dtype=dtype, local_files_only=True).eval()
+
+
+def _beside_a_tower(kind: str) -> Callable[[Path, torch.dtype], Parts]:
+    def load(folder: Path, dtype: torch.dtype) -> Parts:
+        whole = load_whole(getattr(transformers, kind), folder, dtype)
+        return Parts(whole.model.language_model, whole.lm_head, whole.config.text_config)
+
+    return load
+
+
+def _blip2(folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(transformers.Blip2ForConditionalGeneration, folder, dtype).language_model
+    return Parts(whole.model.decoder, whole.lm_head, whole.config)
+
+
+def _vila(folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(transformers.AutoModelForCausalLM, folder / "llm", dtype)
+    return Parts(whole.model, whole.lm_head, whole.config)
+
+
+DECODERS: dict[str, Callable[[Path, torch.dtype], Parts]] = {
+    "llava": _beside_a_tower("LlavaForConditionalGeneration"),
+    "llava-onevision": _beside_a_tower("LlavaOnevisionForConditionalGeneration"),
+    "qwen2-vl": _beside_a_tower("Qwen2VLForConditionalGeneration"),
+    "blip2-opt": _blip2,
+    "vila": _vila,
+}
+"""Family -> where its language model is inside the checkpoint's class."""

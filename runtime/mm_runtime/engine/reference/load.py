@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.reference.crossing import CrossingModel
+from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.engine.reference.engine import Engine, EngineOptions
-from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.language_model import DECODERS, LanguageModel
+from mm_runtime.engine.reference.model import SlotModel
+from mm_runtime.engine.reference.rotated import RotatedLanguageModel
 from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.tokens import TextCodec
 
@@ -22,6 +26,7 @@ class LoadedEngine:
     engine: Engine
     end_ids: frozenset[int]
     vocabulary_size: int
+    encoder_decoder: bool
 
 
 def load_engine(
@@ -37,12 +42,7 @@ def load_engine(
     """
     limits = directory.limits
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
-    model = LanguageModel(
-        directory.llm,
-        dtype=directory.manifest.plan.engine.dtype,
-        slots=limits.max_batch_size,
-        max_length=limits.max_seq_len,
-    )
+    model = load_model(directory)
     options = EngineOptions(
         max_batch_size=limits.max_batch_size,
         max_queue_size=max_queue_size,
@@ -51,7 +51,38 @@ def load_engine(
         max_seq_len=limits.max_seq_len,
         cancellation_check_seconds=cancellation_check_seconds,
     )
-    return LoadedEngine(Engine(model, options), _end_ids(directory), model.vocabulary_size)
+    return LoadedEngine(
+        engine=Engine(model, options),
+        end_ids=_end_ids(directory),
+        vocabulary_size=model.vocabulary_size,
+        encoder_decoder=directory.facts.family in KINDS,
+    )
+
+
+def load_model(directory: EngineDirectory) -> SlotModel:
+    """Return the language model of an engine, by its family.
+
+    Raises:
+        ValueError: the Reference engine has no such family.
+    """
+    family, limits = directory.facts.family, directory.limits
+    dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
+    reads = limits.max_encoder_input_len or limits.max_input_len
+    if family in KINDS:
+        return EncoderDecoderModel(
+            directory.llm, dtype=dtype, slots=slots, family=family, max_encoder_length=reads
+        )
+    if family == "mllama":
+        return CrossingModel(directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads)
+    if family not in DECODERS:
+        raise ValueError(
+            f"the Reference engine has no family {family!r}; it has "
+            f"{', '.join(sorted({*KINDS, *DECODERS, 'mllama'}))}"
+        )
+    kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
+    return kind(
+        directory.llm, dtype=dtype, slots=slots, max_length=limits.max_seq_len, family=family
+    )
 
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:

@@ -56,7 +56,10 @@ class Request:
     """One prompt and how to continue it."""
 
     ids: tuple[int, ...]
-    """Prompt token ids; an id of vocabulary size + n stands for row n of `table`."""
+    """Prompt token ids; an id of vocabulary size + n stands for row n of `table`.
+
+    For an encoder-decoder: what the encoder reads.
+    """
 
     max_tokens: int
     end_ids: frozenset[int]
@@ -64,6 +67,22 @@ class Request:
 
     table: NDArray[np.floating[Any]] | None = None
     """Prompt embedding table, [rows, hidden]."""
+
+    decoder_ids: tuple[int, ...] = ()
+    """Encoder-decoders: what the decoder reads first."""
+
+    features: NDArray[np.floating[Any]] | None = None
+    """What cross attention reads: [positions, hidden] of pictures, or a spectrogram
+    [frames, bins]."""
+
+    cross_mask: NDArray[np.bool_] | None = None
+    """[tokens, positions]: which tokens see which features."""
+
+    rotation: NDArray[np.float32] | None = None
+    """Qwen2-VL: cosine and sine for each position and frequency, flat."""
+
+    rotation_delta: int = 0
+    """Added to a position after the prompt before it is rotated."""
 
     sampling: Sampling = field(default_factory=Sampling)
     stop: TokenWords = ()

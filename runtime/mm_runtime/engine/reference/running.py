@@ -16,7 +16,7 @@ class Running:
         self,
         request: Request,
         sink: Sink,
-        embedded: torch.Tensor,
+        prompt: torch.Tensor,
         chooser: TokenChooser,
         *,
         max_length: int,
@@ -26,13 +26,13 @@ class Running:
         Args:
             request: what was asked.
             sink: where pieces go.
-            embedded: the prompt's embeddings [prompt, hidden].
+            prompt: what the model reads first, one row a position.
             chooser: chooses the answer's tokens.
             max_length: positions a slot has; it shortens the answer when the request asks for more.
         """
         self.request = request
         self.sink = sink
-        self.embedded = embedded
+        self.prompt = prompt
         self.chooser = chooser
         self.prefilled = 0
         self.length = 0
@@ -45,7 +45,7 @@ class Running:
         """The last piece was sent."""
 
         self._progress = Progress(
-            max_tokens=min(request.max_tokens, max_length - len(request.ids)),
+            max_tokens=min(request.max_tokens, max_length - len(prompt)),
             end_ids=request.end_ids,
             stop=request.stop,
         )

@@ -18,7 +18,8 @@ class TokenChooser:
         self._generator = torch.Generator().manual_seed(request.sampling.seed)
         self._bias = None if request.bias is None else torch.from_numpy(request.bias.copy())
         self._prompt = torch.tensor(
-            [token for token in request.ids if token < vocabulary_size], dtype=torch.long
+            [token for token in request.decoder_ids or request.ids if token < vocabulary_size],
+            dtype=torch.long,
         )
         sampling = request.sampling
         self.plain = (

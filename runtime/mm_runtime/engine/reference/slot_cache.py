@@ -75,6 +75,11 @@ class SlotCache:
             self._values[layer, aim.rows, :, : aim.span],
         )
 
+    def get_seq_length(self, layer: int = 0) -> int:
+        """Return 0: positions and mask are always given, so no model may count on a length."""
+        del layer
+        return 0
+
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` positions of one slot over another."""
         for store in (self._keys, self._values):

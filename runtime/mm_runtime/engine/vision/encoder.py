@@ -1,14 +1,15 @@
-"""One ONNX Runtime session of the vision tower and projector, batched over requests."""
+"""Fixed-size towers: every picture is a square, and becomes the same number of rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors, single
+from mm_runtime.engine.vision.features import Features
+from mm_runtime.engine.vision.session import VisionSession
 
 Pixels = NDArray[np.float16] | NDArray[np.float32]
 
@@ -27,47 +28,33 @@ class VisionEncoder:
             image_size: S in pixels.
             threads: processor threads of one run.
         """
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # warnings on unused initialisers of exports help nobody
-        options.intra_op_num_threads = threads
-        # Idle threads would spin on cores that the language model needs.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session: Any = onnxruntime.InferenceSession(
-            str(model), options, providers=["CPUExecutionProvider"]
-        )
-        self._max_batch_size = max_batch_size
+        self._session = VisionSession(model, max_batch_size=max_batch_size, threads=threads)
         self._image_shape = (3, image_size, image_size)
 
-    def check(self, pixels: Pixels) -> None:
-        """Refuse anything but [images, 3, S, S].
+    def read(self, inputs: Tensors) -> Pixels | None:
+        """Return the pictures [images, 3, S, S] of a request, from whichever input holds them.
 
         Raises:
             RequestError: the shape got and the one expected.
         """
+        pixels = single(inputs, "IMAGE")
+        pixels = single(inputs, "pixel_values") if pixels is None else pixels
+        if pixels is None:
+            return None
         if pixels.ndim != 1 + len(self._image_shape) or pixels.shape[1:] != self._image_shape:
             _, side, _ = self._image_shape
             raise RequestError(
                 f"preprocessed images: got shape {list(pixels.shape)}, "
                 f"expected [images, 3, {side}, {side}]"
             )
+        return pixels
 
-    def encode(self, requests: Sequence[Pixels]) -> list[NDArray[np.float32]]:
+    def encode(self, requests: Sequence[Pixels]) -> list[Features]:
         """Return one prompt table a request: float32 [images x rows, hidden].
 
         Pictures of all requests are put together, so one run serves several requests.
-
-        Args:
-            requests: checked pixel values [images, 3, S, S] of each request.
         """
-        if not requests:
-            return []
         pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
-        runs = [
-            self._session.run(
-                ["features"], {"pixel_values": pixels[at : at + self._max_batch_size]}
-            )
-            for at in range(0, len(pixels), self._max_batch_size)
-        ]
-        features = np.concatenate([run[0] for run in runs])
+        features = self._session.run({"pixel_values": pixels})
         tables = np.split(features, np.cumsum([len(request) for request in requests])[:-1])
-        return [table.reshape(-1, table.shape[-1]) for table in tables]
+        return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]

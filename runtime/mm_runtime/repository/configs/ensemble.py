@@ -198,6 +198,28 @@ STEPS = (
 simply absent from the optional inputs of the steps after it."""
 
 
+def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
+    """Return the steps of an engine; without an encoder nothing reads or makes its tensors."""
+    if values.has_vision:
+        return STEPS
+    encoder = next(step for step in STEPS if step.model_name == multimodal_encoders.NAME)
+    kept = [step for step in STEPS if step is not encoder]
+    gone = set(encoder.output_map.values())
+    read = {tensor for step in kept for tensor in step.input_map.values()}
+    return tuple(
+        EnsembleStep(
+            step.model_name,
+            input_map={name: one for name, one in step.input_map.items() if one not in gone},
+            output_map={
+                name: one
+                for name, one in step.output_map.items()
+                if one in read or not one.startswith("_")
+            },
+        )
+        for step in kept
+    )
+
+
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration."""
     return ModelConfig(
@@ -206,5 +228,5 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
         outputs=OUTPUTS,
-        ensemble=EnsembleScheduling(STEPS),
+        ensemble=EnsembleScheduling(_steps(values)),
     )

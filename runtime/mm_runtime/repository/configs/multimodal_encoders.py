@@ -21,10 +21,10 @@ INPUTS = (
     optional("aspect_ratio_mask", DataType.INT64, -1, -1),
     optional("cross_attention_mask", DataType.INT64, -1, -1, -1),
     optional("max_tokens", DataType.INT32, 1),
-    optional("image_sizes", DataType.INT64, 2),
+    optional("image_sizes", DataType.INT64, -1),  # two numbers a picture; upstream: one picture
     optional("is_video_input", DataType.BOOL, 1),
     optional("attention_mask", DataType.INT64, -1),
-    optional("image_grid_thw", DataType.INT64, 3),
+    optional("image_grid_thw", DataType.INT64, -1),  # three numbers a picture
     optional("vision_input_id", DataType.INT32, -1),
 )
 
@@ -33,7 +33,7 @@ def _outputs(table_type: DataType) -> tuple[Tensor, ...]:
     return (
         tensor("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
         tensor("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
-        tensor("ENCODER_INPUT_FEATURES", DataType.FP16, -1, -1),
+        tensor("ENCODER_INPUT_FEATURES", table_type, -1, -1),
         Tensor("ENCODER_OUTPUT_LENGTHS", DataType.INT32, (1,), reshape=Reshape(())),
         tensor("CROSS_ATTENTION_MASK", DataType.BOOL, -1, -1),
         tensor("SKIP_CROSS_ATTN_BLOCKS", DataType.BOOL, 1),

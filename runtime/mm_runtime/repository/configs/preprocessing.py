@@ -40,10 +40,10 @@ OUTPUTS = (
     tensor("ASPECT_RATIO_IDS", DataType.INT64, -1),
     tensor("ASPECT_RATIO_MASK", DataType.INT64, -1, -1),
     tensor("CROSS_ATTENTION_MASK", DataType.INT64, -1, -1, -1),
-    tensor("IMAGE_SIZES", DataType.INT64, 2),
+    tensor("IMAGE_SIZES", DataType.INT64, -1),
     tensor("IS_VIDEO_INPUT", DataType.BOOL, 1),
     tensor("ATTENTION_MASK", DataType.INT64, -1),
-    tensor("IMAGE_GRID_THW", DataType.INT64, 3),
+    tensor("IMAGE_GRID_THW", DataType.INT64, -1),
     tensor("VISION_INPUT_ID", DataType.INT32, -1),
 )
 

@@ -23,7 +23,7 @@ NAME = "tensorrt_llm"
 def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
     return (
         optional("input_ids", DataType.INT32, -1, ragged=True),
-        optional("encoder_input_features", DataType.FP16, -1, -1, ragged=True),
+        optional("encoder_input_features", table_type, -1, -1, ragged=True),
         scalar("encoder_output_lengths", DataType.INT32),
         scalar("input_lengths", DataType.INT32, required=True),
         scalar("request_output_len", DataType.INT32, required=True),

@@ -1,13 +1,11 @@
 """Triton model `multimodal_encoders`; what it does is in mm_runtime.engine.encoding."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
-from mm_runtime.engine.vision.encoder import VisionEncoder
+from mm_runtime.engine.vision.load import load_encoder
 
 
 class TritonPythonModel:
@@ -20,12 +18,7 @@ class TritonPythonModel:
         engine = self._settings.engine
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
-        self._encoder = VisionEncoder(
-            engine.vision_model,
-            max_batch_size=engine.vision.max_batch_size,
-            image_size=engine.vision.image_size,
-            threads=threads_for(engine.facts.weight_bytes, len(os.sched_getaffinity(0))),
-        )
+        self._encoder = load_encoder(engine, engine.vision)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Encode the pictures of all requests together."""

@@ -33,6 +33,7 @@ class TritonPythonModel:
         )
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
+        self._encoder_decoder = loaded.encoder_decoder
         self._gauges = RequestGauges(directory.limits.max_batch_size)
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         self._engine.start()
@@ -55,6 +56,7 @@ class TritonPythonModel:
                     end_ids=self._end_ids,
                     vocabulary_size=self._vocabulary_size,
                     fresh_seed=secrets.randbits(63),
+                    encoder_decoder=self._encoder_decoder,
                 )
                 self._engine.submit(asked, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)

@@ -1,0 +1,30 @@
+"""Pictures of a request to the tensors its family's vision encoder reads.
+
+Belongs here: one module for each way of cutting pictures up, exactly as the checkpoint's own
+processor does it, and the registry. Must not: import torch or transformers, know Triton, fetch.
+May import: mm_api, numpy, Pillow.
+"""
+
+from mm_api.documents.build_plan import VisionPlan
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.processors.grids import GridProcessor
+from mm_runtime.engine.processors.prepared import PictureProcessor
+from mm_runtime.engine.processors.squares import SquareProcessor
+from mm_runtime.engine.processors.tiles import TileProcessor
+from mm_runtime.engine.processors.views import ViewProcessor
+
+
+def load_processor(engine: EngineDirectory, vision: VisionPlan) -> PictureProcessor:
+    """Return the processor of an engine's family.
+
+    Raises:
+        OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
+    """
+    family = engine.facts.family
+    if family == "llava-onevision":
+        return ViewProcessor.load(engine)
+    if family == "qwen2-vl":
+        return GridProcessor.load(engine)
+    if family == "mllama":
+        return TileProcessor.load(engine)
+    return SquareProcessor.load(engine, vision.features_per_image)

@@ -1,0 +1,106 @@
+"""Qwen2-VL: a picture keeps its shape, rounded to whole blocks of patches within two bounds."""
+
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.processors.prepared import Colours, Prepared, read_config
+
+LONGEST_RATIO = 200
+"""Of the longer to the shorter side; transformers refuses more."""
+
+FRAMES = 2
+"""Frames that become one patch in time; a picture counts twice."""
+
+
+@dataclass(frozen=True)
+class GridProcessor:
+    """Bounds and colours of one checkpoint."""
+
+    colours: Colours
+    patch: int
+    merge: int
+    least_pixels: int
+    most_pixels: int
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "GridProcessor":
+        """Read the checkpoint's configuration."""
+        vision = engine.facts.vision
+        if vision is None or vision.min_pixels is None or vision.max_pixels is None:
+            raise ValueError(f"{engine.root}: the facts of a Qwen2-VL have no bounds of pixels")
+        return cls(
+            colours=Colours.of(read_config(engine.processor), Image.Resampling.BICUBIC),
+            patch=vision.patch_size,
+            merge=vision.merge_size or 2,
+            least_pixels=vision.min_pixels,
+            most_pixels=vision.max_pixels,
+        )
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
+        return self._prepared([[picture] * FRAMES for picture in pictures])
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return the same of one video; an odd last frame counts twice."""
+        whole = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
+        return self._prepared([whole])
+
+    def _prepared(self, clips: list[list[Image.Image]]) -> Prepared:
+        patches, grids = [], []
+        for clip in clips:
+            height, width = self.rounded(clip[0].height, clip[0].width)
+            frames = np.stack(
+                [
+                    self.colours.normalised(
+                        frame.resize((width, height), resample=self.colours.resample)
+                    )
+                    for frame in clip
+                ]
+            )
+            patches.append(self._patches(frames))
+            grids.append((len(clip) // FRAMES, height // self.patch, width // self.patch))
+        tensors: dict[str, NDArray[Any]] = {
+            "PIXEL_VALUES": np.concatenate(patches)[None, None].astype(np.float16),
+            "IMAGE_GRID_THW": np.array(grids, dtype=np.int64).reshape(-1),
+        }
+        rows = tuple(t * h * w // self.merge**2 for t, h, w in grids)
+        return Prepared(tensors, rows)
+
+    def rounded(self, height: int, width: int) -> tuple[int, int]:
+        """Return the size a picture is resized to.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        if max(height, width) / min(height, width) > LONGEST_RATIO:
+            raise RequestError(
+                f"the image has {width} x {height} pixels: one side is more than {LONGEST_RATIO} "
+                "times the other, which this model cannot read; cut it"
+            )
+        unit = self.patch * self.merge
+        high, wide = (round(side / unit) * unit for side in (height, width))
+        if high * wide > self.most_pixels:
+            shrink = sqrt(height * width / self.most_pixels)
+            high, wide = (max(unit, floor(side / shrink / unit) * unit) for side in (height, width))
+        elif high * wide < self.least_pixels:
+            grow = sqrt(self.least_pixels / (height * width))
+            high, wide = (ceil(side * grow / unit) * unit for side in (height, width))
+        return high, wide
+
+    def _patches(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return patches [n, values] of frames [time, 3, height, width], merged ones together."""
+        time, channels, height, width = frames.shape
+        blocks = frames.reshape(
+            *(time // FRAMES, FRAMES, channels),
+            *(height // self.patch // self.merge, self.merge, self.patch),
+            *(width // self.patch // self.merge, self.merge, self.patch),
+        )
+        ordered = blocks.transpose(0, 3, 6, 4, 7, 2, 1, 5, 8)
+        return ordered.reshape(-1, channels * FRAMES * self.patch**2)

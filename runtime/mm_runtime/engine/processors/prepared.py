@@ -1,0 +1,86 @@
+"""What every processor returns, and the arithmetic all of them share."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+CONFIG = "preprocessor_config.json"
+PROCESSOR_CONFIG = "processor_config.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The pictures of one request, ready for the encoder."""
+
+    tensors: dict[str, NDArray[Any]]
+    """Outputs of the model `preprocessing`, without their batch dimension."""
+
+    rows: tuple[int, ...]
+    """Rows of the prompt table that each picture becomes; none where cross attention reads it."""
+
+
+class PictureProcessor(Protocol):
+    """One family's way from pictures to tensors."""
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return the tensors of RGB pictures.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return the tensors of the frames of one video.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Per-channel constants of one checkpoint, and how it resizes."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale: float
+    resample: Image.Resampling
+
+    @classmethod
+    def of(cls, config: dict[str, Any], resample: Image.Resampling) -> "Colours":
+        """Read them from an image processor's configuration.
+
+        Raises:
+            KeyError, ValueError: a key is missing or unknown.
+        """
+        return cls(
+            mean=tuple(config["image_mean"]),
+            std=tuple(config["image_std"]),
+            rescale=float(config.get("rescale_factor", 1 / 255)),
+            resample=Image.Resampling(config.get("resample", resample)),
+        )
+
+    def normalised(self, picture: Image.Image) -> NDArray[np.float32]:
+        """Return float32 [3, height, width]."""
+        pixels = np.asarray(picture, dtype=np.float32) * np.float32(self.rescale)
+        mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
+        return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return `preprocessor_config.json`, or the image part of `processor_config.json`.
+
+    Raises:
+        OSError: neither file is there.
+        KeyError: the second has no image part.
+    """
+    if (folder / CONFIG).is_file():
+        found: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+        return found
+    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text())["image_processor"]
+    return part

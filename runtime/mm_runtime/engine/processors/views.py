@@ -1,0 +1,106 @@
+"""LLaVA-OneVision: a picture becomes its whole view and the tiles of the grid that fits it best.
+
+Several pictures in one request are one view each, padded to a square, and the frames of a video
+are one view each: so it was trained.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.processors.prepared import Colours, Prepared, read_config
+from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
+
+
+@dataclass(frozen=True)
+class ViewProcessor:
+    """Grids and colours of one checkpoint."""
+
+    colours: Colours
+    tile: int
+    side: int
+    """Patches along a side of one tile."""
+
+    grids: tuple[Size, ...]
+    limit: int
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "ViewProcessor":
+        """Read the checkpoint's configuration."""
+        vision = engine.facts.vision
+        if vision is None or vision.grid_pinpoints is None:
+            raise ValueError(f"{engine.root}: the facts of a LLaVA-OneVision have no grids")
+        return cls(
+            colours=Colours.of(read_config(engine.processor), Image.Resampling.BICUBIC),
+            tile=vision.image_size,
+            side=vision.image_size // vision.patch_size,
+            grids=tuple(vision.grid_pinpoints),
+            limit=vision.grid_limit or 1,
+        )
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
+        sizes = [(picture.height, picture.width) for picture in pictures]
+        rows: tuple[int, ...]
+        if len(pictures) == 1:
+            tiles = self._tiles(pictures[0])
+            rows = (
+                rows_of_picture(
+                    sizes[0], self.grids, tile=self.tile, side=self.side, limit=self.limit
+                ),
+            )
+        else:
+            tiles = [self._squared(picture) for picture in pictures]
+            rows = (self.side**2 + 1,) * len(pictures)
+        return self._prepared(tiles, rows, sizes, is_video=False)
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows."""
+        views = [self._resized(frame, (self.tile, self.tile)) for frame in frames]
+        rows = len(frames) * ceil(self.side / VIDEO_POOL) ** 2 + 1
+        size = (frames[0].height, frames[0].width)
+        return self._prepared(views, (rows,), [size], is_video=True)
+
+    def _prepared(
+        self, tiles: list[Image.Image], rows: tuple[int, ...], sizes: list[Size], *, is_video: bool
+    ) -> Prepared:
+        pixels = np.stack([self.colours.normalised(tile) for tile in tiles]).astype(np.float16)
+        tensors: dict[str, Any] = {
+            "PIXEL_VALUES": pixels,
+            "IMAGE_SIZES": np.array(sizes, dtype=np.int64).reshape(-1),
+            "IS_VIDEO_INPUT": np.array([is_video]),
+        }
+        return Prepared(tensors, rows)
+
+    def _tiles(self, picture: Image.Image) -> list[Image.Image]:
+        high, wide = best_grid((picture.height, picture.width), self.grids)
+        # As transformers: the side that is scaled less is filled, the other one rounded up.
+        across, down = wide / picture.width, high / picture.height
+        if across < down:
+            fitted = (min(ceil(picture.height * across), high), wide)
+        else:
+            fitted = (high, min(ceil(picture.width * down), wide))
+        canvas = Image.new("RGB", (wide, high))
+        canvas.paste(
+            self._resized(picture, fitted), ((wide - fitted[1]) // 2, (high - fitted[0]) // 2)
+        )
+        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
+        return [
+            self._resized(picture, (self.tile, self.tile)),
+            *(canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners),
+        ]
+
+    def _squared(self, picture: Image.Image) -> Image.Image:
+        """Return one view of a picture on a square of the mean colour."""
+        longest = max(picture.size)
+        background = tuple(int(value * 255) for value in self.colours.mean)
+        square = Image.new("RGB", (longest, longest), background)
+        square.paste(picture, ((longest - picture.width) // 2, (longest - picture.height) // 2))
+        return self._resized(square, (self.tile, self.tile))
+
+    def _resized(self, picture: Image.Image, size: Size) -> Image.Image:
+        return picture.resize((size[1], size[0]), resample=self.colours.resample)

@@ -1,0 +1,68 @@
+"""Models whose requests cannot share a forward pass: each has a cache of transformers of its own.
+
+A step still serves all requests, one after the other, so they join and leave as in any other
+family; only the gain of a shared pass is missing. T5's relative positions and the cross attention
+of all these families are computed by transformers for one length at a time.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from mm_runtime.engine.reference.request import Request
+
+
+class SoloModel:
+    """Slots that hold whatever one request's forward passes need."""
+
+    vocabulary_size: int
+
+    def __init__(self, slots: int) -> None:
+        """Make empty slots."""
+        self._slots: list[Any] = [None] * (slots)
+
+    def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
+        """Run tokens int64 [1, n] from position `start` on; return logits [n, vocabulary]."""
+        raise NotImplementedError
+
+    def open(self, request: Request) -> Any:
+        """Return the state of a new request."""
+        raise NotImplementedError
+
+    def prompt_ids(self, request: Request) -> tuple[int, ...]:
+        """Return the ids that the decoder reads first."""
+        raise NotImplementedError
+
+    def prompt_length(self, request: Request) -> int:
+        """Return how many ids the decoder reads first."""
+        return len(self.prompt_ids(request))
+
+    @torch.inference_mode()
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Open the request in the slot; return the ids of its decoder's prompt."""
+        self._slots[slot] = self.open(request)
+        return torch.tensor(self.prompt_ids(request), dtype=torch.long)
+
+    @torch.inference_mode()
+    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
+        """Run ids of a prompt; return their logits [positions, vocabulary]."""
+        return self.step(self._slots[slot], prompt[None], start)
+
+    @torch.inference_mode()
+    def decode(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+        """Run one token in each of the first slots; return float32 logits [slots, vocabulary]."""
+        rows = [
+            self.step(self._slots[slot], torch.tensor([[token]]), position)
+            for slot, (token, position) in enumerate(zip(tokens, positions, strict=True))
+        ]
+        return self.logits(torch.cat(rows))
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the states, which are logits already, as float32."""
+        return states.float()
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Give one slot's request to another slot."""
+        del length  # a cache of its own holds no more than the request's positions
+        self._slots[target], self._slots[source] = self._slots[source], None

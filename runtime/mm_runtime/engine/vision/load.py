@@ -1,0 +1,38 @@
+"""From an engine directory to the vision encoder of its family."""
+
+import os
+
+from mm_api.documents.build_plan import VisionPlan
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.threads import threads_for
+from mm_runtime.engine.vision.crossing import CrossingEncoder
+from mm_runtime.engine.vision.encoder import VisionEncoder
+from mm_runtime.engine.vision.features import RequestEncoder
+from mm_runtime.engine.vision.grids import GridEncoder
+from mm_runtime.engine.vision.session import VisionSession
+from mm_runtime.engine.vision.views import ViewEncoder
+
+EXTRAS = "extras.npz"
+
+
+def load_encoder(engine: EngineDirectory, plan: VisionPlan) -> RequestEncoder:
+    """Load the vision engine with one thread for a small model, all cores for a large one.
+
+    Raises:
+        OSError, ValueError: a file is missing or not understood.
+    """
+    facts, vision = engine.facts, engine.facts.vision
+    if vision is None:
+        raise ValueError(f"{engine.root}: a plan for pictures without facts about the tower")
+    threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
+    model = engine.vision_model
+    if facts.family not in {"llava-onevision", "qwen2-vl", "mllama"}:
+        return VisionEncoder(
+            model, max_batch_size=plan.max_batch_size, image_size=plan.image_size, threads=threads
+        )
+    session = VisionSession(model, max_batch_size=plan.max_batch_size, threads=threads)
+    if facts.family == "llava-onevision":
+        return ViewEncoder.load(session, vision, model.with_name(EXTRAS))
+    if facts.family == "qwen2-vl":
+        return GridEncoder.load(session, facts, engine.llm)
+    return CrossingEncoder(session, vision)

@@ -1,0 +1,69 @@
+"""PURE: Qwen2-VL's positions: text counts on, a picture's features have time, row and column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Constants of a language model's rotary embedding."""
+
+    base: float
+    sections: tuple[int, ...]
+    """Frequencies that turn with time, row and column, one after another."""
+
+    head_size: int
+
+    @classmethod
+    def of(cls, config: dict[str, Any], head_size: int) -> "Rotation":
+        """Read them from config.json, in whichever of its places they are."""
+        text = config.get("text_config") or config
+        rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+        base = rope.get("rope_theta", text.get("rope_theta", 1e6))
+        return cls(float(base), tuple(rope.get("mrope_section", (16, 24, 24))), head_size)
+
+    def values(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return cosine and sine, float32 [n, frequencies, 2], of positions int64 [3, n]."""
+        steps = np.arange(0, self.head_size, 2, dtype=np.float32) / np.float32(self.head_size)
+        frequencies = np.float32(1) / np.float32(self.base) ** steps
+        axes = np.repeat(np.arange(len(self.sections)) % 3, self.sections)
+        angles = positions[axes].T.astype(np.float32) * frequencies
+        return np.stack((np.cos(angles), np.sin(angles)), axis=-1)
+
+
+def positions_of(
+    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]]
+) -> tuple[NDArray[np.int64], int]:
+    """Return three coordinates of each token, int64 [3, n], and what follows less the count.
+
+    Args:
+        virtual: which tokens of the prompt are features of pictures.
+        blocks: frames, rows and columns of features of each picture, in the prompt's order.
+    """
+    found = np.zeros((3, len(virtual)), dtype=np.int64)
+    at = following = 0
+    waiting = list(blocks)
+    while at < len(virtual):
+        if virtual[at]:
+            time, rows, columns = waiting.pop(0)
+            count = time * rows * columns
+            found[:, at : at + count] = np.indices((time, rows, columns)).reshape(3, -1) + following
+            at += count
+            following += max(rows, columns)
+        else:
+            found[:, at] = following
+            at += 1
+            following += 1
+    return found, int(found.max()) + 1 - len(virtual)
+
+
+def rotate(
+    virtual: NDArray[np.bool_], blocks: Sequence[tuple[int, int, int]], rotation: Rotation
+) -> tuple[NDArray[np.float32], int]:
+    """Return the rotation of a prompt, flat, and the delta of the positions after it."""
+    positions, delta = positions_of(virtual, blocks)
+    return rotation.values(positions).reshape(-1), delta

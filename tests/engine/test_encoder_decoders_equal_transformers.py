@@ -1,0 +1,95 @@
+"""Encoder-decoders in the Reference engine: greedy answers equal `transformers.generate`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.generation import GenerationMixin
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
+from mm_runtime.engine.reference.request import Request
+from support.collecting_sink import CollectingSink
+from support.engines import engine_starter
+from support.families.texts import MEL_BINS, SOUND_POSITIONS, write
+from support.families.words import END, SIZE
+
+SLOTS = 3
+REQUESTS = 7
+ANSWER = 20
+
+
+def _requests(family: str, model: transformers.PreTrainedModel) -> list[Request]:
+    """Return texts of 2 to 60 tokens, or sounds, with the checkpoint's decoder prompts."""
+    rng = np.random.default_rng(3)
+    start = model.generation_config.decoder_start_token_id or model.config.decoder_start_token_id
+    forced = getattr(model.config, "forced_bos_token_id", None)
+    forced = model.generation_config.forced_bos_token_id if forced is None else forced
+    prompt = (start,) if forced is None else (start, forced)
+    requests = []
+    for number in range(REQUESTS):
+        ids = (*rng.integers(4, SIZE, int(rng.integers(2, 60))).tolist(), END)
+        sound = rng.normal(size=(2 * SOUND_POSITIONS, MEL_BINS)).astype(np.float32)
+        requests.append(
+            Request(
+                ids=() if family == "whisper" else ids,
+                features=sound if family == "whisper" else None,
+                decoder_ids=prompt if family != "whisper" else (start, *range(5, 5 + number)),
+                max_tokens=ANSWER,
+                end_ids=frozenset({END}),
+            )
+        )
+    return requests
+
+
+def _expected(model: transformers.PreTrainedModel, request: Request) -> list[int]:
+    """Return what transformers generates after the decoder's prompt."""
+    if request.features is None:
+        inputs = {"input_ids": torch.tensor([request.ids])}
+    else:
+        inputs = {"input_features": torch.from_numpy(request.features.T.copy())[None]}
+    # Whisper's own generate() cuts sound into windows; this is the one below it.
+    ids = GenerationMixin.generate(
+        model,
+        **inputs,
+        decoder_input_ids=torch.tensor([request.decoder_ids]),
+        max_new_tokens=request.max_tokens,
+        do_sample=False,
+    )[0].tolist()
+    answer = ids[len(request.decoder_ids) :]
+    return answer[: answer.index(END)] if END in answer else answer
+
+
+@pytest.mark.parametrize("family", sorted(KINDS))
+def test_mixed_requests(tmp_path: Path, family: str) -> None:
+    """More requests than slots, of different lengths; each gets the answer it gets alone."""
+    folder = write(family, tmp_path / family)
+    whole = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
+    model = EncoderDecoderModel(
+        folder, dtype="float32", slots=SLOTS, family=family, max_encoder_length=64
+    )
+    requests = _requests(family, whole)
+    expected = [_expected(whole, request) for request in requests]
+    assert len({tuple(answer) for answer in expected}) > 1  # the input matters
+    with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
+        sinks = [CollectingSink() for _ in requests]
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        assert expected == [sink.wait() for sink in sinks]
+
+
+def test_bad_requests(tmp_path: Path) -> None:
+    """What encoder or decoder cannot read is refused before it takes a slot."""
+    model = EncoderDecoderModel(
+        write("t5", tmp_path / "t5"), dtype="float32", slots=1, family="t5", max_encoder_length=8
+    )
+    for words, request in {
+        "decoder_input_ids is missing": Request((5,), 1, frozenset()),
+        "the text has 9 tokens; 1 to 8": Request((5,) * 9, 1, frozenset(), decoder_ids=(0,)),
+        "input_ids must be 0 to 63": Request((64,), 1, frozenset(), decoder_ids=(0,)),
+        "takes no pictures": Request((5,), 1, frozenset(), table=np.zeros((1, 32), np.float32)),
+    }.items():
+        with pytest.raises(RequestError, match=words):
+            model.check(request)

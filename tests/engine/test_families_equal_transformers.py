@@ -1,0 +1,137 @@
+"""Every family that takes pictures: built, preprocessed, encoded, answered as transformers does.
+
+transformers gets the same pictures through its own processor, and its own `generate` answers.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mm_runtime.engine.errors import RequestError
+from support.families.expected import KINDS, Upstream, picture
+from support.families.pictures import write
+from support.families.pipeline import Pipeline, build
+
+SIZES = [(100, 61), (28, 28), (37, 150)]
+"""Pixels: several tiles, one tile, a tall strip."""
+
+QUESTION = "what is in the image ?"
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Pipeline, Upstream]]:
+    """One family's engine, built from a small random checkpoint, and the checkpoint itself."""
+    folder = tmp_path_factory.mktemp("family")
+    checkpoint = write(request.param, folder / "checkpoint")
+    pipeline = Pipeline.load(build(checkpoint, folder / "store"))
+    yield pipeline, Upstream(request.param, checkpoint)
+    pipeline.loaded.engine.stop()
+
+
+def _expected(pipeline: Pipeline, upstream: Upstream, given: list[Any]) -> list[int]:
+    """Return transformers' answer to the prompt that preprocessing writes for these pictures."""
+    pixels = [_bytes(one) for one in given]
+    facts = pipeline.directory.facts
+    urls = {"IMAGE_URL": np.array([pixels], dtype=np.object_)} if given else {}
+    ids = pipeline.prepare(QUESTION, **urls)["INPUT_ID"][0].tolist()
+    token, vocabulary = facts.image_token_id, facts.text.vocabulary_size
+    assert token is not None
+    # Too many or too few of these make transformers refuse: the count is checked besides.
+    ids = [token if one >= vocabulary else one for one in ids]
+    inputs: dict[str, Any] = upstream.pictures(given) if given else {}
+    if upstream.family == "qwen2-vl" and given:
+        inputs["mm_token_type_ids"] = torch.tensor([[int(one == token) for one in ids]])
+    if upstream.family == "mllama" and given:
+        inputs["cross_attention_mask"] = _mask(upstream, ids, token, inputs)
+    return upstream.answer(ids, **inputs)
+
+
+def _mask(upstream: Upstream, ids: list[int], token: int, inputs: dict[str, Any]) -> torch.Tensor:
+    from transformers.models.mllama import processing_mllama as processing  # noqa: PLC0415
+
+    tiles = inputs["aspect_ratio_mask"].sum(-1).tolist()
+    return torch.from_numpy(
+        processing.convert_sparse_cross_attention_mask_to_dense(
+            [processing.get_cross_attention_token_mask(ids, token)],
+            tiles,
+            upstream.processor.max_image_tiles,
+            len(ids),
+        )
+    )
+
+
+def _bytes(image: Any) -> bytes:
+    import base64  # noqa: PLC0415
+    import io  # noqa: PLC0415
+
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG")
+    return b"data:image/png;base64," + base64.b64encode(buffer.getvalue())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_one_picture(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
+    """Whatever its shape, a picture is cut, encoded and read as transformers does it."""
+    pipeline, upstream = both
+    image = picture(*size, seed=1)
+    pixels = np.asarray(image)[None, None]
+    assert _expected(pipeline, upstream, [image]) == pipeline.ask(QUESTION, IMAGE_BYTES=pixels)
+
+
+def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:
+    """Pictures of different shapes in one request."""
+    pipeline, upstream = both
+    if upstream.family == "blip2-opt":
+        pytest.skip("transformers' generate takes one picture a prompt for BLIP-2")
+    images = [picture(90, 40, seed=2), picture(50, 70, seed=3)]
+    urls = np.array([[_bytes(one) for one in images]], dtype=np.object_)
+    assert _expected(pipeline, upstream, images) == pipeline.ask(QUESTION, IMAGE_URL=urls)
+
+
+def test_pictures_matter(both: tuple[Pipeline, Upstream]) -> None:
+    """Another picture, another answer: what is compared above depends on the pictures."""
+    pipeline, _ = both
+    answers = {
+        tuple(
+            pipeline.ask(QUESTION, IMAGE_BYTES=np.asarray(picture(80, 50, seed=seed))[None, None])
+        )
+        for seed in range(4)
+    }
+    assert len(answers) > 1
+
+
+def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
+    """A question without a picture."""
+    pipeline, upstream = both
+    if upstream.family == "blip2-opt":
+        pytest.skip("transformers' generate wants a picture for BLIP-2")
+    assert _expected(pipeline, upstream, []) == pipeline.ask(QUESTION)
+
+
+def test_video(both: tuple[Pipeline, Upstream]) -> None:
+    """Frames of a video, where the family reads videos; the others say that they do not."""
+    pipeline, upstream = both
+    frames = np.stack([np.asarray(picture(60, 60, seed=seed)) for seed in range(3)])[None]
+    if upstream.family not in {"llava-onevision", "qwen2-vl"}:
+        with pytest.raises(RequestError, match="video"):
+            pipeline.ask(QUESTION, VIDEO_BYTES=frames)
+        return
+    prepared = pipeline.prepare(QUESTION, VIDEO_BYTES=frames)
+    config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
+    token = getattr(config, "video_token_id", None)
+    ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
+    pixels = torch.from_numpy(prepared["PIXEL_VALUES"][0]).float()
+    inputs: dict[str, Any]
+    if upstream.family == "qwen2-vl":
+        grid = torch.from_numpy(prepared["IMAGE_GRID_THW"]).reshape(1, 3)
+        kinds = torch.tensor([[2 * int(one == token) for one in ids]])
+        inputs = {"pixel_values_videos": pixels[0, 0], "video_grid_thw": grid}
+        inputs["mm_token_type_ids"] = kinds
+    else:
+        inputs = {"pixel_values_videos": pixels[None]}
+    assert upstream.answer(ids, **inputs) == pipeline.ask(QUESTION, VIDEO_BYTES=frames)

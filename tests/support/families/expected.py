@@ -1,0 +1,68 @@
+"""What transformers itself answers: its own processors and `generate`, in one process."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from PIL import Image
+
+from support.families.words import END
+
+ANSWER = 16
+KINDS = {
+    "llava": "LlavaForConditionalGeneration",
+    "blip2-opt": "Blip2ForConditionalGeneration",
+    "llava-onevision": "LlavaOnevisionForConditionalGeneration",
+    "qwen2-vl": "Qwen2VLForConditionalGeneration",
+    "mllama": "MllamaForConditionalGeneration",
+}
+IMAGE_PROCESSORS = {
+    "llava": "CLIPImageProcessorPil",
+    "blip2-opt": "BlipImageProcessorPil",
+    "llava-onevision": "LlavaOnevisionImageProcessorPil",
+    "qwen2-vl": "Qwen2VLImageProcessorPil",
+    "mllama": "MllamaImageProcessorPil",
+}
+
+
+class Upstream:
+    """One checkpoint in transformers."""
+
+    def __init__(self, family: str, folder: Path) -> None:
+        self.family = family
+        self.model: Any = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
+        self.processor: Any = getattr(transformers, IMAGE_PROCESSORS[family]).from_pretrained(
+            folder
+        )
+
+    def pictures(self, pictures: list[Image.Image]) -> dict[str, torch.Tensor]:
+        """Return the tensors of pictures, pixels rounded to float16 as the guide's clients send."""
+        nested = [pictures] if self.family in {"llava-onevision", "mllama"} else pictures
+        found = dict(self.processor(nested, return_tensors="pt"))
+        found.pop("num_tiles", None)
+        found["pixel_values"] = found["pixel_values"].half().float()
+        return found
+
+    def answer(self, ids: list[int], **inputs: Any) -> list[int]:
+        """Return the tokens generated after a prompt in which pictures are this family's tokens."""
+        prompt = torch.tensor([ids])
+        with torch.no_grad():
+            found = self.model.generate(
+                input_ids=prompt,
+                attention_mask=torch.ones_like(prompt),
+                max_new_tokens=ANSWER,
+                do_sample=False,
+                **inputs,
+            )[0].tolist()
+        answer = found[len(ids) :]
+        return answer[: answer.index(END)] if END in answer else answer
+
+
+def picture(width: int, height: int, seed: int) -> Image.Image:
+    """Return a picture of noise and a ramp: nothing in it is symmetrical."""
+    random = np.random.default_rng(seed)
+    pixels = random.integers(0, 256, (height, width, 3))
+    pixels[..., 0] = np.linspace(0, 255, width)[None]
+    return Image.fromarray(pixels.astype(np.uint8))

@@ -1,0 +1,159 @@
+"""The whole way of one request without a server: build, preprocess, encode, generate."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.build import manifest
+from mm_runtime.build.commands.export_vision import export_vision
+from mm_runtime.build.commands.fetch import fetch
+from mm_runtime.build.commands.step import StepContext
+from mm_runtime.build.commands.verify_vision import verify_vision
+from mm_runtime.build.durable import write_durably
+from mm_runtime.build.places import Places
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.generation import read_request
+from mm_runtime.engine.preprocessing import Preprocessor
+from mm_runtime.engine.reference.load import LoadedEngine, load_engine
+from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.build_plans import serving_plan
+from support.collecting_sink import CollectingSink
+
+BATCH = 4
+IMAGES = 2
+ENCODER_INPUT = 64
+ENCODER_OUTPUTS = {
+    "OUT_PROMPT_EMBEDDING_TABLE": "prompt_embedding_table",
+    "OUT_PROMPT_VOCAB_SIZE": "prompt_vocab_size",
+    "ENCODER_INPUT_FEATURES": "encoder_input_features",
+    "ENCODER_OUTPUT_LENGTHS": "encoder_output_lengths",
+    "CROSS_ATTENTION_MASK": "cross_attention_mask",
+    "SKIP_CROSS_ATTN_BLOCKS": "skip_cross_attn_blocks",
+    "MROPE_ROTARY_COS_SIN": "mrope_rotary_cos_sin",
+    "MROPE_POSITION_DELTAS": "mrope_position_deltas",
+}
+"""The ensemble's connections between encoder and language model."""
+
+
+def plan_of(facts: ModelFacts) -> BuildPlan:
+    """Return a plan of a Reference engine for a small checkpoint of any family."""
+    vision = facts.vision
+    crossing = facts.family == "mllama" and vision is not None
+    encoder = ENCODER_INPUT if facts.encoder else None
+    if crossing and vision is not None:
+        encoder = IMAGES * vision.features_per_image
+    spec = EngineSpec(
+        source_digest=facts.source_digest,
+        family=facts.family,
+        backend="Reference",
+        dtype="float32",
+        limits=EngineLimits(
+            max_batch_size=BATCH,
+            max_input_len=64 if facts.encoder else 400,
+            max_seq_len=64 if facts.encoder else 480,
+            max_num_tokens=1024,
+            max_beam_width=1,
+            max_images_per_request=IMAGES if vision else 0,
+            max_multimodal_len=0 if vision is None else BATCH * IMAGES * vision.features_per_image,
+            max_encoder_input_len=encoder,
+        ),
+        vision=None
+        if vision is None
+        else VisionPlan(
+            engine="ONNXRuntime",
+            image_size=vision.image_size,
+            features_per_image=vision.features_per_image,
+            max_batch_size=3,
+            opset=18,
+            tolerance=1e-4,
+        ),
+        builder_version="1",
+    )
+    fingerprint = hashlib.sha256(spec.to_json().encode()).hexdigest()
+    return BuildPlan(fingerprint=fingerprint, engine=spec, facts=facts)
+
+
+def build(checkpoint: Path, store: Path) -> EngineDirectory:
+    """Build an engine in this process: the steps themselves, without the runner around them."""
+    plan = plan_of(inspect(checkpoint, InspectOptions()))
+    places = Places(store, plan.fingerprint)
+    for folder in (places.llm, places.vision, places.processor, places.pickles, places.logs):
+        folder.mkdir(parents=True)
+    write_durably(places.plan, plan.to_json())
+    write_durably(places.reproduce, "")
+    context = StepContext(plan, checkpoint, places)
+    fetch(context)
+    if plan.engine.vision is not None:
+        export_vision(context)
+        verify_vision(context)
+    manifest.seal(places, plan, [], datetime.now(UTC))
+    return EngineDirectory.open(places.engine)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The parts of one engine that the Triton models hold, connected as the ensemble does."""
+
+    directory: EngineDirectory
+    preprocessor: Preprocessor
+    loaded: LoadedEngine
+
+    @classmethod
+    def load(cls, directory: EngineDirectory) -> "Pipeline":
+        """Load everything; the caller stops `loaded.engine`."""
+        serving = serving_plan(directory.manifest.fingerprint)
+        loaded = load_engine(directory, max_queue_size=16, cancellation_check_seconds=1.0)
+        loaded.engine.start()
+        return cls(directory, Preprocessor.load(directory, serving), loaded)
+
+    def prepare(self, text: str, **tensors: Any) -> dict[str, Any]:
+        """Return the outputs of the model `preprocessing`."""
+        inputs = {
+            "QUERY": np.array([[text.encode()]], dtype=np.object_),
+            "REQUEST_OUTPUT_LEN": np.array([[16]], dtype=np.int32),
+            **tensors,
+        }
+        return self.preprocessor.prepare(inputs)
+
+    def inputs(self, text: str, **tensors: Any) -> dict[str, Any]:
+        """Return the inputs of the model `tensorrt_llm`."""
+        prepared = self.prepare(text, **tensors)
+        found = {
+            "input_ids": prepared["INPUT_ID"],
+            "input_lengths": prepared["REQUEST_INPUT_LEN"],
+            "decoder_input_ids": prepared["DECODER_INPUT_ID"],
+            "decoder_input_lengths": prepared["REQUEST_DECODER_INPUT_LEN"],
+            "request_output_len": prepared["REQUEST_OUTPUT_LEN"],
+            "end_id": prepared["OUT_END_ID"],
+        }
+        if self.directory.vision is None:
+            return found
+        encoder = load_encoder(self.directory, self.directory.vision)
+        wanted = {name.lower(): value for name, value in prepared.items()}
+        wanted |= {"max_tokens": prepared["REQUEST_OUTPUT_LEN"]}
+        encoded = encode_requests(encoder, [wanted], np.float32)[0]
+        if isinstance(encoded, RequestError):
+            raise encoded
+        return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}
+
+    def ask(self, text: str, **tensors: Any) -> list[int]:
+        """Return the tokens of the answer."""
+        request = read_request(
+            self.inputs(text, **tensors),
+            end_ids=self.loaded.end_ids,
+            vocabulary_size=self.loaded.vocabulary_size,
+            fresh_seed=1,
+            encoder_decoder=self.loaded.encoder_decoder,
+        )
+        sink = CollectingSink()
+        self.loaded.engine.submit(request, sink)
+        return sink.wait()

@@ -1,0 +1,162 @@
+"""Small random checkpoints of the encoder-decoder families."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.families.words import BEGIN, END, PAD, SIZE, UNKNOWN, write_tokenizer
+
+HIDDEN = 32
+HEADS = 2
+LAYERS = 2
+MEL_BINS = 8
+SOUND_POSITIONS = 20
+LANGUAGE = 7
+"""Stands for the language that mBART answers in."""
+
+TWIN: dict[str, Any] = {
+    "d_model": HIDDEN,
+    "encoder_layers": LAYERS,
+    "decoder_layers": LAYERS,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "max_position_embeddings": 128,
+    "bos_token_id": BEGIN,
+    "eos_token_id": END,
+    "pad_token_id": PAD,
+}
+
+
+def write(family: str, folder: Path) -> Path:
+    """Write a checkpoint and return its folder."""
+    import torch  # noqa: PLC0415 (seconds)
+
+    torch.manual_seed(13)
+    folder.mkdir(parents=True, exist_ok=True)
+    _save(WRITERS[family](), folder)
+    write_tokenizer(folder, ends=family != "whisper")
+    if family == "byt5":
+        config = json.loads((folder / "config.json").read_text())
+        config["tokenizer_class"] = "ByT5Tokenizer"
+        (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _save(model: Any, folder: Path) -> None:
+    """Make weights large enough that answers are no endless repetition of one token."""
+    import torch  # noqa: PLC0415
+
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 1:
+                weight.add_(torch.randn_like(weight) * 0.2)
+            elif "embed_positions" not in name:
+                weight.copy_(torch.randn_like(weight) * 0.3)
+    generation = model.generation_config
+    generation.eos_token_id, generation.pad_token_id = END, PAD
+    # TensorRT-LLM ends an answer at its limit; it forces no end token there.
+    generation.forced_eos_token_id = None
+    generation.num_beams = 1
+    model.save_pretrained(folder)
+
+
+def _t5(**changes: Any) -> Any:
+    from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
+
+    return T5ForConditionalGeneration(T5Config(**_t5_sizes() | changes))
+
+
+def _t5_sizes() -> dict[str, Any]:
+    return {
+        "d_model": HIDDEN,
+        "d_kv": 16,
+        "d_ff": 64,
+        "num_layers": LAYERS,
+        "num_decoder_layers": 1,
+        "num_heads": HEADS,
+        "vocab_size": SIZE,
+        "relative_attention_num_buckets": 8,
+        "relative_attention_max_distance": 16,
+        "decoder_start_token_id": PAD,
+        "eos_token_id": END,
+        "pad_token_id": PAD,
+    }
+
+
+def _mt5() -> Any:
+    from transformers import MT5Config, MT5ForConditionalGeneration  # noqa: PLC0415
+
+    return MT5ForConditionalGeneration(MT5Config(**_t5_sizes(), tie_word_embeddings=False))
+
+
+def _bart() -> Any:
+    from transformers import BartConfig, BartForConditionalGeneration  # noqa: PLC0415
+
+    config = BartConfig(
+        **TWIN,
+        vocab_size=SIZE,
+        decoder_start_token_id=END,
+        forced_bos_token_id=BEGIN,
+        forced_eos_token_id=None,
+    )
+    return BartForConditionalGeneration(config)
+
+
+def _mbart() -> Any:
+    from transformers import MBartConfig, MBartForConditionalGeneration  # noqa: PLC0415
+
+    config = MBartConfig(
+        **TWIN,
+        vocab_size=SIZE,
+        decoder_start_token_id=END,
+        forced_bos_token_id=LANGUAGE,
+        forced_eos_token_id=None,
+    )
+    return MBartForConditionalGeneration(config)
+
+
+def _nmt() -> Any:
+    from transformers import FSMTConfig, FSMTForConditionalGeneration  # noqa: PLC0415
+
+    config = FSMTConfig(
+        **TWIN,
+        langs=["en", "de"],
+        src_vocab_size=SIZE,
+        tgt_vocab_size=SIZE,
+        decoder_start_token_id=END,
+        forced_eos_token_id=None,
+        num_beams=1,
+    )
+    return FSMTForConditionalGeneration(config)
+
+
+def _whisper() -> Any:
+    from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
+
+    sizes = {name: value for name, value in TWIN.items() if name != "max_position_embeddings"}
+    config = WhisperConfig(
+        **sizes,
+        vocab_size=SIZE,
+        num_mel_bins=MEL_BINS,
+        max_source_positions=SOUND_POSITIONS,
+        max_target_positions=64,
+        decoder_start_token_id=UNKNOWN,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+    return WhisperForConditionalGeneration(config)
+
+
+WRITERS: dict[str, Callable[[], Any]] = {
+    "t5": _t5,
+    "flan-t5": lambda: _t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "byt5": lambda: _t5(feed_forward_proj="gated-gelu"),
+    "mt5": _mt5,
+    "bart": _bart,
+    "mbart": _mbart,
+    "nmt": _nmt,
+    "whisper": _whisper,
+}
