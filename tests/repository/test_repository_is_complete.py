@@ -48,6 +48,22 @@ def test_files_are_golden(golden: Golden) -> None:
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
 
 
+def test_text_only_engines_have_no_encoder() -> None:
+    """Without pictures there is no encoder, and the ensemble reads nothing that nobody makes."""
+    engine = manifest()
+    spec = engine.plan.engine.model_copy(update={"vision": None})
+    engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})
+    serving = serving_plan(engine.fingerprint)
+    found = layout(engine, serving, engine_dir=ENGINE, serving_plan=SERVING, sources=SOURCES)
+    assert not [path for path in found if "multimodal_encoders" in path]
+    steps = parse(found["ensemble/config.pbtxt"]).ensemble_scheduling.step
+    read = {tensor for step in steps for tensor in step.input_map.values()}
+    made = {tensor for step in steps for tensor in step.output_map.values()}
+    given = {tensor.name for tensor in parse(found["ensemble/config.pbtxt"]).input}
+    assert set() == read - made - given
+    assert set() == {tensor for tensor in made - read if tensor.startswith("_")}
+
+
 def test_tritons_parser_reads_it(model: str) -> None:
     """Each configuration is a valid protobuf text with what Triton needs to load it."""
     config = parse(files()[f"{model}/config.pbtxt"])
