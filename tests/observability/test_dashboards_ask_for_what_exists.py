@@ -116,6 +116,7 @@ def test_links_to_dashboards_stay_valid() -> None:
     assert [board.uid for board in every_board()] == [
         "multimodal-fleet",
         "multimodal-model",
+        "multimodal-builds",
         "multimodal-autoscaling",
         "multimodal-operator",
     ]

@@ -13,7 +13,7 @@ _MATCHERS = re.compile(r"\{[^}]*\}")
 _WINDOW = re.compile(r"\[[^\]]*\]|\boffset\s+\w+")
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)?(?:e\d+)?\b")
 
-VARIABLES = {"$__rate_interval": "1m", "$namespace": ".+", "$model": ".+"}
+VARIABLES = {"$__rate_interval": "1m", "$__range": "1h", "$namespace": ".+", "$model": ".+"}
 
 
 def substituted(expression: str) -> str:

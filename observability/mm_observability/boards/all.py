@@ -1,12 +1,12 @@
 """Every dashboard, in the order of Grafana's list."""
 
-from mm_observability.boards import autoscaling, fleet, model, operator
+from mm_observability.boards import autoscaling, builds, fleet, model, operator
 from mm_observability.boards.board import Board, Query
 
 
 def every_board() -> tuple[Board, ...]:
     """Return every dashboard."""
-    return (fleet.board(), model.board(), autoscaling.board(), operator.board())
+    return (fleet.board(), model.board(), builds.board(), autoscaling.board(), operator.board())
 
 
 def every_query() -> tuple[tuple[str, Query], ...]:

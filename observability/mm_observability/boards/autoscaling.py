@@ -107,6 +107,7 @@ def _loop() -> Row:
                 "Grows while Prometheus gives nothing; replicas are held meanwhile.",
                 (Query(autoscaling.decision_age(CHOSEN), _WHO),),
                 "s",
+                width=HALF,
                 runbook="MultimodalAutoscalerBlind",
             ),
             Panel(
@@ -117,13 +118,7 @@ def _loop() -> Row:
                     for share in (0.5, 0.99)
                 ),
                 "s",
-            ),
-            Panel(
-                "Queries to Prometheus",
-                "Per second by result.",
-                (Query(autoscaling.prometheus_queries(), "{{result}}"),),
-                "reqps",
-                runbook="MultimodalAutoscalerBlind",
+                width=HALF,
             ),
         ),
     )

@@ -71,8 +71,3 @@ def tick_seconds(share: float, *, window: str = PANEL) -> str:
     """Return the duration that `share` of the ticks keep (no model)."""
     buckets = rate("mm_autoscaling_tick_seconds_bucket", window=window)
     return f"histogram_quantile({share}, sum by (le) ({buckets}))"
-
-
-def prometheus_queries(*, window: str = PANEL) -> str:
-    """Return queries to Prometheus per second by result (no model)."""
-    return f"sum by (result) ({rate('mm_autoscaling_queries_total', window=window)})"

@@ -9,6 +9,9 @@ CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
 PANEL: Final = "$__rate_interval"
 """Grafana's window: at least four scrapes, and no finer than a pixel."""
 
+RANGE: Final = "$__range"
+"""All of what the dashboard shows: for what happens a few times a day."""
+
 MODEL: Final = "namespace, model"
 
 
@@ -21,6 +24,11 @@ def series(metric: str, labels: str = ALL, more: str = "") -> str:
 def rate(metric: str, labels: str = ALL, more: str = "", *, window: str = PANEL) -> str:
     """Return the increase of a counter per second."""
     return f"rate({series(metric, labels, more)}[{window}])"
+
+
+def increase(metric: str, labels: str = ALL, more: str = "", *, window: str = RANGE) -> str:
+    """Return by how much a counter grew."""
+    return f"increase({series(metric, labels, more)}[{window}])"
 
 
 def per_model(expression: str, *extra: str) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_operator.cli import families, plan, status, upload, validate
+from mm_operator.cli import bench, families, plan, status, upload, validate
 from mm_operator.cli.documents import UsageError
 from mm_operator.errors import ClusterError
 
@@ -21,6 +21,7 @@ COMMANDS = {
     "families": families,
     "status": status,
     "upload": upload,
+    "bench": bench,
 }
 FAILED = 1
 WRONG = 2

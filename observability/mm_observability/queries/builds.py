@@ -1,0 +1,52 @@
+"""Builds of engines. Series are per step, outcome or origin: engines are shared between models."""
+
+from mm_observability.queries.select import RANGE, increase, series
+
+_SECONDS = "mm_operator_build_seconds"
+_STEP_SECONDS = "mm_operator_build_step_seconds"
+
+
+def step_seconds(share: float, *, window: str = RANGE) -> str:
+    """Return the duration that `share` of the runs of each step keep."""
+    buckets = increase(f"{_STEP_SECONDS}_bucket", window=window)
+    return f"histogram_quantile({share}, sum by (step, le) ({buckets}) > 0)"
+
+
+def build_seconds(share: float, *, window: str = RANGE) -> str:
+    """Return the duration that `share` of the builds keep, by outcome."""
+    buckets = increase(f"{_SECONDS}_bucket", window=window)
+    return f"histogram_quantile({share}, sum by (outcome, le) ({buckets}) > 0)"
+
+
+def ended(*, window: str = RANGE) -> str:
+    """Return how many builds ended, by outcome."""
+    return f"sum by (outcome) ({increase(f'{_SECONDS}_count', window=window)})"
+
+
+def failures(*, window: str = RANGE) -> str:
+    """Return how many builds failed, by step and reason."""
+    grown = increase("mm_operator_build_failures_total", window=window)
+    return f"sum by (step, reason) ({grown})"
+
+
+def reuses(*, window: str = RANGE) -> str:
+    """Return how many models took an engine that was there, by where it came from."""
+    grown = increase("mm_operator_engine_reuses_total", window=window)
+    return f"sum by (origin) ({grown})"
+
+
+def reused_share(*, window: str = RANGE) -> str:
+    """Return the share of engines that needed no build: reuses among reuses and builds."""
+    reused = f"sum({increase('mm_operator_engine_reuses_total', window=window)})"
+    built = f"sum({increase(f'{_SECONDS}_count', window=window)})"
+    return f"{reused} / (({reused} + {built}) > 0)"
+
+
+def bytes_built(*, window: str = RANGE) -> str:
+    """Return the bytes of engines that were built."""
+    return f"sum({increase('mm_operator_engine_bytes_total', window=window)})"
+
+
+def waiting() -> str:
+    """Return how many models wait for another one's build."""
+    return f"max({series('mm_operator_builds_waiting')})"

@@ -1,0 +1,248 @@
+"""`mmctl bench ADDRESS`: loads an OpenAI endpoint and tells latencies, goodput and errors."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+
+from mm_api.v1alpha1 import duration
+from mm_operator.cli.documents import UsageError
+from mm_operator.loadtest import arrivals, drive, table
+from mm_operator.loadtest.arrivals import Due
+from mm_operator.loadtest.client import Client, connection, models_of
+from mm_operator.loadtest.mix import Choice, Mix, MixError, made_pictures
+from mm_operator.loadtest.picture import data_url
+from mm_operator.loadtest.report import OBJECTIVES, BenchReport, summarise
+from mm_operator.loadtest.trace import TraceError, read_trace
+
+HELP = "load an OpenAI endpoint with texts and pictures; tell latencies, goodput and errors"
+WELL, FAILED = 0, 1
+
+TOKEN_VARIABLE = "MMCTL_BENCH_TOKEN"  # noqa: S105  # the variable's name
+LIST_SECONDS = 10.0
+PROGRESS_SECONDS = 5.0
+LINE_SECONDS = 0.5
+"""On a terminal one line is written anew this often."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.epilog = (
+        f"A token that the endpoint wants is read from ${TOKEN_VARIABLE}, never from the command "
+        "line. Numbers with weights are written VALUE[:WEIGHT],...: --images 0:3,1:7 is a picture "
+        "in seven of ten requests. Requests that fail do not change the exit code: they are in "
+        "the report."
+    )
+    parser.add_argument("address", help="the endpoint, for example http://HOST/v1")
+    parser.add_argument("--model", help="its model; may be left out when it serves one")
+    load = parser.add_argument_group("the load: one of").add_mutually_exclusive_group(required=True)
+    load.add_argument("--users", type=int, help="closed loop: so many ask again when answered")
+    load.add_argument("--rate", type=float, help="open loop: Poisson arrivals, requests a second")
+    load.add_argument("--trace", type=Path, help="open loop: a CSV of requests or of rates")
+    parser.add_argument("--speed", type=float, default=1.0, help="seconds of the trace in one")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies a trace's rates")
+    parser.add_argument("--duration", default="30s", help="of the measured part; default 30s")
+    parser.add_argument("--warm-up", default="", help="before it, not counted, for example 5s")
+    parser.add_argument("--images", default="1", help="pictures in a request; default 1")
+    parser.add_argument("--words", default="0", help="filler words before the prompt; default 0")
+    parser.add_argument("--max-tokens", default="32", help="longest answer; default 32")
+    parser.add_argument("--prompt", default="What is in the image?", help="text of each question")
+    parser.add_argument("--picture-size", type=int, default=224, help="edge of made pictures")
+    parser.add_argument("--picture", type=Path, action="append", help="a file to send instead")
+    parser.add_argument(
+        "--slo",
+        action="append",
+        default=[],
+        metavar="NAME=LATENCY",
+        help=f"objective for the goodput: {', '.join(OBJECTIVES)}; for example ttft=500ms",
+    )
+    parser.add_argument("--timeout", default="60s", help="of one request; default 60s")
+    parser.add_argument("--most-in-flight", type=int, default=2000, help="more are not sent")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Load the endpoint and print the report; exit code 1 when nothing was answered."""
+    try:
+        settings = _Settings(options)
+        token = os.environ.get(TOKEN_VARIABLE)
+        async with connection(token) as session:
+            model = options.model or await _only_model(session, options.address)
+            report = await _measured(session, settings, model)
+    except (MixError, TraceError) as error:
+        raise UsageError(str(error)) from error
+    print(report.to_json(indent=2) if options.output == "json" else table.as_table(report))
+    if report.requests and not report.answered:
+        print(f"no request was answered: {report.errors}", file=sys.stderr)
+        return FAILED
+    return WELL
+
+
+class _Settings:
+    """The options with their meanings.
+
+    Raises:
+        UsageError: an option is not what its help says.
+        MixError: a list of choices is wrong.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.warm_up = _seconds("--warm-up", options.warm_up) if options.warm_up else 0.0
+        self.end = self.warm_up + _seconds("--duration", options.duration)
+        self.timeout = _seconds("--timeout", options.timeout)
+        self.targets = dict(_objective(text) for text in options.slo)
+        self.images, self.words, self.max_tokens = (
+            Choice.parse(text) for text in (options.images, options.words, options.max_tokens)
+        )
+        for name in ("users", "rate", "speed", "scale", "picture_size", "most_in_flight"):
+            value = getattr(options, name)
+            if value is not None and value <= 0:
+                raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above zero")
+
+    def mix(self, model: str) -> Mix:
+        """Return what is asked."""
+        options = self.options
+        files = tuple(_picture(path) for path in options.picture or ())
+        return Mix(
+            model=model,
+            prompt=options.prompt,
+            images=self.images,
+            words=self.words,
+            max_tokens=self.max_tokens,
+            pictures=files or made_pictures(options.picture_size, options.seed),
+        )
+
+    def plan(self) -> list[Due]:
+        """Return when requests are due in an open loop.
+
+        Raises:
+            TraceError: the trace is none.
+        """
+        options = self.options
+        if options.rate:
+            return list(arrivals.poisson(options.rate, self.end, options.seed))
+        return list(
+            read_trace(
+                options.trace,
+                speed=options.speed,
+                scale=options.scale,
+                seconds=self.end,
+                seed=options.seed,
+            )
+        )
+
+    def in_words(self) -> str:
+        """Return the load in words."""
+        options = self.options
+        if options.users:
+            return f"closed loop, {options.users} users"
+        if options.rate:
+            return f"open loop, Poisson at {options.rate:g} requests a second"
+        return f"open loop, {options.trace.name} at {options.speed:g} x speed"
+
+
+async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: str) -> BenchReport:
+    options, mix = settings.options, settings.mix(model)
+    plan = [] if options.users else settings.plan()
+    began = time.monotonic()
+
+    def clock() -> float:
+        return time.monotonic() - began
+
+    client = Client(session, options.address, timeout_seconds=settings.timeout, clock=clock)
+    run_ = drive.Run()
+    shown = None if options.quiet else asyncio.create_task(_progress(run_, clock))
+    try:
+        if options.users:
+            await drive.closed_loop(
+                client,
+                mix,
+                run_,
+                users=options.users,
+                seconds=settings.end,
+                seed=options.seed,
+                clock=clock,
+            )
+        else:
+            await drive.open_loop(
+                client,
+                mix.questions(iter(plan), options.seed),
+                run_,
+                clock=clock,
+                most_in_flight=options.most_in_flight,
+            )
+    finally:
+        if shown:
+            shown.cancel()
+    return summarise(
+        run_.results,
+        endpoint=options.address,
+        model=model,
+        load=settings.in_words(),
+        seed=options.seed,
+        begin=settings.warm_up,
+        end=settings.end,
+        targets=settings.targets,
+    )
+
+
+async def _progress(run_: drive.Run, clock: drive.Clock) -> None:
+    """Tell how it goes: one line written anew on a terminal, else a line every few seconds."""
+    terminal = sys.stderr.isatty()
+    while True:
+        await asyncio.sleep(LINE_SECONDS if terminal else PROGRESS_SECONDS)
+        failed = sum(1 for result in run_.results if result.error)
+        recent = [one.time_to_first_token for one in run_.results[-50:] if not one.error]
+        times = sorted(one for one in recent if one is not None)
+        middle = f", first token {times[len(times) // 2] * 1000:.0f} ms" if times else ""
+        line = (
+            f"{clock():5.0f} s: {len(run_.results) - failed} answered, {failed} failed, "
+            f"{run_.in_flight} under way{middle}"
+        )
+        print(f"\r{line:<79}" if terminal else line, end="" if terminal else "\n", file=sys.stderr)
+        sys.stderr.flush()
+
+
+async def _only_model(session: aiohttp.ClientSession, address: str) -> str:
+    try:
+        names = await models_of(session, address, LIST_SECONDS)
+    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{address}/models gives no list of models ({type(error).__name__}: {error}): is the "
+            "address right, up to and with /v1? or name the model with --model"
+        ) from error
+    if len(names) != 1:
+        raise UsageError(f"{address} serves {', '.join(names) or 'nothing'}: choose with --model")
+    return names[0]
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return duration.parse(text).total_seconds()
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def _objective(text: str) -> tuple[str, float]:
+    name, _, target = text.partition("=")
+    if name not in OBJECTIVES or not target:
+        raise UsageError(
+            f"--slo {text}: write for example ttft=500ms; names: {', '.join(OBJECTIVES)}"
+        )
+    return name, _seconds(f"--slo {name}", target)
+
+
+def _picture(path: Path) -> str:
+    kind = {".png": "png", ".gif": "gif", ".webp": "webp"}.get(path.suffix.lower(), "jpeg")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--picture {path}: {error.strerror}") from error
+    return data_url(content, f"image/{kind}")

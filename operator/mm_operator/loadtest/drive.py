@@ -1,0 +1,89 @@
+"""Keeps the pace: open loop (requests go out when they are due) or closed loop (N users)."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mm_operator.loadtest.arrivals import Due
+from mm_operator.loadtest.mix import Mix, Question
+from mm_operator.loadtest.results import Result
+
+NOT_SENT = "not-sent"
+"""Error of a request that was due while as many as allowed were under way."""
+
+
+Clock = Callable[[], float]
+"""Returns the seconds since the run began."""
+
+
+class Asks(Protocol):
+    """Sends a question and tells what became of it."""
+
+    async def ask(self, question: Question, due: float) -> Result:
+        """Ask; never raises for what the server does."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What happened so far; a progress line reads it while the run goes on."""
+
+    results: list[Result] = field(default_factory=list)
+    in_flight: int = 0
+
+
+async def open_loop(
+    client: Asks,
+    requests: Iterator[tuple[float, Question]],
+    run: Run,
+    *,
+    clock: Clock,
+    most_in_flight: int,
+) -> None:
+    """Send every request when it is due, whatever became of the others; wait for all answers."""
+    async with asyncio.TaskGroup() as group:
+        for due, question in requests:
+            if (wait := due - clock()) > 0:
+                await asyncio.sleep(wait)
+            if run.in_flight >= most_in_flight:
+                now = clock()
+                run.results.append(Result(due, now, now, question.images, error=NOT_SENT))
+                continue
+            # Counted here, not in the task: several may be due before any of them runs.
+            run.in_flight += 1
+            group.create_task(_one(client, question, due, run))
+
+
+async def closed_loop(
+    client: Asks,
+    mix: Mix,
+    run: Run,
+    *,
+    users: int,
+    seconds: float,
+    seed: int,
+    clock: Clock,
+) -> None:
+    """Let every user ask again as soon as he is answered, until the time is over."""
+
+    async def user(number: int) -> None:
+        source = random.Random(seed * 1_000_003 + number)  # noqa: S311  # load, not secrets
+        for _ in itertools.count():
+            now = clock()
+            if now >= seconds:
+                return
+            run.in_flight += 1
+            await _one(client, mix.question(Due(now), source), now, run)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(users):
+            group.create_task(user(number))
+
+
+async def _one(client: Asks, question: Question, due: float, run: Run) -> None:
+    try:
+        run.results.append(await client.ask(question, due))
+    finally:
+        run.in_flight -= 1

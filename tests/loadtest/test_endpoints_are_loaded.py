@@ -1,0 +1,219 @@
+"""`mmctl bench` against the real gateway, and against servers that misbehave."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mm_operator.cli import bench
+from mm_operator.cli import main as mmctl
+from mm_operator.loadtest.report import BenchReport
+from support.gateways import MODEL, Running, serve, toy_gateway
+from support.http_servers import Exchange, serve_local
+from support.scripted_engine import ScriptedEngine
+
+RUN_SECONDS = 60
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    """A gateway whose engine answers three tokens."""
+    # Room for requests that follow one another: a slot is free a moment after the last byte.
+    toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=8)
+    async with serve(toy) as gateway:
+        yield gateway
+
+
+async def report_of(
+    capsys: pytest.CaptureFixture[str], address: str, *options: str
+) -> tuple[int, BenchReport]:
+    """Run the command for JSON; return its exit code and its report."""
+    parser = argparse.ArgumentParser()
+    bench.configure(parser)
+    async with asyncio.timeout(RUN_SECONDS):
+        code = await bench.run(parser.parse_args([address, "-o", "json", "--quiet", *options]))
+    return code, BenchReport.from_json(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param(["--users", "2"], id="closed-loop"),
+        pytest.param(["--rate", "20"], id="poisson"),
+    ],
+)
+async def test_the_gateway_is_loaded(
+    running: Running, load: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every request is answered, with its tokens counted by the server and times that fit."""
+    _, told = await report_of(
+        capsys,
+        f"{running.url}/v1",
+        *(*load, "--duration", "2s", "--warm-up", "500ms", "--images", "0:1,1:1"),
+        *("--picture-size", "56", "--slo", "ttft=5s", "--slo", "e2e=20s"),
+    )
+
+    assert (told.model, told.errors) == (MODEL, {})
+    assert told.answered == told.requests > 10
+    assert told.goodput_share == 1.0
+    assert told.output_tokens_per_second == pytest.approx(3 * told.answered_per_second)
+    for latencies in (told.everything, told.text_only, told.with_pictures):
+        assert latencies.time_to_first_token is not None
+        assert latencies.whole_request is not None
+        assert 0 < latencies.time_to_first_token.p50 <= latencies.whole_request.p50
+    assert told.everything.inter_token is not None
+
+
+async def test_a_trace_is_replayed(
+    running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each line of a trace is one request, with its own pictures."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(
+        "seconds,images\n" + "".join(f"{number},{number % 3}\n" for number in range(9))
+    )
+    _, told = await report_of(
+        capsys, f"{running.url}/v1", "--trace", str(trace), "--speed", "10", "--duration", "2s"
+    )
+
+    assert (told.requests, told.answered) == (9, 9)
+    assert told.images_per_second == pytest.approx(9 / 2)
+
+
+async def test_an_open_loop_does_not_wait_for_a_slow_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Requests go out when due although none was answered; what takes too long has failed."""
+
+    async def silent(_: Exchange) -> None:
+        await asyncio.sleep(RUN_SECONDS)
+
+    async with serve_local(silent) as server:
+        _, told = await report_of(
+            capsys,
+            f"http://127.0.0.1:{server.port}/v1",
+            *("--model", "m", "--rate", "50", "--duration", "1s", "--timeout", "500ms"),
+        )
+
+    assert told.answered == 0
+    assert told.errors == {"timeout": told.requests}
+    assert told.requests == len(server.exchanges) > 20
+
+
+async def test_what_is_not_sent_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With room for two requests the others are failures by name, not silence."""
+
+    async def silent(_: Exchange) -> None:
+        await asyncio.sleep(RUN_SECONDS)
+
+    async with serve_local(silent) as server:
+        _, told = await report_of(
+            capsys,
+            f"http://127.0.0.1:{server.port}/v1",
+            *("--model", "m", "--rate", "50", "--duration", "1s", "--timeout", "2s"),
+            *("--most-in-flight", "2"),
+        )
+
+    assert told.errors == {"not-sent": told.requests - 2, "timeout": 2}
+
+
+def events(*bodies: object, done: bool = True) -> bytes:
+    """Return a stream of events."""
+    text = "".join(f"data: {json.dumps(body)}\n\n" for body in bodies)
+    return (text + ("data: [DONE]\n\n" if done else "")).encode()
+
+
+TOKEN = {"choices": [{"delta": {"content": "a"}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        pytest.param(429, b"{}", "http-429", id="refused"),
+        pytest.param(503, b"", "http-503", id="down"),
+        pytest.param(200, events(TOKEN, done=False), "cut", id="no-done"),
+        pytest.param(200, b"data: {not json\n\n", "cut", id="garbage"),
+        pytest.param(200, events(), "empty", id="no-token"),
+        pytest.param(200, events(TOKEN, {"error": {}}, done=False), "error-event", id="error"),
+    ],
+)
+async def test_failures_are_told_by_kind(
+    status: int, body: bytes, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each way of failing has its own name in the report, and none is an answer."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(status, body)
+
+    async with serve_local(answer) as server:
+        code, told = await report_of(
+            capsys,
+            f"http://127.0.0.1:{server.port}/v1",
+            *("--model", "m", "--users", "1", "--duration", "300ms"),
+        )
+
+    assert list(told.errors) == [kind]
+    assert (code, told.answered) == (1, 0)
+
+
+async def test_nobody_listens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A refused connection is an error of its own kind."""
+    async with serve_local(lambda _: asyncio.sleep(0)) as server:
+        port = server.port
+    _, told = await report_of(
+        capsys, f"http://127.0.0.1:{port}/v1", "--model", "m", "--users", "1", "--duration", "100ms"
+    )
+
+    assert list(told.errors) == ["connect"]
+
+
+async def test_the_token_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The endpoint gets the bearer token, which is in no argument."""
+    monkeypatch.setenv(bench.TOKEN_VARIABLE, "secret")
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(200, events(TOKEN))
+
+    async with serve_local(answer) as server:
+        code, _ = await report_of(
+            capsys,
+            f"http://127.0.0.1:{server.port}/v1",
+            *("--model", "m", "--users", "1", "--duration", "100ms"),
+        )
+
+    assert code == 0
+    assert {exchange.headers["authorization"] for exchange in server.exchanges} == {"Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(["--users", "0"], "--users is 0: it must be above zero", id="no-user"),
+        pytest.param(["--rate", "-1"], "--rate is -1.0: it must be above zero", id="rate"),
+        pytest.param(["--users", "1", "--duration", "soon"], "--duration: 'soon'", id="duration"),
+        pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
+        pytest.param(["--users", "1", "--images", "some"], "'some' is no list", id="images"),
+        pytest.param(["--users", "1", "--picture", "none.png"], "No such file", id="picture"),
+    ],
+)
+def test_wrong_options_are_told(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong option ends with code 2 and a sentence, before anything is sent."""
+    assert mmctl(["bench", "http://127.0.0.1:1/v1", "--model", "m", *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_wrong_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a list of models the address is asked about."""
+    assert mmctl(["bench", "http://127.0.0.1:1/v1", "--users", "1"]) == 2
+    assert "gives no list of models" in capsys.readouterr().err
