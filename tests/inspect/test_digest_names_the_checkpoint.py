@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.build.source import BLOCK_BYTES, SMALL_BYTES, files_digest, source_digest
+from mm_runtime.build.source import (
+    BLOCK_BYTES,
+    SMALL_BYTES,
+    files_digest,
+    source_digest,
+    source_files,
+)
 from support.hollow_checkpoint import write_checkpoint, write_safetensors
 
 BIG = SMALL_BYTES // 2 + BLOCK_BYTES
@@ -73,3 +79,35 @@ def test_place_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
         name: path.rename(path.with_name(f"{path.name}-{name}")) for name, path in moved.items()
     }
     assert source_digest(checkpoint) == files_digest(named)
+
+
+def test_parts_of_vila_count(checkpoint: Path) -> None:
+    """VILA's weights lie in folders: a byte of one of them makes another checkpoint."""
+    before = source_digest(checkpoint)
+    part = checkpoint / "llm"
+    part.mkdir()
+    (part / "config.json").write_text("{}")
+    with_part = source_digest(checkpoint)
+    (part / "config.json").write_text("[]")
+
+    assert before != with_part != source_digest(checkpoint)
+
+
+def test_other_folders_do_not_count(checkpoint: Path) -> None:
+    """The same weights in another format, beside the checkpoint, change nothing."""
+    before = source_digest(checkpoint)
+    (checkpoint / "original").mkdir()
+    (checkpoint / "original" / "params.json").write_text("{}")
+
+    assert before == source_digest(checkpoint)
+
+
+def test_names_of_parts_have_their_folder(checkpoint: Path) -> None:
+    """Files of one name in two parts stay two files, wherever a build copies them."""
+    for part in ("llm", "vision_tower"):
+        (checkpoint / part).mkdir()
+        (checkpoint / part / "config.json").write_text(part)
+
+    assert {"config.json", "llm/config.json", "vision_tower/config.json"} <= set(
+        source_files(checkpoint)
+    )

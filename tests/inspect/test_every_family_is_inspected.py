@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.model_facts import InspectReason
+from mm_runtime.build.source import PARTS
 from mm_runtime.errors import InspectRefusedError
-from mm_runtime.inspect.checkpoint import VILA_PARTS, InspectOptions, inspect
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import FOLDER, FOLDERS, facts_of
@@ -21,7 +22,7 @@ def source_of(family: str, folder: Path) -> Path:
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     tensors = {"a": ("BF16", (8, 11))}
     if family == "vila":
-        for part in VILA_PARTS:
+        for part in PARTS:
             (folder / part).mkdir(exist_ok=True)
             write_safetensors(folder / part / "model.safetensors", tensors)
     elif family == "nmt":

@@ -31,11 +31,21 @@ SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".pt", ".model", ".txt", 
 """What a build can use. READMEs, licences and pictures may change without a new engine."""
 
 
+PARTS = ("llm", "mm_projector", "vision_tower")
+"""VILA keeps a checkpoint in each of these folders. Other folders count for nothing: repositories
+also hold the same weights in other formats (`original/`, `onnx/`)."""
+
+
 def source_files(source: Path) -> dict[str, Path]:
-    """Return name -> path of the files that make up a checkpoint: top level, not hidden."""
+    """Return name -> path of the files that make up a checkpoint, none of them hidden.
+
+    Those of the top level come first, then `llm/config.json` and so on where there are such parts.
+    """
+    folders = [source, *(source / part for part in PARTS if (source / part).is_dir())]
     return {
-        path.name: path
-        for path in sorted(source.iterdir())
+        path.relative_to(source).as_posix(): path
+        for folder in folders
+        for path in sorted(folder.iterdir())
         if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from mm_api import checkpoint
 from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
-from mm_runtime.build.source import source_digest
+from mm_runtime.build.source import PARTS, source_digest
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.small_files import (
@@ -34,9 +34,6 @@ WITHOUT_FAST_TOKENIZER = frozenset({"byt5", "nmt", "vila"})
 
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
-
-VILA_PARTS = ("llm", "vision_tower", "mm_projector")
-"""Folders of a VILA checkpoint, each with weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +113,8 @@ def _weights(
     source: Path, family: str, config: JsonObject, options: InspectOptions
 ) -> weights.Weights:
     dtype, pickles = _config_dtype(config), options.allow_pickle
-    if family == "vila" and (source / VILA_PARTS[0]).is_dir():
-        return weights.read_parts(source, VILA_PARTS, allow_pickle=pickles, config_dtype=dtype)
+    if family == "vila" and (source / PARTS[0]).is_dir():
+        return weights.read_parts(source, PARTS, allow_pickle=pickles, config_dtype=dtype)
     return weights.read(source, allow_pickle=pickles, config_dtype=dtype)
 
 

@@ -2,7 +2,8 @@
 
 Belongs here: one file per family with one `Family` record, and this registry. Must not: read a
 spec, decide, or know Kubernetes. May import: `mm_api`, `mm_operator.errors`,
-`mm_operator.plan.pools`, `mm_operator.plan.families`.
+`mm_operator.plan.pools`, `mm_operator.plan.families`. `#name` is a section of
+docs/planning-sources.md.
 """
 
 from mm_operator.errors import SpecError

@@ -1,4 +1,4 @@
-"""BART: learned positions, LayerNorm and biases everywhere; context FMHA stays on (facts 1e)."""
+"""BART: learned positions, LayerNorm and biases everywhere; context FMHA stays on (#encoders)."""
 
 from dataclasses import replace
 

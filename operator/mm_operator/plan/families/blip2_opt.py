@@ -1,4 +1,4 @@
-"""BLIP-2 with OPT: the Q-Former's query tokens are the features (facts 1a, 1c)."""
+"""BLIP-2 with OPT: the Q-Former's query tokens are the features (#commands, #features)."""
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_operator.plan.families.family import (

@@ -48,7 +48,7 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How upstream builds the family: facts sections 1a, 1e."""
+    """How upstream builds the family (#commands, #encoders)."""
 
     converter: str
     """Folder of convert_checkpoint.py: llama, qwen, mllama, opt, enc_dec, whisper."""

@@ -1,4 +1,4 @@
-"""Flan-T5 and T5 1.1: T5 with a gated perceptron; never float16 (facts 1e)."""
+"""Flan-T5 and T5 1.1: T5 with a gated perceptron; never float16 (#encoders)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table (facts 1a, 1c)."""
+"""LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table (#features)."""
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_operator.plan.families.family import (

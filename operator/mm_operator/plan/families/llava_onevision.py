@@ -1,4 +1,4 @@
-"""LLaVA-OneVision: a base view and a grid of tiles that follows the picture's shape (facts 1c)."""
+"""LLaVA-OneVision: a base view and a grid of tiles that follows the picture's shape (#features)."""
 
 from math import sqrt
 

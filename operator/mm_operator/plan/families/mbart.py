@@ -1,4 +1,4 @@
-"""mBART: BART with a norm after each stack, answering in one fixed language (facts 1e)."""
+"""mBART: BART with a norm after each stack, answering in one fixed language (#encoders)."""
 
 from dataclasses import replace
 

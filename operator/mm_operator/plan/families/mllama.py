@@ -1,4 +1,4 @@
-"""Llama 3.2 Vision: cross-attention layers read the picture (facts 1a, 1b, 9)."""
+"""Llama 3.2 Vision: cross-attention layers read the picture (#commands, #sizing, #crossing)."""
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_operator.plan.families.family import (

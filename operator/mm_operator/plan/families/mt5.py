@@ -1,4 +1,4 @@
-"""mT5: Flan-T5's blocks with a vocabulary of 250,112, most of its weights (facts 1e)."""
+"""mT5: Flan-T5's blocks with a vocabulary of 250,112, most of its weights (#encoders)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""FairSeq's transformer: sinusoidal positions, padding kept, no GEMM plugin (facts 1e)."""
+"""FairSeq's transformer: sinusoidal positions, padding kept, no GEMM plugin (#encoders)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (facts 1c)."""
+"""Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (#features)."""
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_operator.plan.families.family import (

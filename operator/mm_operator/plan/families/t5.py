@@ -1,4 +1,4 @@
-"""T5: relative positions, no biases; context FMHA must be off (facts 1e)."""
+"""T5: relative positions, no biases; context FMHA must be off (#encoders)."""
 
 from mm_operator.plan.families.family import (
     BlockStyle,

@@ -1,4 +1,4 @@
-"""VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (facts 1a, 1c)."""
+"""VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (#commands, #features)."""
 
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_operator.plan.families.family import (

@@ -1,4 +1,4 @@
-"""Whisper: the encoder reads 3000 mel frames, the decoder a prompt of up to 14 ids (facts 1e)."""
+"""Whisper: the encoder reads 3000 mel frames, the decoder a prompt of up to 14 ids (#encoders)."""
 
 from dataclasses import replace
 

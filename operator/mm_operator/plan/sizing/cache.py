@@ -18,7 +18,7 @@ MOST_FRACTION = 0.95
 SHARE_DIGITS = 4
 SHARE_STEPS = 10**SHARE_DIGITS
 LARGEST_SHARE = 0.99
-"""Neither pool is ever starved: upstream's documented cross_kv_cache_fraction is 0.5 (1b, 1e)."""
+"""Neither pool is ever starved: upstream's documented cross_kv_cache_fraction is 0.5 (#sizing)."""
 
 SHARE_SLACK_PERMILLE = 11
 """A share between 1 % and 99 % that is rounded to four digits makes one of the two pools at most
@@ -54,7 +54,7 @@ def cache_size(
 
     Every self-attention layer keeps a key and a value of each of a rank's heads per token; layers
     of cross attention keep them per token of the encoder: in mllama 8 layers of 40 keep those
-    instead of their own (facts 9), in encoder-decoders every layer keeps both.
+    instead of their own (#crossing), in encoder-decoders every layer keeps both.
     """
     text = facts.text
     element = 1 if quantization == "FP8" else DTYPE_BYTES[dtype]  # --kv_cache_dtype fp8

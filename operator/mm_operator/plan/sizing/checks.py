@@ -1,7 +1,7 @@
 """What can be known to fail without a GPU: each check has a code, a field and a way out.
 
 An ordered tuple of functions of one signature; every hit is reported, not only the first. The rows
-of upstream's known failures that they answer to are in facts section 7.
+of upstream's known failures that they answer to: #known-failures.
 """
 
 from collections.abc import Callable, Iterator

@@ -134,7 +134,7 @@ def _limits(limits: PlannedLimits) -> list[str]:
 def _plugins(ask: Ask, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
     chosen = {name: value.format(dtype=dtype) for name, value in flags}
     if dtype == "float32" and "remove_input_padding" in chosen:
-        chosen["context_fmha"] = "disable"  # fused attention computes in 16 bits only (facts 1e)
+        chosen["context_fmha"] = "disable"  # fused attention computes in 16 bits only (#encoders)
     if ask.quantization == "FP8":
         chosen["use_fp8_context_fmha"] = "enable"
     chosen |= dict(ask.plugins)

@@ -21,7 +21,7 @@ def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
 def vision_activation_bytes(facts: ModelFacts, family: Family, limits: PlannedLimits) -> int:
     """Return the peak of a full batch: blocks, and the attention mask where the engine takes one.
 
-    Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, facts 1c); mllama's
+    Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, #features); mllama's
     spans the tiles of one image.
     """
     vision, batch = facts.vision, limits.vision_max_batch_size

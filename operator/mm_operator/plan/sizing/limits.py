@@ -13,10 +13,10 @@ from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing.ask import Ask
 
 VISION_BATCH_CAP = 32
-"""Bigger batches are cut into pieces of this size, which costs time and no failures (1b)."""
+"""Bigger batches are cut into pieces of this size, which costs time and no failures (#sizing)."""
 
 STEP_TOKENS = 8192
-"""trtllm-build's default of max_num_tokens (facts 2)."""
+"""trtllm-build's default of max_num_tokens (#build-flags)."""
 
 _TEXT_TOKENS = 256
 """Room for a question beside the images when the family's default leaves none."""

@@ -50,7 +50,7 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     without_cache = fullest.total_bytes - fullest.kv_cache_bytes
     available = max(0, fullest.gpu_memory_bytes - without_cache)
     # The vision engine may load after the cache was made: then more is free at that moment, and
-    # the fraction must leave room for it (facts 7: the order is not guaranteed).
+    # the fraction must leave room for it (#known-failures: the order is not guaranteed).
     late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
     if terms.facts.vision is not None:
         late += terms.ask.encoder_instances * PROCESS_BYTES
@@ -85,12 +85,12 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
             dtype=terms.dtype,
             quantization=ask.quantization,
         ),
-        # Rank 0 alone runs the encoder (facts 3).
+        # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
         "vision_activation_bytes": encoders * vision_activation_bytes(facts, family, limits),
-        # Reserved by the engine for full batches, on every rank (facts 1b).
+        # Reserved by the engine for full batches, on every rank (#sizing).
         "prompt_table_bytes": limits.max_multimodal_len * facts.text.hidden_size * size,
-        # The flag covers GPU 0 only; the others keep Triton's default (facts 5a).
+        # The flag covers GPU 0 only; the others keep Triton's default (#pools).
         "cuda_pool_bytes": terms.pools.pool.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": (1 + encoders) * PROCESS_BYTES,

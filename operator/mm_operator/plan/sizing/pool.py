@@ -30,13 +30,13 @@ class Pools:
     pool: PoolPlan
     gateway_concurrency: int
     engine_copies_bytes: int
-    """The C++ backend copies each request's input into memory of its own (facts 5b)."""
+    """The C++ backend copies each request's input into memory of its own (#pools)."""
     pinned_bytes: int
     shm_bytes: int
 
 
 def output_bytes(facts: ModelFacts, family: Family, sized: Sized, dtype: str) -> int:
-    """Return S: what one request holds on the GPU, each tensor rounded up to 512 (facts 5c)."""
+    """Return S: what one request holds on the GPU, each tensor rounded up to 512 (#pools)."""
     text, features = facts.text, sized.request_features
     if family.kind is Kind.ENCODER_DECODER:
         encoder = facts.encoder

@@ -2,7 +2,7 @@
 
 TensorRT-LLM splits every linear layer over the ranks, the output matrix too; the embedding, norms
 and biases of row-split layers stay whole on each rank (converters' defaults: no
---use_parallel_embedding). Both engines of an encoder-decoder hold the shared embedding (facts 9),
+--use_parallel_embedding). Both engines of an encoder-decoder hold the shared embedding (#encoders),
 and a tied output matrix is stored besides the embedding.
 """
 

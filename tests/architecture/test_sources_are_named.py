@@ -1,0 +1,38 @@
+"""Formulas of the planner name a section of the page of public sources, and that section exists."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "planning-sources.md"
+PLANNER = ROOT / "operator" / "mm_operator" / "plan"
+_NAMED = re.compile(r"[(\s](#[a-z][a-z-]+)")
+
+
+def sections() -> set[str]:
+    """Return the anchors of the page, as GitHub makes them."""
+    headings = re.findall(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {"#" + heading.lower().replace(" ", "-") for heading in headings}
+
+
+def named() -> dict[str, set[str]]:
+    """Return anchor -> files of the planner that name it."""
+    found: dict[str, set[str]] = {}
+    for path in sorted([*PLANNER.rglob("*.py"), *PLANNER.rglob("*.yaml")]):
+        for anchor in _NAMED.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(anchor, set()).add(path.name)
+    return found
+
+
+def test_named_sections_exist() -> None:
+    """A formula points at a section that is there; `#name` itself is how it is explained."""
+    missing = {anchor: files for anchor, files in named().items() if anchor not in sections()}
+
+    assert missing == {}
+
+
+def test_formulas_name_sections() -> None:
+    """The page is used: most of its sections stand beside a formula."""
+    used = sections() & set(named())
+
+    assert {"#sizing", "#features", "#pools", "#encoders", "#crossing", "#versions"} <= used
