@@ -21,6 +21,7 @@ from mm_operator.cli.plan_commands import as_commands
 from mm_operator.cli.plan_table import as_table
 from mm_operator.errors import SpecError
 from mm_operator.plan.families import SERVED
+from mm_operator.plan.gpu import choose_gpu
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.reference import plan_reference
 from mm_operator.plan.sizing.tables import gpu_names, gpu_of
@@ -153,8 +154,9 @@ def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
         return GpuModel(
             product="custom", memory_bytes=size, compute_capability=options.compute_capability
         )
-    if product := spec.runtime.gpu.product or spec.build.gpu.product:
-        return gpu_of(product)
+    asked = spec.runtime.gpu
+    if asked.product or spec.build.gpu.product or asked.memory is not None:
+        return choose_gpu(spec, (), None)
     raise UsageError(
         "which GPU? give --gpu (mmctl plan --help lists them), or --gpu-memory and "
         "--compute-capability, or set spec.runtime.gpu.product"
