@@ -2,6 +2,7 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from mm_operator.cli.plan_commands import as_commands
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode
 from support.model_configs import ENCODER_DECODERS, FOLDERS, VERSIONS, WITH_PICTURES
-from support.trtllm_sites import TrtllmSite, journalled, trtllm_site
+from support.trtllm_sites import journalled, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
 
@@ -20,13 +21,6 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
     return {version: install(root / version, version) for version in VERSIONS}
 
 
-def use(monkeypatch: pytest.MonkeyPatch, site: TrtllmSite) -> TrtllmSite:
-    """Give this process the site's environment."""
-    for name, value in site.environment.items():
-        monkeypatch.setenv(name, value)
-    return site
-
-
 @pytest.mark.parametrize("family", FOLDERS)
 def test_family_is_built(
     tmp_path: Path,
@@ -35,7 +29,7 @@ def test_family_is_built(
     family: str,
 ) -> None:
     """The engines are whole, and what was run is what `mmctl plan -o commands` prints."""
-    site = use(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
+    site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
     manifest = manifests.read(site.places.manifest)
@@ -49,3 +43,75 @@ def test_family_is_built(
     commands = [shlex.split(line) for line in printed.splitlines() if line[:1] not in {"#", ""}]
     assert [["set", "-eu"], *journalled(site).values()] == commands
     assert (manifest.versions["tensorrt_llm"], manifest.gpu is not None) == ("0.20.0", True)
+
+
+@pytest.mark.parametrize(
+    ("version", "family", "engine", "step", "expected"),
+    [
+        pytest.param(
+            "0.16.0",
+            "mllama",
+            {},
+            "build-vision",
+            {"vision_encoder/model.engine", "vision_encoder/visual_encoder.engine"},
+            id="oldest",
+        ),
+        pytest.param(
+            "1.3.0rc20", "llava-onevision", {}, "convert", {"llm/rank0.engine"}, id="newest"
+        ),
+        pytest.param(
+            "1.2.1",
+            "llava",
+            {"parallelism": {"tensor": 4}},
+            "build-llm",
+            {f"llm/rank{rank}.engine" for rank in range(4)},
+            id="tensor",
+        ),
+        pytest.param(
+            "0.20.0",
+            "t5",
+            {"parallelism": {"tensor": 2}},
+            "build-decoder",
+            {f"{part}/rank{rank}.engine" for part in ("encoder", "decoder") for rank in (0, 1)},
+            id="encoder-decoder-tensor",
+        ),
+        pytest.param(
+            "0.20.0", "qwen2-vl", {"quantization": "FP8"}, "quantize", {"llm/config.json"}, id="fp8"
+        ),
+        pytest.param(
+            "0.20.0",
+            "llava",
+            {"quantization": "INT4AWQ"},
+            "quantize",
+            {"llm/config.json"},
+            id="awq",
+        ),
+        pytest.param(
+            "0.19.0",
+            "blip2-opt",
+            {"quantization": "INT8WeightOnly"},
+            "convert",
+            {"multimodal_encoder/config.json"},
+            id="weight-only",
+        ),
+    ],
+)
+def test_variants_are_built(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool_sets: dict[str, Tools],
+    *,
+    version: str,
+    family: str,
+    engine: dict[str, Any],
+    step: str,
+    expected: set[str],
+) -> None:
+    """Versions, parallelism and quantization: each file of each rank is there."""
+    site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets[version], family, engine))
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    manifest = manifests.read(site.places.manifest)
+    assert expected <= {file.path for file in manifest.files}
+    assert step in result.step_seconds
+    assert manifest.versions["tensorrt_llm"] == version

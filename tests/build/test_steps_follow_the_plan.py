@@ -6,6 +6,7 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_runtime.build.steps import steps
 from mm_runtime.cli import main
 from mm_runtime.errors import PermanentError
@@ -106,3 +107,62 @@ def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert all(f"{step.name}: {step.purpose}" in printed for step in expected)
     assert all(step.module in printed for step in expected)
     assert not (tmp_path / "store").exists()
+
+
+def _commands(*, pipeline: int = 1, folder: str = "build/engines/llm") -> TrtllmBuild:
+    """Return commands for two stages of one GPU each, without a planner."""
+    checkpoint = ["--model_dir", "checkpoint", "--output_dir", "build/converted"]
+    return TrtllmBuild(
+        version="1.0.0",
+        pipeline_parallel=pipeline,
+        gpu=GpuModel(product="NVIDIA-L40S", memory_bytes=1, compute_capability="8.9"),
+        convert=Command(argv=["convert", *checkpoint, "--pp_size", str(pipeline)]),
+        engines=[EngineCommand(name="llm", argv=["trtllm-build", "--output_dir", folder])],
+    )
+
+
+def _trtllm(commands: TrtllmBuild) -> BuildPlan:
+    engine = PLAN.engine.model_copy(update={"backend": "TensorRT", "vision": None})
+    return PLAN.model_copy(update={"engine": engine, "trtllm": commands})
+
+
+def test_each_stage_of_a_pipeline_has_its_files() -> None:
+    """A plan of two pipeline stages expects two ranks of the checkpoint and of the engine."""
+    expected = {
+        step.name: step.expected[0].files[1:]
+        for step in steps(_trtllm(_commands(pipeline=2)))
+        if step.command
+    }
+    assert expected == {
+        "convert": ("rank0.safetensors", "rank1.safetensors"),
+        "build-llm": ("rank0.engine", "rank1.engine"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        pytest.param("/etc", "writes to /etc; expected a folder below `build`", id="absolute"),
+        pytest.param("build/../../x", "expected a folder below `build`", id="up"),
+        pytest.param("checkpoint", "expected a folder below `build`", id="checkpoint"),
+    ],
+)
+def test_commands_write_below_build(folder: str, words: str) -> None:
+    """A plan whose command writes elsewhere is refused before anything runs."""
+    with pytest.raises(PermanentError, match=words):
+        steps(_trtllm(_commands(folder=folder)))
+
+
+def test_commands_are_printed_word_for_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--dry-run` prints a plan's commands as they will be run."""
+    plan = _trtllm(_commands())
+    path = tmp_path / "plan.json"
+    path.write_text(plan.to_json())
+    where = ["--source", "/mnt/source", "--store", str(tmp_path / "store")]
+    assert main(["build", "--plan", str(path), *where, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert plan.trtllm is not None
+    for command in (plan.trtllm.convert, *plan.trtllm.engines):
+        assert " ".join(command.argv) in printed

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
@@ -74,7 +76,7 @@ def write_model(folder: Path, family: str) -> Path:
     return folder
 
 
-def trtllm_plan(source: Path, family: str, whole: ModelPlan, pipeline: int = 1) -> BuildPlan:
+def trtllm_plan(source: Path, family: str, whole: ModelPlan) -> BuildPlan:
     """Return what the operator would hand to the build Job."""
     assert not whole.errors, whole.errors
     assert whole.limits
@@ -97,7 +99,6 @@ def trtllm_plan(source: Path, family: str, whole: ModelPlan, pipeline: int = 1) 
     commands = TrtllmBuild(
         version=str(whole.trtllm_version),
         tensor_parallel=whole.tensor_parallel,
-        pipeline_parallel=pipeline,
         gpu=whole.gpu,
         convert=whole.convert,
         engines=whole.engines,
@@ -122,15 +123,19 @@ def trtllm_site(
     """Return a site for one family; `engine` are fields of the resource."""
     source = write_model(folder / "source", family)
     whole = planned(family, engine, version=tools.version, gpu=gpu)
-    pipeline = (engine or {}).get("parallelism", {}).get("pipeline", 1)
     store = folder / "store"
     store.mkdir()
-    return TrtllmSite(
-        str(source), store, trtllm_plan(source, family, whole, pipeline), whole, tools
-    )
+    return TrtllmSite(str(source), store, trtllm_plan(source, family, whole), whole, tools)
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:
     """Return step -> command as the finished engine's journal has it."""
     journal = json.loads((site.places.engine / "build" / "journal.json").read_text())
     return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}
+
+
+def use_site(monkeypatch: pytest.MonkeyPatch, site: TrtllmSite) -> TrtllmSite:
+    """Give this process the site's environment."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    return site

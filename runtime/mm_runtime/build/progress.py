@@ -6,6 +6,7 @@ report that says: this step was running, these are its last lines.
 """
 
 import logging
+import re
 import time
 from collections import deque
 from pathlib import Path
@@ -27,6 +28,20 @@ WRITES_PER_SECOND = 100
 REPEAT_SECONDS = 5.0
 """How far the build is stands in the log's last lines even while a step prints without end: the
 operator reads the end only, and no more often than this."""
+
+
+PERCENT = re.compile(r"(?<![\d.])(\d{1,3})(?:\.\d+)?\s?%")
+"""As progress bars write it: `45%`, ` 45.2 %`."""
+
+
+PERCENT_WITHIN = 200
+"""Characters of a line's end that are looked at: a tool that floods must not cost a search each."""
+
+
+def percent_in(line: str) -> int | None:
+    """Return how far a tool says it is, None when it does not say."""
+    found = PERCENT.findall(line[-PERCENT_WITHIN:])
+    return int(found[-1]) if found and int(found[-1]) <= 100 else None  # noqa: PLR2004 (percent)
 
 
 class Progress:
@@ -58,6 +73,9 @@ class Progress:
     def line(self, text: str) -> None:
         """Take one line of the step's output."""
         self._lines.append(text)
+        percent = percent_in(text)
+        if percent is not None and percent != self._told.percent:
+            self._told = self._told.model_copy(update={"percent": percent})
         now = time.monotonic()
         if now - self._told_at >= REPEAT_SECONDS:
             self.tell(self._told)

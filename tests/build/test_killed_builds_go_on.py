@@ -1,0 +1,172 @@
+"""A builder that is killed, or whose disk is full, at any step goes on where it was."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.build import manifest as manifests
+from mm_runtime.build.journal import Journal
+from mm_runtime.build.steps import steps
+from mm_runtime.errors import ExitCode
+from support.trtllm_sites import TrtllmSite, trtllm_site
+from support.trtllm_tools.install import Tools, install
+
+STORE_BYTES = 8 * 1024 * 1024
+MOUNT_SECONDS = 20
+BUILD_SECONDS = 60
+
+STEPS = (
+    "check-tools",
+    "fetch",
+    "convert",
+    "build-encoder",
+    "build-decoder",
+    "processor",
+    "verify-engines",
+)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The recorded tools of one version."""
+    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
+
+
+def run(site: TrtllmSite, *, kill_at: str = "") -> BuildResult | None:
+    """Build in a process of its own; kill it with SIGKILL when its log has a line with some words.
+
+    Returns:
+        Its result; None when it was killed.
+    """
+    word = site.store.parent / "termination-log"
+    word.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "mm_runtime", *site.arguments, "--termination-log", str(word)]
+    with subprocess.Popen(
+        command, env=site.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as builder:
+        assert builder.stderr is not None
+        for line in builder.stderr:
+            if kill_at and kill_at in line:
+                builder.kill()
+        code = builder.wait(BUILD_SECONDS)
+    assert (code == -signal.SIGKILL) == bool(kill_at), f"{kill_at!r} never came, or was survived"
+    return None if kill_at else BuildResult.from_json(word.read_bytes())
+
+
+def files_of(site: TrtllmSite) -> dict[str, str]:
+    """Return path -> digest of what the engine serves from; logs hold times."""
+    manifest = manifests.read(site.places.manifest)
+    manifests.verify(site.places.engine, manifest)
+    return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> TrtllmSite:
+    """A build that nothing happened to."""
+    site = trtllm_site(tmp_path_factory.mktemp("undisturbed"), tools, "t5")
+    result = run(site)
+    assert result is not None
+    assert result.failure is None
+    assert tuple(step.name for step in steps(site.plan)) == STEPS
+    return site
+
+
+@pytest.mark.parametrize(
+    ("moment", "killed"),
+    [
+        pytest.param("[{step}] $ ", STEPS, id="inside"),
+        # After the last one only the manifest is left to write.
+        pytest.param("{step}: done in", STEPS[:-1], id="boundary", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_every_step(
+    undisturbed: TrtllmSite, tmp_path: Path, moment: str, killed: tuple[str, ...]
+) -> None:
+    """One build, killed once in each step: the engine is the same, and no step is repeated."""
+    site = replace(undisturbed, store=tmp_path / "store")
+    site.store.mkdir()
+    finished = _finished(site)
+    for step in killed:
+        assert run(site, kill_at=moment.format(step=step)) is None
+        assert not site.places.engine.exists()
+        found = _finished(site)
+        assert found[: len(finished)] == finished
+        finished = found
+    result = run(site)
+    assert result is not None
+    assert (result.failure, tuple(result.step_seconds)) == (None, STEPS)
+    assert manifests.read(site.places.manifest).steps[: len(finished)] == finished
+    assert len(finished) >= len(STEPS) - 1
+    assert files_of(undisturbed) == files_of(site)
+
+
+def _finished(site: TrtllmSite) -> list[StepRecord]:
+    journal = Journal(site.places.journal)
+    return [record for one in steps(site.plan) if (record := journal.finished(one))]
+
+
+@contextmanager
+def small_disk(path: Path) -> Iterator[Path]:
+    """Give a file system of a few MB that can really be full."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={STORE_BYTES}", "mm-test-store", str(path)]
+    subprocess.run(mount, check=True, timeout=MOUNT_SECONDS)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True, timeout=MOUNT_SECONDS)
+
+
+def fill(disk: Path) -> Path:
+    """Take every byte of a disk; return the file that does."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+    return filler
+
+
+@pytest.mark.slow
+def test_disk_full_at_every_step(undisturbed: TrtllmSite, tmp_path: Path) -> None:
+    """A full disk is said so, nothing half built is seen, and room is all that is needed."""
+    with small_disk(tmp_path / "disk") as disk:
+        site = replace(undisturbed, store=disk)
+        full: list[str] = []
+        for before in ("", *STEPS[:-1]):
+            if before:
+                run(site, kill_at=f"{before}: done in")
+            filler = fill(disk)
+            result = run(site)
+            assert result is not None
+            assert result.failure is not None
+            full.append(result.failure.step)
+            assert result.failure.reason is BuildReason.STORE_NOT_WRITABLE
+            assert result.failure.retryable
+            assert not site.places.engine.exists()
+            filler.unlink()
+        result = run(site)
+        assert result is not None
+        assert result.failure is None
+        assert files_of(undisturbed) == files_of(site)
+    assert len(full) == len(STEPS)
+
+
+def test_the_exit_code_says_no_room(undisturbed: TrtllmSite, tmp_path: Path) -> None:
+    """What the Job sees of a full disk is the code for it."""
+    with small_disk(tmp_path / "disk") as disk:
+        site = replace(undisturbed, store=disk)
+        filler = fill(disk)
+        _, code = site.build()
+        filler.unlink()
+    assert code is ExitCode.STORE_NOT_WRITABLE

@@ -1,0 +1,116 @@
+"""The recorded tools take what their version takes, and nothing else."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mm_operator.plan.sizing.tables import flags_of, version_of
+from support.model_configs import FOLDERS, VERSIONS, planned
+from support.trtllm_sites import write_model
+from support.trtllm_tools.install import Tools, install
+
+DEADLINE_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
+    """The recorded tools of every version."""
+    root = tmp_path_factory.mktemp("tools")
+    return {version: install(root / version, version) for version in VERSIONS}
+
+
+def run(tools: Tools, *argv: str) -> tuple[int, str]:
+    """Run a tool in its root; return exit code and output."""
+    done = subprocess.run(
+        argv,
+        cwd=tools.root,
+        env=tools.environment("/usr/bin:/bin"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def parsed(tools: Tools, program: str) -> set[str]:
+    """Return the options that a program's help names."""
+    code, text = run(tools, *program.split(), "--help")
+    assert code == 0
+    return {word.strip("[],").removeprefix("--") for word in text.split() if word[:2] == "--"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_options_are_those_of_the_version(tool_sets: dict[str, Tools], version: str) -> None:
+    """trtllm-build names each option of its version's table, and no other one."""
+    expected = flags_of("trtllm-build", version_of(version)) | {"help"}
+    assert expected == parsed(tool_sets[version], "trtllm-build")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        pytest.param(["--no_such_flag", "1"], "unrecognized arguments", id="unknown"),
+        pytest.param(["--max_batch_size", "many"], "invalid int value", id="type"),
+        pytest.param(["--gemm_plugin", "float8"], "invalid choice", id="choice"),
+        pytest.param(["--context_fmha"], "expected one argument", id="switch-with-value"),
+        pytest.param(["--kv_cache_type", "none"], "invalid choice", id="kv-cache"),
+        pytest.param(["--lora_target_modules", "q_proj"], "invalid choice", id="lora-module"),
+    ],
+)
+def test_wrong_arguments_end_with_two(
+    tool_sets: dict[str, Tools], argv: list[str], words: str
+) -> None:
+    """Names, types and choices are checked by argparse itself."""
+    code, output = run(tool_sets["0.20.0"], "trtllm-build", *argv)
+    assert code == 2
+    assert words in output
+
+
+def test_a_flag_of_a_later_version_is_refused(tool_sets: dict[str, Tools]) -> None:
+    """What 0.17 brought, 0.16 does not know."""
+    assert run(tool_sets["0.16.0"], "trtllm-build", "--dora_plugin", "enable")[0] == 2
+    assert (
+        run(tool_sets["0.18.2"], "trtllm-build", "--dora_plugin", "enable")[0] == 1
+    )  # known, and no checkpoint was given
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("family", FOLDERS)
+def test_every_planned_flag_is_known(
+    tool_sets: dict[str, Tools], family: str, version: str
+) -> None:
+    """What the planner writes for a version, that version's tools declare."""
+    options = json.loads((tool_sets[version].root / "standin" / "options.json").read_text())
+    plan = planned(family, version=version)
+    for command in plan.engines:
+        program = "vision" if command.name == "vision" else "trtllm-build"
+        used = {word.removeprefix("--") for word in command.argv if word.startswith("--")}
+        assert used <= set(options["programs"][program])
+        for name, value in zip(command.argv, command.argv[1:], strict=False):
+            declared = options["programs"][program].get(name.removeprefix("--"), {})
+            if name.startswith("--") and "choices" in declared:
+                assert value in declared["choices"]
+
+
+@pytest.mark.parametrize(
+    ("family", "argv", "words"),
+    [
+        pytest.param("t5", ["--dtype", "float16"], "is not one of this converter", id="family"),
+        pytest.param("llava", ["--tp_size", "3"], "% tp_size 3 != 0", id="heads"),
+        pytest.param("llava", ["--pp_size", "5"], "% pp_size 5 != 0", id="layers"),
+    ],
+)
+def test_inputs_must_agree(
+    tool_sets: dict[str, Tools], tmp_path: Path, family: str, argv: list[str], words: str
+) -> None:
+    """A converter refuses another family's checkpoint and a split with a remainder."""
+    source = write_model(tmp_path / "checkpoint", family)
+    where = ["--model_dir", str(source), "--output_dir", str(tmp_path / "out")]
+    converter = "examples/models/core/llama/convert_checkpoint.py"
+    code, output = run(tool_sets["0.20.0"], "python3", converter, *where, *argv)
+    assert code == 1
+    assert words in output

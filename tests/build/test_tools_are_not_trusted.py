@@ -1,0 +1,198 @@
+"""A tool that ends with 0 may still be wrong, and one that fails may say why."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason
+from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_runtime.build.journal import JournalFile
+from mm_runtime.errors import ExitCode
+from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
+from support.trtllm_tools.install import install, write_program
+
+BUILT = "build/engines/llm"
+SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
+"""A tool that works, and then changes what it wrote."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrtllmSite:
+    """A build of LLaVA with tools of its own, which a test may spoil."""
+    tools = install(tmp_path / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
+    return use_site(monkeypatch, trtllm_site(tmp_path, tools, "llava"))
+
+
+def spoil(site: TrtllmSite, text: str) -> None:
+    """Replace trtllm-build by a shell script; `{original}` is what it was."""
+    program = site.tools.script("trtllm-build")
+    original = program.with_name("trtllm-build-original")
+    shutil.copy(program, original)
+    write_program(program, text.replace("{original}", str(original)))
+
+
+def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, bool]:
+    """Build; return reason, step, message and whether another try makes sense."""
+    result, _ = site.build(**options)
+    assert result.failure is not None
+    assert not site.places.engine.exists()
+    failure = result.failure
+    return failure.reason, failure.step, failure.message, failure.retryable
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "retryable"),
+    [
+        pytest.param("#!/bin/sh\nexit 0\n", "did not write engine/llm", True, id="nothing"),
+        pytest.param(
+            SAVES + ": > rank0.engine", "left engine/llm/rank0.engine empty", True, id="empty"
+        ),
+        pytest.param(
+            SAVES + "cp rank0.engine rank1.engine",
+            "holds 2 ranks; the plan has 1",
+            False,
+            id="rank",
+        ),
+        pytest.param(
+            SAVES + "mv rank0.engine rank1.engine",
+            "did not write engine/llm/rank0.engine; it wrote config.json, rank1.engine",
+            True,
+            id="other-rank",
+        ),
+        pytest.param(
+            SAVES + 'sed -i \'s/"max_batch_size": 8/"max_batch_size": 4/\' config.json',
+            "says build_config.max_batch_size = 4; the plan says 8",
+            False,
+            id="limit",
+        ),
+        pytest.param(
+            SAVES + "sed -i 's/0.20.0/0.19.0/' config.json",
+            "says version = 0.19.0; the plan says 0.20.0",
+            False,
+            id="version",
+        ),
+        pytest.param(
+            SAVES + "sed -i 's/float16/bfloat16/' config.json",
+            "says pretrained_config.dtype = bfloat16; the plan says float16",
+            False,
+            id="dtype",
+        ),
+        pytest.param(SAVES + "echo '[' > config.json", "is not a JSON object", False, id="json"),
+        pytest.param(
+            '#!/bin/sh\nexec {original} --no_such_flag "$@"\n',
+            "refuses its arguments: trtllm-build: error: unrecognized arguments: --no_such_flag",
+            False,
+            id="unknown-flag",
+        ),
+        pytest.param(
+            "#!/bin/sh\necho 'OSError: [Errno 28] No space left on device'\nexit 1\n",
+            "no space left: the store at",
+            True,
+            id="disk-full",
+        ),
+        pytest.param("#!/bin/sh\necho broken; exit 3\n", "broken", True, id="code-of-ours"),
+    ],
+)
+def test_spoilt_tool_is_noticed(
+    site: TrtllmSite, script: str, words: str, *, retryable: bool
+) -> None:
+    """What is wrong is said in words, at the step that did it, and nothing is served."""
+    spoil(site, script)
+    reason, step, message, again = failed(site)
+    expected = BuildReason.STORE_NOT_WRITABLE if "no space" in words else BuildReason.STEP_FAILED
+    assert (expected, "build-llm", retryable) == (reason, step, again)
+    assert words in message
+
+
+def test_a_mended_tool_goes_on(site: TrtllmSite) -> None:
+    """After a spoilt step the next attempt repeats that step and none before it."""
+    program = site.tools.script("trtllm-build")
+    right = program.read_text()
+    spoil(site, "#!/bin/sh\nexit 0\n")
+    failed(site)
+    done = JournalFile.from_json(site.places.journal.read_bytes()).entries
+    write_program(program, right)
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    assert [entry.record.name for entry in done] == ["check-tools", "fetch", "convert"]
+    assert all(result.step_seconds[one.record.name] == one.record.seconds for one in done)
+
+
+def test_a_tool_that_hangs_is_ended(site: TrtllmSite) -> None:
+    """The deadline ends it, and its children."""
+    spoil(site, "#!/bin/sh\nsleep 1000\n")
+    reason, step, message, again = failed(site, step_seconds=5)
+    assert (reason, step, again) == (BuildReason.STEP_FAILED, "build-llm", True)
+    assert "not finished after 5 s" in message
+
+
+@pytest.mark.slow
+def test_a_flood_is_bounded(site: TrtllmSite) -> None:
+    """A tool that prints a gigabyte fills no disk, and its last words are kept."""
+    spoil(
+        site,
+        "#!/bin/sh\nline=$(head -c 4000 /dev/zero | tr '\\0' x)\n"
+        'yes "$line" | head -c 1000000000\necho\necho last words\n{original} "$@"\n',
+    )
+    result, code = site.build(step_seconds=300)
+    log = site.places.engine / "build" / "build-llm.log"
+    assert (code, result.failure) == (ExitCode.OK, None)
+    assert log.stat().st_size < 1_100_000
+    assert "bytes cut here" in log.read_text()
+    assert "last words" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param({"version": "0.21.0"}, "has TensorRT-LLM 0.20.0; the plan", id="version"),
+        pytest.param(
+            {"gpu": {"product": "NVIDIA-L40S", "memoryBytes": 1, "computeCapability": "8.9"}},
+            "The node has a NVIDIA-H100-80GB-HBM3 (9.0); the plan was made for NVIDIA-L40S (8.9)",
+            id="gpu",
+        ),
+    ],
+)
+def test_another_image_or_node_is_refused(
+    site: TrtllmSite, change: dict[str, object], words: str
+) -> None:
+    """A plan for another TensorRT-LLM or GPU ends at its first step, before anything is copied."""
+    assert site.plan.trtllm is not None
+    told = {**site.plan.trtllm.model_dump(by_alias=True), **change}
+    plan = site.plan.model_copy(update={"trtllm": TrtllmBuild.model_validate(told)})
+    other = TrtllmSite(site.source, site.store, plan, site.planned, site.tools)
+    reason, step, message, again = failed(other)
+    assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("take", "words"),
+    [
+        pytest.param(
+            lambda site: site.tools.script("trtllm-build").unlink(),
+            "trtllm-build is not in the builder image",
+            id="program",
+        ),
+        pytest.param(
+            lambda site: shutil.rmtree(site.tools.root / "examples"),
+            "has no examples/models/core/llama/convert_checkpoint.py",
+            id="script",
+        ),
+        pytest.param(
+            lambda site: write_program(site.tools.script("nvidia-smi"), "#!/bin/sh\nexit 9\n"),
+            "nvidia-smi sees no GPU",
+            id="no-gpu",
+        ),
+    ],
+)
+def test_missing_parts_are_named(
+    site: TrtllmSite, take: Callable[[TrtllmSite], object], words: str
+) -> None:
+    """An image without TensorRT-LLM, or a node without a GPU, is said in words."""
+    take(site)
+    reason, step, message, again = failed(site)
+    assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
+    assert words in message
