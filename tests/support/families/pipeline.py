@@ -90,7 +90,7 @@ def build(checkpoint: Path, store: Path) -> EngineDirectory:
         folder.mkdir(parents=True)
     write_durably(places.plan, plan.to_json())
     write_durably(places.reproduce, "")
-    context = StepContext(plan, checkpoint, places)
+    context = StepContext(plan, str(checkpoint), places)
     fetch(context)
     if plan.engine.vision is not None:
         export_vision(context)

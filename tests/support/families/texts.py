@@ -15,6 +15,12 @@ SOUND_POSITIONS = 20
 LANGUAGE = 7
 """Stands for the language that mBART answers in."""
 
+MARKS: dict[str, dict[str, Any]] = {
+    "byt5": {"tokenizer_class": "ByT5Tokenizer"},
+    "mbart": {"forced_bos_token_id": LANGUAGE},
+}
+"""What published checkpoints have in config.json and transformers 5 does not write there."""
+
 TWIN: dict[str, Any] = {
     "d_model": HIDDEN,
     "encoder_layers": LAYERS,
@@ -38,10 +44,9 @@ def write(family: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     _save(WRITERS[family](), folder)
     write_tokenizer(folder, ends=family != "whisper")
-    if family == "byt5":
+    if family in MARKS:
         config = json.loads((folder / "config.json").read_text())
-        config["tokenizer_class"] = "ByT5Tokenizer"
-        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "config.json").write_text(json.dumps(config | MARKS[family]))
     return folder
 
 
