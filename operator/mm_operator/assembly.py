@@ -18,11 +18,13 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.warmth import Warmth
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
@@ -153,12 +155,29 @@ class Operator:
         self, client: Client, evidence: Evidence, applier: Applier
     ) -> Controller[Key]:
         settings = self._settings
-        observer = Observer(self._models, self._cache, self._nodes, evidence, settings.planning)
+        stores = StoreIdentities(client)
+        observer = Observer(
+            self._models,
+            self._cache,
+            self._nodes,
+            evidence=evidence,
+            stores=stores,
+            settings=settings.planning,
+        )
+        served = settings.namespaces
+        flights = Flights(
+            client,
+            settings.lease_namespace,
+            clock=lambda: datetime.now(UTC),
+            sees=lambda namespace: not served or namespace in served,
+        )
         reconciler = Reconciler(
             client=client,
             models=self._models,
             observer=observer,
             evidence=evidence,
+            stores=stores,
+            flights=flights,
             applier=applier,
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,

@@ -152,6 +152,15 @@ class EngineState:
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """The same engine in the same store, as another namespace has it."""
+
+    namespace: str
+    config: ConfigState
+    jobs: tuple[JobState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimState:
     """The operator-made store claim. Size and class of an existing claim are never changed."""
 
@@ -234,6 +243,8 @@ class Observed:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     owned_engines: frozenset[str] = frozenset()
+    siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
+    """Key of an engine in its store -> what other namespaces have of it; asked like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()
@@ -294,6 +305,8 @@ class Snapshot:
     name: a function of the specs alone, so that two reconciles never disagree about it."""
     gpu_nodes: tuple[GpuNode, ...] | None = None
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
+    store_identity: str = ""
+    """What tells the volume of the user's store from others; empty when nobody else can use it."""
     deleting: bool = False
     scaling: ScalingView | None = None
     """None while the autoscaler did not look at the model yet; the status then stays as it is."""
@@ -419,6 +432,8 @@ class Plan:
     """Existing objects that stay as they are: neither applied again nor pruned."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
+    shared_engine: str = ""
+    """Key of the engine in a store that other namespaces may use too; empty in one's own."""
     engine_config: str = ""
     """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None

@@ -10,21 +10,25 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.prune import prune
 from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.status_writer import write_status
+from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.control.controller import RetryLaterError
 from mm_operator.errors import ClusterError
-from mm_operator.model import Outcome, Plan, ScalingView, Snapshot, StageError
+from mm_operator.model import Outcome, Plan, ScalingView, Snapshot, StageError, Step
 from mm_operator.plan import decide
+from mm_operator.plan.siblings import at_work
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +36,10 @@ _LOG = logging.getLogger(__name__)
 _SOON_SECONDS = 0.05
 """Long enough that the events of what was just written come into the same next round; short beside
 the second that the operator may add to the whole way from apply to Ready."""
+
+
+_TAKEN_SECONDS = 1.0
+"""Another namespace has just taken an engine's Lease: its Job comes within this time."""
 
 
 class Reconciler:
@@ -42,6 +50,8 @@ class Reconciler:
         models: the custom resources as last seen.
         observer: makes snapshots from the caches.
         evidence: logs and events of failing Jobs.
+        stores: which stores of users are one.
+        flights: Leases of engines that namespaces share.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
         on_error: told the stage of each refused request.
@@ -57,6 +67,8 @@ class Reconciler:
         models: ModelCache,
         observer: Observer,
         evidence: Evidence,
+        stores: StoreIdentities,
+        flights: Flights,
         applier: Applier,
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
@@ -68,6 +80,8 @@ class Reconciler:
         self._models = models
         self._observer = observer
         self._evidence = evidence
+        self._stores = stores
+        self._flights = flights
         self._applier = applier
         self._clock = clock
         self._on_error = on_error
@@ -90,6 +104,8 @@ class Reconciler:
         now = self._clock()
         snapshot = self._observer.snapshot(record, now, self._scaling(record.uid))
         plan = decide(snapshot)
+        if not await self._may_build(snapshot, plan):
+            return _TAKEN_SECONDS
         try:
             outcome = await self._act(record, snapshot, plan)
         except OutdatedError:
@@ -104,14 +120,38 @@ class Reconciler:
         if problems:
             raise RetryLaterError(problems[0].message)
         soon = _SOON_SECONDS if _wrote(outcome) else None
+        await self._landed(snapshot, plan)
         waits = [wait for wait in (soon, plan.recheck_after, look_again) if wait is not None]
         return min(waits, default=None)
 
     async def _gather(self, key: Key) -> float | None:
         """Read what a decision needs beside the caches; afterwards nothing is awaited until it."""
         record = self._models.find(key)
+        if record:
+            await self._stores.gather(record)
         jobs = self._observer.jobs_of(record) if record else ()
         return await self._evidence.gather(jobs, self._clock())
+
+    async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:
+        """Take the Lease of an engine that a build starts of and that namespaces share."""
+        if plan.build.step is not Step.START or not plan.shared_engine or not plan.build.job:
+            return True
+        spec = snapshot.spec
+        assert spec is not None  # noqa: S101  # without a spec there is no plan that builds
+        siblings = snapshot.observed.siblings.get(plan.shared_engine, ())
+        busy = {f"{one.namespace}/{one.config.name}" for one in siblings if at_work(one)}
+        return await self._flights.take(
+            plan.shared_engine,
+            f"{snapshot.namespace}/{plan.engine_config}",
+            int(duration.parse(spec.build.timeout).total_seconds()),
+            busy.__contains__,
+        )
+
+    async def _landed(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Give the Lease back once the engine is built and recorded."""
+        if plan.build.step is Step.DONE and plan.shared_engine:
+            holder = f"{snapshot.namespace}/{plan.engine_config}"
+            await self._flights.give_back(plan.shared_engine, holder)
 
     def _comes_again(self, key: Key, outcome: Outcome) -> bool:
         """Return whether the status can wait for the next round, which sees what this one wrote.

@@ -37,7 +37,7 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     return _config(
         snapshot,
         name=plan.engine_config,
-        fingerprint=plan.build_plan.fingerprint,
+        labels_=engine_labels(plan.build_plan.fingerprint, plan.shared_engine),
         owners={*others, Owner(snapshot.name, snapshot.uid)},
         data=data,
     )
@@ -70,13 +70,16 @@ def other_owners(snapshot: Snapshot, name: str) -> tuple[Owner, ...]:
 
 
 def _config(
-    snapshot: Snapshot, *, name: str, fingerprint: str, owners: set[Owner], data: dict[str, str]
+    snapshot: Snapshot,
+    *,
+    name: str,
+    labels_: dict[str, str],
+    owners: set[Owner],
+    data: dict[str, str],
 ) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": shared_metadata(
-            snapshot, name=name, labels_=engine_labels(fingerprint), owners=owners
-        ),
+        "metadata": shared_metadata(snapshot, name=name, labels_=labels_, owners=owners),
         "data": data,
     }

@@ -33,10 +33,13 @@ def shared_labels(component: str) -> dict[str, str]:
     }
 
 
-def engine_labels(fingerprint: str) -> dict[str, str]:
+def engine_labels(fingerprint: str, shared_engine: str = "") -> dict[str, str]:
     """Return the labels of an engine's ConfigMap and Jobs."""
-    shared = shared_labels(labels.Component.BUILD)
-    return {**shared, labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS]}
+    marks = {
+        **shared_labels(labels.Component.BUILD),
+        labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS],
+    }
+    return {**marks, labels.SHARED_ENGINE: shared_engine} if shared_engine else marks
 
 
 def own_metadata(

@@ -32,6 +32,8 @@ class Cached:
     """Name of the model it belongs to; empty when several share it."""
     engine: str
     """Name of the ConfigMap of the engine it belongs to, for what models share; else empty."""
+    shared: str
+    """Key of an engine in a store that several namespaces use; empty for everything else."""
     job: str
     """Name of the Job a pod belongs to; empty for everything else."""
     owners: tuple[tuple[str, str], ...]
@@ -81,6 +83,10 @@ class Cache:
     def of_engine(self, namespace: str, engine: str) -> Iterator[Cached]:
         """Return the ConfigMap, Jobs and pods of an engine, by the name of its ConfigMap."""
         return self._group("engine", namespace, engine)
+
+    def of_shared(self, shared: str) -> Iterator[Cached]:
+        """Return the ConfigMaps and Jobs of an engine in all namespaces that share its store."""
+        return self._group("shared", "", shared)
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
         """Return the objects that name a model among their owners, shared ones included."""
@@ -143,6 +149,9 @@ class Cache:
         if item.engine:
             for other in self.of_engine(item.namespace, item.engine):
                 sharers |= {Key(item.namespace, name) for name, _ in other.owners}
+        if item.shared:
+            for other in self.of_shared(item.shared):
+                sharers |= {Key(other.namespace, name) for name, _ in other.owners}
         return sharers
 
     def _take(self, fresh: Cached) -> None:
@@ -188,6 +197,8 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
     for group, value in (("model", item.model), ("engine", item.engine), ("job", item.job)):
         if value:
             yield group, item.namespace, value
+    if item.shared:
+        yield "shared", "", item.shared
     for _, uid in item.owners:
         yield "owner", "", uid
 
@@ -211,6 +222,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         version=int(metadata["resourceVersion"]),
         model=model,
         engine="" if model else _engine_of(kind, metadata["name"], job),
+        shared=marks.get(labels.SHARED_ENGINE, ""),
         job=job,
         owner_uids=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         owners=tuple(

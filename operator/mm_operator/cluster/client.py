@@ -102,7 +102,9 @@ class Client:
         """Close every connection."""
         await self._api.close()  # type: ignore[no-untyped-call]  # the library's
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+    async def get(
+        self, resource: Resource, namespace: str | None, name: str
+    ) -> dict[str, Any] | None:
         """Return an object, or None when it does not exist."""
         try:
             return await self._json("get", resource, namespace, name)

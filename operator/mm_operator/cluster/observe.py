@@ -17,6 +17,7 @@ from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.pods import pod_state
 from mm_operator.cluster.resources import CHILDREN, CLAIM, CONFIG, DEPLOYMENT, JOB, POD
+from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     EngineState,
@@ -25,6 +26,7 @@ from mm_operator.model import (
     PlanSettings,
     Ref,
     ScalingView,
+    Sibling,
     Snapshot,
 )
 from mm_operator.plan import names
@@ -40,13 +42,16 @@ class Observer:
         models: ModelCache,
         cache: Cache,
         nodes: NodeCache,
+        *,
         evidence: Evidence,
+        stores: StoreIdentities,
         settings: PlanSettings,
     ) -> None:
         self._models = models
         self._cache = cache
         self._nodes = nodes
         self._evidence = evidence
+        self._stores = stores
         self._settings = settings
 
     def snapshot(
@@ -69,6 +74,7 @@ class Observer:
             now=now,
             store_sharers=self._models.store_sharers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
+            store_identity=self._stores.identity(record),
             deleting=record.deleting,
             scaling=scaling,
         )
@@ -102,6 +108,7 @@ class Observer:
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
+            siblings=_Siblings(self, record.key.namespace),
             store=claim_state(store.parse()) if store else None,
             deployment=deployment_state(deployment.parse()) if deployment else None,
             pods=tuple(pod_state(item.parse()) for item in own.get(POD.kind, ()) if not item.job),
@@ -132,6 +139,19 @@ class Observer:
             jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
         )
 
+    def siblings(self, shared: str, *, beside: str) -> tuple[Sibling, ...]:
+        """Return what other namespaces have of an engine in a store that they share."""
+        found = (
+            (item.namespace, self.engine(item.namespace, item.name))
+            for item in self._cache.of_shared(shared)
+            if item.kind == CONFIG.kind and item.namespace != beside
+        )
+        return tuple(
+            Sibling(namespace, state.config, state.jobs)
+            for namespace, state in found
+            if state.config
+        )
+
     def engine_names(self, namespace: str) -> frozenset[str]:
         """Return the names of the engines of a namespace."""
         return frozenset(self._cache.engines(namespace))
@@ -155,6 +175,23 @@ class _Engines(Mapping[str, EngineState]):
 
     def __len__(self) -> int:
         return len(self._observer.engine_names(self._namespace))
+
+
+class _Siblings(Mapping[str, tuple[Sibling, ...]]):
+    """A live view of other namespaces, asked by an engine's key; never walked."""
+
+    def __init__(self, observer: Observer, namespace: str) -> None:
+        self._observer = observer
+        self._namespace = namespace
+
+    def __getitem__(self, shared: str) -> tuple[Sibling, ...]:
+        return self._observer.siblings(shared, beside=self._namespace)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def parse_spec(text: bytes) -> tuple[MultimodalModelSpec | None, SpecError | None]:

@@ -61,7 +61,10 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
 
 OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
-        "coordination.k8s.io", "leases", ("create", "get", "update"), "Which replica leads."
+        "coordination.k8s.io",
+        "leases",
+        ("create", "delete", "get", "update"),
+        "Which replica leads; whose builds may start of an engine that namespaces share.",
     ),
 )
 
@@ -72,6 +75,13 @@ CLUSTER: tuple[Permission, ...] = (
         ("list", "watch"),
         "Which GPUs there are, from the metadata of nodes with a GPU label.",
     ),
+    Permission(
+        "",
+        "persistentvolumes",
+        ("get",),
+        "Whether the stores of two namespaces are one, from the volumes of their claims.",
+    ),
 )
-"""Only where every namespace is served: an operator of single namespaces asks `spec` for the GPU.
+"""Only where every namespace is served: an operator of single namespaces asks `spec` for the GPU,
+and shares engines within namespaces only.
 kopf's scanning of namespaces and CRDs is switched off."""

@@ -60,6 +60,8 @@ NODE = Resource("v1", "Node", "nodes")
 """Of the cluster, not of a namespace; only metadata is read."""
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", 6)
 SECRET = Resource("v1", "Secret", "secrets")
+VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
+"""Of the cluster, not of a namespace."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (CLAIM, CONFIG, SERVICE, BUDGET, JOB, DEPLOYMENT)

@@ -46,6 +46,12 @@ def read_damage(config: ConfigState) -> Damage | None:
     return parse(Damage, config.data.get(DAMAGE_KEY))
 
 
+def found_at(record: str) -> datetime | None:
+    """Return when a recorded damage was found; None when there is none."""
+    damage = parse(Damage, record)
+    return damage.found_at if damage else None
+
+
 def built_at(config: ConfigState) -> datetime | None:
     """Return when the recorded engine was built; None when an older operator recorded it."""
     text = config.data.get(BUILT_AT_KEY)

@@ -14,6 +14,7 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
+from mm_operator.plan import names
 from mm_operator.plan.abilities import lack
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.damage import found_damage
@@ -24,6 +25,8 @@ from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.preflight import first_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
+from mm_operator.plan.siblings import with_siblings
+from mm_operator.plan.store import store_of
 
 JOINING_SECONDS = 3.0
 """Longer than a joint write of several models' owners takes, short beside any build."""
@@ -35,6 +38,7 @@ class _Engine:
 
     planned: EnginePlan
     build: BuildDecision
+    shared: str = ""
 
 
 def decide(snapshot: Snapshot) -> Plan:
@@ -73,6 +77,7 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         serving_plan=planned.serving_plan if planned else None,
         sizes=sizes,
         choices=planned.choices if planned else (),
+        shared_engine=engine.shared,
         engine_config=planned.engine_config if planned else "",
         keep=kept(snapshot, inspect, engine.build, rollout),
         release=released(snapshot, planned.engine_config if planned else "", rollout),
@@ -114,7 +119,12 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     terms = terms_of(spec, snapshot.settings, snapshot.uid)
     found = found_damage(snapshot, name)
     build = decide_build(planned.draft, state, inspect, terms, snapshot.now, found=found)
-    return _Engine(planned, build)
+    if planned.draft is None:
+        return _Engine(planned, build)
+    fingerprint = planned.draft.build_plan.fingerprint
+    shared = names.shared_engine(fingerprint, snapshot.store_identity, store_of(spec).path)
+    siblings = snapshot.observed.siblings.get(shared, ()) if shared else ()
+    return _Engine(planned, with_siblings(build, siblings, fingerprint), shared)
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -19,6 +19,7 @@ STORE_CLAIM = "multimodal-store"
 _DIGEST_DIGITS = 8
 _HASH_DIGITS = 10
 _KEY_DIGITS = 16
+_SHARED_DIGITS = 32
 
 
 def deployment(model: str) -> str:
@@ -55,6 +56,19 @@ def serving_config(model: str, serving_hash: str) -> str:
 def engine_config(fingerprint: str, claim: str, path: str) -> str:
     """Return the name of the ConfigMap that models share about one engine in one store."""
     return f"engine-{_engine_key(fingerprint, claim, path)}"
+
+
+def shared_engine(fingerprint: str, identity: str, path: str) -> str:
+    """Return the key of an engine in a store that other namespaces may use; empty in one's own.
+
+    Args:
+        fingerprint: of the engine.
+        identity: what tells the store's volume from others; empty when nobody else can use it.
+        path: directory of the store in its volume.
+    """
+    if not identity:
+        return ""
+    return sha256(f"{fingerprint}/{identity}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
 
 
 def build_job(engine: str, attempt: int) -> str:

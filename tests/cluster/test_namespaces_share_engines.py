@@ -1,0 +1,229 @@
+"""Two namespaces whose claims lead to one volume build an engine once, on a real API server."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mm_api import labels
+from mm_devcluster.cluster import ClusterInfo
+from mm_operator.cluster.client import Client, connect
+from mm_operator.cluster.flights import Flights
+from mm_operator.cluster.stores import volume_identity
+from support.absent_kubelet import built, get, inspected
+from support.clusters import apply, eventually, kubectl, namespace
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+STORE = {"build": {"store": {"persistentVolumeClaim": {"claimName": "engines", "path": "shared"}}}}
+
+
+@pytest.fixture
+def pair(defined: ClusterInfo) -> Iterator[tuple[Api, Api]]:
+    """Two namespaces, each with a claim bound to a volume of its own; both volumes are one disk."""
+    run = uuid4().hex[:8]
+    names = [f"share-{side}-{run}" for side in ("a", "b")]
+    with namespace(defined, names[0]), namespace(defined, names[1]):
+        for name in names:
+            apply(defined, *volume_and_claim(name, f"/var/lib/nowhere/{run}"))
+        yield Api(defined, names[0]), Api(defined, names[1])
+    for name in names:
+        kubectl(defined, "delete", "pv", name, "--wait=false")
+
+
+def volume_and_claim(name: str, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a volume at a path of the node and the claim that is bound to it."""
+    size = {"storage": "1Gi"}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": size,
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "hostPath": {"path": path},
+            "claimRef": {"namespace": name, "name": "engines"},
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "engines", "namespace": name},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": name,
+            "resources": {"requests": size},
+        },
+    }
+    return volume, claim
+
+
+def build_of(api: Api, name: str) -> dict[str, Any]:
+    """Return `status.build` of a model, empty before it is written."""
+    found: dict[str, Any] = get(api, "mmm", name).get("status", {}).get("build", {})
+    return found
+
+
+def build_jobs(api: Api) -> list[str]:
+    """Return the names of the build Jobs of a namespace."""
+    mark = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
+    found = json.loads(api.kubectl("get", "jobs", "-l", mark, "-o", "json"))["items"]
+    return [one["metadata"]["name"] for one in found]
+
+
+def leases(api: Api) -> list[str]:
+    """Return the Leases of shared engines in the operator's namespace."""
+    found = api.kubectl("get", "leases", "-o", "name").split()
+    return [name for name in found if "/engine-" in name]
+
+
+def begin(api: Api, name: str) -> None:
+    """Apply a model with the shared store and play the kubelet of its inspection."""
+    api.apply(document(STORE, name=name))
+    inspected(api, name)
+
+
+def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) -> None:
+    """The second model waits, names the first, and takes its engine over without a Job."""
+    first, second = pair
+    with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
+        begin(first, "one")
+        assert eventually(lambda: build_jobs(first), timeout=30)
+        begin(second, "two")
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting", timeout=30)
+        waiting = build_of(second, "two")
+        assert f"{first.namespace}/one builds this engine" in waiting["message"]
+        assert len(leases(first)) == 1
+
+        built(first)
+
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded", timeout=30)
+        assert build_of(second, "two")["reusedFrom"] == f"{first.namespace}/one"
+        assert build_of(second, "two")["fingerprint"] == build_of(first, "one")["fingerprint"]
+        assert build_jobs(second) == []
+        assert eventually(lambda: not leases(first), timeout=30), leases(first)
+
+
+def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
+    """A build dies with its last model; the other namespace then builds by itself."""
+    first, second = pair
+    with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
+        begin(first, "one")
+        assert eventually(lambda: build_jobs(first), timeout=30)
+        begin(second, "two")
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting", timeout=30)
+
+        first.kubectl("delete", "mmm", "one")
+
+        assert eventually(lambda: build_jobs(second), timeout=90)
+        built(second)
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded", timeout=30)
+        assert "reusedFrom" not in build_of(second, "two")
+
+
+Take = Callable[[str, timedelta, set[str]], bool]
+
+
+@pytest.fixture
+def take(pair: tuple[Api, Api]) -> Take:
+    """Take the Lease of one engine as some holder, with a clock of its own."""
+    api, _ = pair
+
+    def taken(holder: str, skew: timedelta, busy: set[str]) -> bool:
+        async def ask() -> bool:
+            client = Client(await connect(str(api.cluster.kubeconfig), None))
+            flights = Flights(
+                client, api.namespace, lambda: datetime.now(UTC) + skew, lambda name: name != "far"
+            )
+            try:
+                return await flights.take("0" * 32, holder, 60, busy.__contains__)
+            finally:
+                await client.close()
+
+        return asyncio.run(ask())
+
+    return taken
+
+
+NOW, AHEAD, BEHIND = timedelta(), timedelta(hours=1), timedelta(hours=-1)
+
+
+@pytest.mark.parametrize(
+    ("first", "skew", "busy", "expected"),
+    [
+        pytest.param("a/engine", NOW, set(), False, id="just-taken"),
+        pytest.param("b/engine", NOW, set(), True, id="its-own"),
+        pytest.param("a/engine", AHEAD, {"a/engine"}, False, id="holder-builds"),
+        pytest.param("a/engine", BEHIND, {"a/engine"}, False, id="holder-builds-clock-behind"),
+        pytest.param("a/engine", AHEAD, set(), True, id="holder-builds-no-more"),
+        pytest.param("a/engine", BEHIND, set(), True, id="holder-builds-no-more-clock-behind"),
+        pytest.param("far/engine", NOW, set(), False, id="unseen-holder"),
+        pytest.param("far/engine", AHEAD, set(), True, id="unseen-holder-long-ago"),
+    ],
+)
+def test_a_lease_counts_as_long_as_its_holder_builds(
+    take: Take, *, first: str, skew: timedelta, busy: set[str], expected: bool
+) -> None:
+    """Who may build is read from the cluster; clocks that differ by an hour change nothing."""
+    assert take(first, NOW, set())
+    assert take("b/engine", skew, busy) is expected
+
+
+def test_of_two_at_once_one_builds(pair: tuple[Api, Api]) -> None:
+    """Two builders that race for one engine: the API server lets one of them have the Lease."""
+    api, _ = pair
+
+    async def race() -> list[bool]:
+        client = Client(await connect(str(api.cluster.kubeconfig), None))
+        flights = Flights(client, api.namespace, lambda: datetime.now(UTC), lambda _name: True)
+        try:
+            takes = (flights.take("1" * 32, f"{n}/e", 60, lambda _holder: False) for n in range(8))
+            return list(await asyncio.gather(*takes))
+        finally:
+            await client.close()
+
+    assert sum(asyncio.run(race())) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        pytest.param({"nfs": {"server": "s", "path": "/a"}}, {}, True, id="claims-do-not-count"),
+        pytest.param(
+            {"nfs": {"server": "s", "path": "/a"}},
+            {"nfs": {"server": "s", "path": "/b"}},
+            False,
+            id="another-export",
+        ),
+        pytest.param(
+            {"csi": {"driver": "d", "volumeHandle": "1", "volumeAttributes": {"server": "s"}}},
+            {"csi": {"driver": "d", "volumeHandle": "2", "volumeAttributes": {"server": "s"}}},
+            True,
+            id="one-share-two-handles",
+        ),
+        pytest.param(
+            {"csi": {"driver": "d", "volumeHandle": "1"}},
+            {"csi": {"driver": "d", "volumeHandle": "2"}},
+            False,
+            id="two-disks",
+        ),
+    ],
+)
+def test_volumes_are_told_apart_by_their_source(
+    one: dict[str, Any], other: dict[str, Any], *, same: bool
+) -> None:
+    """Size, modes and the claim do not say where a volume's bytes are; its source does."""
+    first = {**one, "capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "a"}}
+    second = {**(other or one), "capacity": {"storage": "2Gi"}, "claimRef": {"namespace": "b"}}
+    assert (volume_identity(first) == volume_identity(second)) is same
