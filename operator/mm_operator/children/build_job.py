@@ -5,7 +5,7 @@ It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, i
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import pod, sources, volumes
+from mm_operator.children import hardware, pod, sources, volumes
 from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
@@ -56,6 +56,7 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
 def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
     # This model's own: the recorded plan may be of a model that found the same files elsewhere.
     commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
+    gpu = hardware.building_gpu(spec.build.gpu, plan.sizes)
     container: Manifest = {
         "name": "build",
         "image": spec.build.image or snapshot.settings.runtime_image,
@@ -75,7 +76,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
             pod.TERMINATION_LOG,
         ],
         "env": [*pod.environment(), *sources.source_environment(spec)],
-        "resources": pod.compute(spec.build.resources, gpu=spec.build.gpu, defaults=_REQUESTS),
+        "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=_REQUESTS),
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -107,5 +108,5 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
             pod.scratch("tmp"),
         ],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-        **pod.placement(spec.build, spec.build.gpu),
+        **pod.placement(spec.build, gpu),
     }

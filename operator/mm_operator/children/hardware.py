@@ -1,7 +1,8 @@
-"""What a serving pod asks for because the plan says so: GPUs, their product, host memory."""
+"""What pods ask for because the plan says so: GPUs, their product, host memory."""
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.v1alpha1 import Gpu
+from mm_operator.plan.gpu import CUSTOM
 
 
 def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
@@ -9,10 +10,26 @@ def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
 
     An engine runs on no other product, wherever the scheduler would find room.
     """
-    if sizes is None or sizes.gpu is None or sizes.memory is None:
+    if sizes is None or sizes.memory is None or not sizes.memory.per_gpu:
         return asked
-    product = asked.product or (None if sizes.gpu.product == "custom" else sizes.gpu.product)
-    return asked.model_copy(update={"count": len(sizes.memory.per_gpu), "product": product})
+    return _of(asked, sizes, len(sizes.memory.per_gpu))
+
+
+def building_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
+    """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
+
+    Without commands there is nothing to run on a GPU.
+    """
+    if sizes is None or not sizes.engines:
+        return asked
+    return _of(asked, sizes, max(1, asked.count))
+
+
+def _of(asked: Gpu, sizes: ModelPlan, count: int) -> Gpu:
+    product = asked.product
+    if product is None and sizes.gpu is not None and sizes.gpu.product != CUSTOM:
+        product = sizes.gpu.product
+    return asked.model_copy(update={"count": count, "product": product})
 
 
 def host_bytes(sizes: ModelPlan) -> int:

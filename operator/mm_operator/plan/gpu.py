@@ -11,6 +11,8 @@ from mm_operator.model import GpuNode
 from mm_operator.plan.sizing.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
+CUSTOM = "custom"
+"""Product of a GPU whose numbers the spec gives without a name: no node is asked for by it."""
 
 
 def choose_gpu(
@@ -48,7 +50,7 @@ def choose_gpu(
         if told is None and before is not None and before.product == asked:
             told = before
         return told or _tabulated(asked, nodes is None)
-    if told := _written(spec.runtime.gpu, "custom"):
+    if told := _written(spec.runtime.gpu, CUSTOM):
         return told
     raise SpecError(
         Reason.GPU_UNKNOWN,

@@ -1,0 +1,47 @@
+"""Pods of engines ask for the GPUs of the plan, and for the product that it was made for."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import Gpu
+from mm_operator.children.hardware import building_gpu, host_bytes, planned_gpu
+from mm_operator.plan.sizing.reference import plan_reference
+from support.gpu_nodes import H100, L4
+from support.model_configs import planned
+from support.models import spec_of, tiny_facts
+
+TWO_RANKS = planned("llava", {"parallelism": {"tensor": 2}})
+PYTORCH = planned("llava", {"backend": "PyTorch"}, version="1.0.0")
+REFERENCE = plan_reference(model="m", spec=spec_of(), facts=tiny_facts(), builder_version="1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "plan", "serving", "building"),
+    [
+        pytest.param({}, TWO_RANKS, (2, H100), (1, H100), id="two-ranks"),
+        pytest.param({"count": 2, "product": L4}, TWO_RANKS, (2, L4), (2, L4), id="as-written"),
+        pytest.param({}, PYTORCH, (1, H100), (0, None), id="nothing-to-build"),
+        pytest.param({}, REFERENCE, (0, None), (0, None), id="no-gpu"),
+        pytest.param({}, None, (0, None), (0, None), id="no-plan"),
+    ],
+)
+def test_gpus(
+    asked: dict[str, Any],
+    plan: Any,
+    serving: tuple[int, str | None],
+    building: tuple[int, str | None],
+) -> None:
+    """Serving takes a GPU a rank; a build one, because ranks are built in turn."""
+    gpu = Gpu.model_validate(asked)
+    pods, job = planned_gpu(gpu, plan), building_gpu(gpu, plan)
+
+    assert (serving, building) == ((pods.count, pods.product), (job.count, job.product))
+
+
+def test_engines_pass_through_host_memory() -> None:
+    """Each rank's engine is read into host memory on its way to the GPU."""
+    assert TWO_RANKS.memory is not None
+    gpus = TWO_RANKS.memory.per_gpu
+
+    assert host_bytes(TWO_RANKS) == sum(gpu.weights_bytes + gpu.vision_engine_bytes for gpu in gpus)
