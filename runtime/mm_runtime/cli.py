@@ -95,7 +95,8 @@ def _add_build(commands: "Commands") -> None:
     command = commands.add_parser("build", help="build an engine into a store")
     command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
     command.add_argument("--source", required=True, help=SOURCE_HELP)
-    command.add_argument("--store", type=Path, required=True, help="where engines are kept")
+    command.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
+    command.add_argument("--work", type=Path, help="with a bucket: directory to build in")
     command.add_argument("--termination-log", type=Path, help="also write the result here")
     command.add_argument(
         "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
@@ -171,10 +172,17 @@ def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.build.steps import steps  # noqa: PLC0415
     from mm_runtime.launch.stopping import StopSignal  # noqa: PLC0415
+    from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
     plan = _read(BuildPlan, arguments.plan)
+    bucket = opened_bucket(arguments.store)
+    directory = arguments.work if bucket else Path(arguments.store)
+    if directory is None:
+        raise PermanentError(
+            f"{arguments.store} is a bucket: name a directory to build in, --work."
+        )
     if arguments.dry_run:
-        places = Places.of(arguments.store, plan)
+        places = Places.of(directory, plan)
         for number, step in enumerate(steps(plan), start=1):
             print(f"{number}. {step.name}: {step.purpose}")
             print(f"   {shlex.join(step.argv('python3', arguments.source, places))}")
@@ -182,14 +190,19 @@ def _build(arguments: argparse.Namespace) -> int:
     options = BuildOptions(
         plan=plan,
         source=arguments.source,
-        store=arguments.store,
+        store=directory,
         step_seconds=arguments.step_timeout,
         trtllm_root=arguments.trtllm_root,
         termination_log=arguments.termination_log,
         holder=arguments.holder,
     )
     with StopSignal() as stop:
-        result, code = build(options, stop)
+        if bucket:
+            from mm_runtime.store.building import build_into  # noqa: PLC0415 (see module)
+
+            result, code = build_into(bucket, options, stop)
+        else:
+            result, code = build(options, stop)
         text = build_report(result)
         print(text)
         write_termination_message(arguments.termination_log, text)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.duration import Duration
+from mm_api.v1alpha1.model import S3Source
 from mm_api.v1alpha1.names import ImageName, ObjectName, RelativePath
 from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling
 from mm_api.v1alpha1.quantity import Quantity
@@ -20,6 +21,12 @@ class StoreClaim(ApiModel):
     )
 
 
+class S3Store(S3Source):
+    """A bucket that keeps engines."""
+
+    prefix: RelativePath = Field(default="", description="Key prefix of the store.")
+
+
 class StoreSpec(ApiModel):
     """Where engines are kept. Models that share a store share engines of one fingerprint."""
 
@@ -27,6 +34,11 @@ class StoreSpec(ApiModel):
         default=None,
         description="A claim of yours. Absent: the claim multimodal-store, which the operator "
         "makes in the model's namespace and which goes with the last model.",
+    )
+    s3: S3Store | None = Field(
+        default=None,
+        description="A bucket. Builds still work on the claim, so that a killed one goes on; the "
+        "engine is published into the bucket, and each serving pod pulls it to its node's disk.",
     )
     size: Quantity = Field(
         default="50Gi", description="Size of the claim that the operator makes; it can only grow."

@@ -57,6 +57,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
     # This model's own: the recorded plan may be of a model that found the same files elsewhere.
     commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
     gpu = hardware.building_gpu(spec.build.gpu, plan.sizes)
+    store = store_of(spec)
     container: Manifest = {
         "name": "build",
         "image": spec.build.image or snapshot.settings.runtime_image,
@@ -69,13 +70,18 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
             "--source",
             sources.source_argument(spec, commit),
             "--store",
-            store_of(spec).directory,
+            store.address,
+            *(["--work", store.directory] if store.bucket else []),
             "--holder",
             f"{snapshot.namespace}/{plan.build.job}",
             "--termination-log",
             pod.TERMINATION_LOG,
         ],
-        "env": [*pod.environment(), *sources.source_environment(spec)],
+        "env": [
+            *pod.environment(),
+            *sources.source_environment(spec),
+            *sources.store_environment(spec),
+        ],
         "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=_REQUESTS),
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,

@@ -6,7 +6,7 @@ from mm_api import labels
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import containers, hardware, pod, volumes
+from mm_operator.children import containers, hardware, pod, pull, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, RolloutDecision, Snapshot
 from mm_operator.plan import names
@@ -104,7 +104,7 @@ def _fresh_template(
             "automountServiceAccountToken": False,
             "containers": [containers.build_gateway(spec, image=image, manifest=manifest)],
             "enableServiceLinks": False,
-            "initContainers": [server],
+            "initContainers": [*pull.build_pull(spec, image, serving.fingerprint), server],
             "securityContext": pod.pod_security(),
             "terminationGracePeriodSeconds": containers.grace_seconds(spec),
             "volumes": [

@@ -7,7 +7,7 @@ none is in an argument, a ConfigMap, a status or an operator's log.
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.children.metadata import Manifest
-from mm_operator.plan.store import source_directory
+from mm_operator.plan.store import bucket_address, source_directory
 
 S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 S3_SESSION = "AWS_SESSION_TOKEN"
@@ -25,7 +25,7 @@ def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str
     if source.hugging_face:
         return f"hf://{source.hugging_face.repo}@{commit or source.hugging_face.revision}"
     if source.s3:
-        return f"s3://{source.s3.bucket}/{source.s3.prefix.strip('/')}".rstrip("/")
+        return bucket_address(source.s3)
     claim = source.persistent_volume_claim
     return source_directory(claim.path if claim else "")
 
@@ -36,6 +36,12 @@ def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:
     if source.hugging_face:
         return _hub(source.hugging_face)
     return bucket_environment("SOURCE", source.s3) if source.s3 else []
+
+
+def store_environment(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return the variables that lead to a store in a bucket; none for a claim."""
+    bucket = spec.build.store.s3
+    return bucket_environment("STORE", bucket) if bucket else []
 
 
 def bucket_environment(role: str, bucket: S3Source) -> list[Manifest]:

@@ -47,17 +47,24 @@ def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manif
 
 
 def serving_volume(spec: MultimodalModelSpec) -> Manifest:
-    """Return the store's volume in serving pods.
+    """Return the store's volume in serving pods; a pulled engine lies on the node's disk.
 
     Writable as a volume, because a build on the same node may have attached it so; its mounts are
     read-only.
     """
+    if store_of(spec).bucket:
+        return {"name": STORE, "emptyDir": {}}
     return _claim(STORE, store_of(spec).claim, read_only=False)
 
 
 def serving_mount() -> Manifest:
-    """Return the store's mount in serving pods."""
+    """Return the store's mount in serving containers."""
     return {"name": STORE, "mountPath": STORE_MOUNT, "readOnly": True}
+
+
+def pull_mount() -> Manifest:
+    """Return the store's mount where an engine is pulled to."""
+    return {"name": STORE, "mountPath": STORE_MOUNT}
 
 
 def _claim(name: str, claim: str, *, read_only: bool) -> Manifest:

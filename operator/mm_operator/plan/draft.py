@@ -97,7 +97,7 @@ def draft(
 def engine_config(spec: MultimodalModelSpec, fingerprint: str) -> str:
     """Return the name of the ConfigMap of an engine in the store that the spec asks for."""
     store = store_of(spec)
-    return names.engine_config(fingerprint, store.claim, store.path)
+    return names.engine_config(fingerprint, *store.key)
 
 
 def _dtype(spec: MultimodalModelSpec, facts: ModelFacts) -> tuple[str, Choice]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.model import S3Source
 from mm_operator.plan import names
 
 SOURCE_MOUNT = "/mnt/source"
@@ -16,6 +17,18 @@ class Store:
     claim: str
     path: str
     operator_made: bool
+    bucket: str = ""
+    """Address of the bucket that keeps the engines; the claim is then where builds work."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what tells this store from others of the namespace."""
+        return (self.bucket, "") if self.bucket else (self.claim, self.path)
+
+    @property
+    def address(self) -> str:
+        """Return the store as `mm-runtime --store` takes it."""
+        return self.bucket or self.directory
 
     @property
     def directory(self) -> str:
@@ -29,10 +42,16 @@ class Store:
 
 def store_of(spec: MultimodalModelSpec) -> Store:
     """Return the store the spec asks for."""
-    claim = spec.build.store.persistent_volume_claim
+    claim, s3 = spec.build.store.persistent_volume_claim, spec.build.store.s3
+    bucket = bucket_address(s3) if s3 else ""
     if claim is None:
-        return Store(claim=names.STORE_CLAIM, path="", operator_made=True)
-    return Store(claim=claim.claim_name, path=claim.path.strip("/"), operator_made=False)
+        return Store(claim=names.STORE_CLAIM, path="", operator_made=True, bucket=bucket)
+    return Store(claim.claim_name, claim.path.strip("/"), operator_made=False, bucket=bucket)
+
+
+def bucket_address(s3: S3Source) -> str:
+    """Return the address of a bucket, as `mm-runtime` takes it; it holds no secret."""
+    return f"s3://{s3.bucket}/{s3.prefix.strip('/')}".rstrip("/")
 
 
 def source_directory(path: str) -> str:

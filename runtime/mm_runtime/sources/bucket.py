@@ -2,24 +2,17 @@
 
 import logging
 import os
-from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import obstore
 
-from mm_runtime.buckets import explained, open_bucket
+from mm_runtime.buckets import explained, open_bucket, parts
 from mm_runtime.errors import SourceChangedError, SourceNotFoundError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.sources.remote import RemoteFile
 
 log = logging.getLogger(__name__)
-
-PART_BYTES = 16 * 1024 * 1024
-PARTS_AT_A_TIME = 6
-"""A connection to S3 carries about 100 MB/s, so one alone leaves a network idle. The parts wait in
-memory until they are written in order: 96 MB."""
 
 
 class BucketSource:
@@ -63,19 +56,10 @@ class BucketSource:
 
     def download(self, file: RemoteFile, partial: Path) -> None:
         """Append what is missing, in parts that are fetched side by side and written in order."""
-        with partial.open("ab") as writer, ThreadPoolExecutor(PARTS_AT_A_TIME) as pool:
-            position = writer.tell()
-            waiting: deque[Future[memoryview]] = deque()
-            try:
-                while position < file.size or waiting:
-                    while position < file.size and len(waiting) < PARTS_AT_A_TIME:
-                        end = min(position + PART_BYTES, file.size)
-                        waiting.append(pool.submit(self._part, file, position, end))
-                        position = end
-                    writer.write(waiting.popleft().result())
-            finally:
-                for part in waiting:
-                    part.cancel()
+        with partial.open("ab") as writer:
+            begun = writer.tell()
+            for part in parts(lambda start, end: self._part(file, start, end), begun, file.size):
+                writer.write(part)
             writer.flush()
             os.fsync(writer.fileno())
 

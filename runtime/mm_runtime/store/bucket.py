@@ -5,6 +5,7 @@ two builders of one fingerprint may upload side by side and can never mix their 
 their clocks say. The manifest comes last; with it the engine is whole.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -12,10 +13,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
-from mm_runtime.buckets import STORE_ERRORS, explained, open_bucket
+from mm_runtime.buckets import STORE_ERRORS, explained, open_bucket, parts
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.sources.address import BucketAddress
-from mm_runtime.store.engines import CHUNK_BYTES, FINGERPRINT, Chunk, checked
+from mm_runtime.store.engines import FINGERPRINT, Chunk, checked, parse_manifest
 
 BLOBS = "blobs"
 
@@ -51,23 +52,28 @@ class BucketStore:
                 ) from error
 
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
-        """See `EngineStore.sizes`."""
+        """See `EngineStore.sizes`; blobs that no file names are nobody's harm."""
         blobs = self._blobs(fingerprint)
         named = {file.path: file.sha256 for file in manifest.files}
-        found = {path: blobs[digest] for path, digest in named.items() if digest in blobs}
-        strangers = blobs.keys() - set(named.values())
-        return found | {f"{BLOBS}/{digest}": blobs[digest] for digest in strangers}
+        return {path: blobs[digest] for path, digest in named.items() if digest in blobs}
 
     def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
         """See `EngineStore.chunks`."""
         key = self._key(fingerprint, BLOBS, file.sha256)
+
+        def read(start: int, end: int) -> memoryview:
+            with explained(f"{self}: {file.path}", STORE_ERRORS):
+                try:
+                    return memoryview(obstore.get_range(self._client, key, start=start, end=end))
+                except (FileNotFoundError, NotFoundError) as error:
+                    raise EngineCorruptError(f"{self}: {file.path} is missing ({key}).") from error
+
         with explained(f"{self}: {file.path}", STORE_ERRORS):
             try:
-                answer = obstore.get(self._client, key)
+                size = obstore.head(self._client, key)["size"]
             except (FileNotFoundError, NotFoundError) as error:
                 raise EngineCorruptError(f"{self}: {file.path} is missing ({key}).") from error
-            for chunk in answer.stream(min_chunk_size=CHUNK_BYTES):
-                yield memoryview(chunk)
+        yield from parts(read, 0, size)
 
     @contextmanager
     def receive(self, fingerprint: str) -> Iterator["BucketIncoming"]:
@@ -88,13 +94,21 @@ class BucketStore:
             obstore.put(self._client, self._key(fingerprint, BLOBS, file.sha256), source)
 
     def publish(self, fingerprint: str, manifest: bytes) -> None:
-        """Put the manifest, unless another builder was first: then its engine counts."""
+        """Put the manifest, unless another builder was first: then its engine counts.
+
+        What other uploads have left goes: whoever still uploads will find this manifest there, so
+        his blobs are needed no more either.
+        """
         key = self._key(fingerprint, MANIFEST_NAME)
-        with explained(str(self), STORE_ERRORS):
-            try:
-                obstore.put(self._client, key, manifest, mode="create")
-            except AlreadyExistsError:
-                return
+        with explained(str(self), STORE_ERRORS), contextlib.suppress(AlreadyExistsError):
+            obstore.put(self._client, key, manifest, mode="create")
+        kept = parse_manifest(self.manifest(fingerprint), fingerprint, str(self))
+        idle = self._blobs(fingerprint).keys() - {file.sha256 for file in kept.files}
+        if idle:
+            with explained(str(self), STORE_ERRORS):
+                obstore.delete(
+                    self._client, [self._key(fingerprint, BLOBS, digest) for digest in idle]
+                )
 
     def _key(self, fingerprint: str, *parts: str) -> str:
         return self._address.key("/".join(("engines", fingerprint, *parts)))

@@ -10,6 +10,16 @@ from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore
 
 
+def opened_bucket(text: str, environment: Mapping[str, str] | None = None) -> BucketStore | None:
+    """Return the store when it is a bucket, None when it is a directory.
+
+    Raises:
+        PermanentError: another scheme.
+    """
+    store = open_store(text, environment)
+    return store if isinstance(store, BucketStore) else None
+
+
 def open_store(text: str, environment: Mapping[str, str] | None = None) -> EngineStore:
     """Return the store at a path or at `s3://BUCKET/PREFIX`.
 

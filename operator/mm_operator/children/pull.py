@@ -1,0 +1,47 @@
+"""The container that pulls an engine from a bucket before the server starts."""
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.children import pod, sources, volumes
+from mm_operator.children.metadata import Manifest
+from mm_operator.plan.store import store_of
+
+_RESOURCES = {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
+"""Six parts of 16 MB wait in memory, beside a Python process of 60 MB."""
+
+
+def build_pull(spec: MultimodalModelSpec, image: str, fingerprint: str) -> list[Manifest]:
+    """Return the container when the store is a bucket: every byte is checked on its way.
+
+    A damaged engine ends it with the exit code that leads to a rebuild.
+    """
+    store = store_of(spec)
+    if not store.bucket:
+        return []
+    return [
+        {
+            "name": "pull",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["mm-runtime"],
+            "args": [
+                "store",
+                "pull",
+                fingerprint,
+                "--store",
+                store.bucket,
+                "--to",
+                store.directory,
+                "--termination-log",
+                pod.TERMINATION_LOG,
+            ],
+            "env": [*pod.environment(), *sources.store_environment(spec)],
+            "resources": _RESOURCES,
+            "securityContext": pod.container_security(),
+            "terminationMessagePath": pod.TERMINATION_LOG,
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "volumeMounts": [
+                volumes.pull_mount(),
+                {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+            ],
+        }
+    ]

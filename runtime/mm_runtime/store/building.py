@@ -1,0 +1,92 @@
+"""A build whose engine goes into a bucket: built in a directory beside, published when whole."""
+
+import logging
+from hashlib import sha256
+
+from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.errors import EngineBusyError, ExitCode, RuntimeCommandError
+from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.store.bucket import BucketStore
+from mm_runtime.store.directory import DirectoryStore
+from mm_runtime.store.engines import copy_engine, parse_manifest, problems
+
+log = logging.getLogger(__name__)
+
+PUBLISH = "publish"
+"""Name of what follows the steps, in reports."""
+
+
+def build_into(
+    store: BucketStore, options: BuildOptions, stop: StopSignal
+) -> tuple[BuildResult, ExitCode]:
+    """Build an engine into a bucket, or find it there; never raises for a build that failed.
+
+    `options.store` is the directory to work in. What a killed build has left there is used by the
+    next one; blobs that were uploaded are not uploaded again.
+    """
+    fingerprint = options.plan.fingerprint
+    try:
+        if _reusable(store, fingerprint):
+            return _result(store, fingerprint, {}, reused=True), ExitCode.OK
+    except RuntimeCommandError as error:
+        return _failed(fingerprint, "prepare", error)
+    result, code = build(options, stop)
+    if result.failure is not None:
+        return result, code
+    beside = DirectoryStore(options.store)
+    try:
+        log.info("publishing engine %s into %s", fingerprint, store)
+        copy_engine(beside, fingerprint, store)
+        published = _result(store, fingerprint, result.step_seconds, reused=False)
+    except RuntimeCommandError as error:
+        return _failed(fingerprint, PUBLISH, error)
+    try:
+        beside.remove(fingerprint)
+    except EngineBusyError:
+        log.info("another process uses the copy in %s: it stays", beside)
+    return published, ExitCode.OK
+
+
+def _reusable(store: BucketStore, fingerprint: str) -> bool:
+    if fingerprint not in store.fingerprints():
+        return False
+    wrong = problems(store, fingerprint)
+    if not wrong:
+        log.info("the store holds this engine already: %s", store)
+        return True
+    log.info("the engine in the store is not whole and is built anew: %s", wrong[0])
+    # Damaged blobs would count as uploaded.
+    store.remove(fingerprint)
+    return False
+
+
+def _result(
+    store: BucketStore, fingerprint: str, step_seconds: dict[str, float], *, reused: bool
+) -> BuildResult:
+    content = store.manifest(fingerprint)
+    manifest = parse_manifest(content, fingerprint, str(store))
+    return BuildResult(
+        fingerprint=fingerprint,
+        manifest_sha256=sha256(content).hexdigest(),
+        reused=reused,
+        step_seconds=step_seconds,
+        stored_bytes=sum(file.size for file in manifest.files),
+        gpu=manifest.gpu,
+        versions=manifest.versions,
+    )
+
+
+def _failed(
+    fingerprint: str, step: str, error: RuntimeCommandError
+) -> tuple[BuildResult, ExitCode]:
+    log.error("%s", error)
+    full = error.exit_code is ExitCode.STORE_NOT_WRITABLE
+    failure = BuildFailure(
+        reason=BuildReason.STORE_NOT_WRITABLE if full else BuildReason.STEP_FAILED,
+        step=step,
+        exit_code=error.exit_code,
+        message=str(error),
+        retryable=error.exit_code is not ExitCode.PERMANENT,
+    )
+    return BuildResult(fingerprint=fingerprint, failure=failure), error.exit_code
