@@ -13,7 +13,7 @@ from mm_api import labels
 from mm_api.base import ApiModel
 from mm_api.v1alpha1 import duration, quantity
 from mm_api.v1alpha1.autoscaling import AutoscalingSpec
-from mm_api.v1alpha1.build import BuildSpec, S3Store, StoreClaim, StoreSpec
+from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
@@ -178,7 +178,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     PersistentVolumeClaimSource: (_no_dot_dot("path"),),
     HubCache: (_no_dot_dot("path"),),
     S3Source: (_no_dot_dot("prefix"),),
-    S3Store: (_no_dot_dot("prefix"),),
     StoreClaim: (_no_dot_dot("path"),),
     EngineSpec: (
         Rule(
