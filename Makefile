@@ -12,10 +12,10 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help env demo demo-down test test-faults check lint format types generate generated lock clean
+.PHONY: help env demo demo-down test test-faults observability-test check lint format types generate generated lock clean
 
 help: ## List the targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo
 	@echo 'make demo CLUSTER=current OPERATOR_IMAGE=... RUNTIME_IMAGE=...   the current kubectl context instead'
 	@echo 'make demo-down PURGE=1                                           and delete the caches'
@@ -34,6 +34,9 @@ test: env ## All tests that take seconds: with the real API server, Triton, Helm
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
+
+observability-test: env ## Ask every dashboard and rule expression of a real Prometheus, demo under load
+	$(PYTEST) tests/observability
 
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not cluster and not e2e and not s3'

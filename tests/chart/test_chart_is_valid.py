@@ -29,10 +29,11 @@ def test_linter_finds_nothing(values: dict[str, object]) -> None:
 
 
 def test_default_release_has_these_objects() -> None:
-    """The defaults make one Deployment with its rights, for every namespace."""
+    """The defaults make one Deployment with its rights for every namespace, and dashboards."""
     assert Counter(item["kind"] for item in rendered()) == {
         "ClusterRole": 3,
         "ClusterRoleBinding": 1,
+        "ConfigMap": 5,
         "Deployment": 1,
         "PodDisruptionBudget": 1,
         "Role": 1,
@@ -49,6 +50,7 @@ def test_everything_optional_can_be_switched_off() -> None:
         "serviceAccount": {"create": False, "name": "mine"},
         "service": {"enabled": False},
         "podDisruptionBudget": {"enabled": False},
+        "observability": {"dashboards": {"enabled": False}},
     }
     objects = rendered(values)
 

@@ -37,6 +37,19 @@ EXHAUSTIVE: dict[str, Any] = {
     "rbac": {"create": True, "aggregateToUsers": True},
     "podDisruptionBudget": {"enabled": True},
     "service": {"enabled": True, "port": 80, "annotations": {"prometheus.io/scrape": "true"}},
+    "observability": {
+        "runbooks": "https://runbooks.example/multimodal/",
+        "scrapeAnnotations": True,
+        "dashboards": {
+            "enabled": True,
+            "namespace": "monitoring",
+            "labels": {"example.org/dashboard": "yes"},
+            "annotations": {"grafana_folder": "Multimodal"},
+        },
+        "rules": {"enabled": True, "labels": {"release": "rules"}},
+        "podMonitor": {"enabled": True, "interval": "20s", "labels": {"release": "pods"}},
+        "serviceMonitor": {"enabled": True, "interval": "1m30s", "labels": {"release": "services"}},
+    },
 }
 """Every value set to something that is not its default, switches left on."""
 

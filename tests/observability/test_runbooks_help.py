@@ -1,0 +1,64 @@
+"""Every alert leads to a page that says what it means and what to do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mm_api.metrics import GATEWAY_METRICS, MODEL_METRICS, OPERATOR_METRICS, SCALING_METRICS
+from mm_api.v1alpha1.definition import definition
+from mm_observability.boards.all import every_board
+from mm_observability.rules.file import every_alert
+from mm_observability.upstream import UPSTREAM
+from support.scripts import ROOT
+
+FOLDER = ROOT / "docs" / "runbooks"
+PAGES = sorted(FOLDER.glob("*.md"))
+CATALOGUE = (*GATEWAY_METRICS, *OPERATOR_METRICS, *MODEL_METRICS, *SCALING_METRICS)
+EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+def spec_has(path: str) -> bool:
+    """Tell whether the resource has a field, written as people do: `spec.gateway.maxQueueSize`."""
+    schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for name in path.split("."):
+        schema = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
+        schema = schema.get("items", schema)
+    return bool(schema)
+
+
+def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
+    """No link leads nowhere, and no page is left over from an alert that is gone."""
+    assert {page.stem for page in PAGES} == {alert.name for alert in every_alert()}
+
+
+def test_panels_link_to_pages_that_exist() -> None:
+    """The runbook that a panel names is an alert's."""
+    named = {panel.runbook for board in every_board() for row in board.rows for panel in row.panels}
+
+    assert named - {page.stem for page in PAGES} == {""}
+
+
+@EACH
+def test_a_page_has_its_four_parts(page: Path) -> None:
+    """Meaning, impact, diagnosis with commands, fix: in this order, none empty."""
+    text = page.read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+
+    assert parts[1::2] == ["Meaning", "Impact", "Diagnosis", "Fix"]
+    assert all(part.strip() for part in parts[2::2])
+    assert "```sh" in parts[6]
+
+
+@EACH
+def test_a_page_names_what_exists(page: Path) -> None:
+    """Fields of the resource and metrics that a page names are there."""
+    text = page.read_text(encoding="utf-8")
+    fields = set(re.findall(r"`(spec\.[A-Za-z.]+[A-Za-z])`", text))
+    for asked in re.findall(r"get mmm .*jsonpath=(.+)", text):
+        fields |= set(re.findall(r"\{\.((?:spec|status)\.[A-Za-z.]+[A-Za-z])\}", asked))
+    metrics = set(re.findall(r"\b(?:mm|nv)_[a-z_]+\b", text))
+    known = {metric.name for metric in CATALOGUE} | UPSTREAM
+
+    assert [field for field in sorted(fields) if not spec_has(field)] == []
+    assert metrics - known == set()
