@@ -52,6 +52,18 @@ def test_every_family_is_planned_and_not_built(family: str) -> None:
     assert "Deployment" not in kinds
 
 
+def test_pytorch_is_planned_and_not_served() -> None:
+    """TensorRT-LLM on PyTorch: numbers, a warning about the estimate, no commands, no Job."""
+    status, kinds = told(
+        "llava", {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
+    )
+
+    assert condition(status, "Planned")["status"] == "True"
+    assert "does not serve with TensorRT-LLM on PyTorch" in condition(status, "Ready")["message"]
+    assert any("reserves no prompt table" in warning for warning in status["plan"]["warnings"])
+    assert {"Job", "Deployment"} & set(kinds) == set()
+
+
 @pytest.mark.parametrize("family", FOLDERS)
 def test_operator_and_mmctl_plan_the_same(family: str) -> None:
     """One engine, whoever planned it: equal documents, equal fingerprints."""
