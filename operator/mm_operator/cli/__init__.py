@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_operator.cli import bench, families, plan, status, upload, validate
+from mm_operator.cli import bench, families, plan, scaling, status, upload, validate
 from mm_operator.cli.documents import UsageError
 from mm_operator.errors import ClusterError
 
@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": plan,
     "families": families,
     "status": status,
+    "scaling": scaling,
     "upload": upload,
     "bench": bench,
 }

@@ -1,0 +1,35 @@
+"""`mmctl scaling explain NAME`: why a model has the replicas it has, and what would change that."""
+
+import argparse
+import json
+import sys
+
+from mm_operator.cli.connection import add_connection_options, connection
+from mm_operator.cli.scaling_sentences import explain
+from mm_operator.cluster.resources import MODEL
+
+HELP = "tell why a model has the replicas it has, and what would change that"
+WELL, NOT_THERE = 0, 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    commands = parser.add_subparsers(dest="scaling_command", required=True, metavar="COMMAND")
+    words = commands.add_parser("explain", help=HELP, description=HELP)
+    words.add_argument("name", help="name of the MultimodalModel")
+    words.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    add_connection_options(words)
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Print the explanation."""
+    async with connection(options) as target:
+        model = await target.client.get(MODEL, target.namespace, options.name)
+    if model is None:
+        print(f"there is no model {target.namespace}/{options.name}", file=sys.stderr)
+        return NOT_THERE
+    if options.output == "json":
+        print(json.dumps((model.get("status") or {}).get("scaling") or {}, indent=2))
+    else:
+        print("\n".join(explain(model)))
+    return WELL

@@ -1,0 +1,103 @@
+"""From `spec.autoscaling` and `status.scaling` to sentences for an SRE. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_SHOWN_INPUTS = {
+    "demandForecast": "work that is about to arrive, in busy replicas",
+    "demandPeak": "the highest of it in the last minutes",
+    "utilisation": "work for each Ready replica",
+    "pressure": "worst latency over its target, smoothed",
+    "requestsPerSecond": "requests a second",
+    "refusedPerSecond": "refused a second because queues were full",
+    "inFlightRequests": "requests running and waiting",
+    "pendingReplicas": "replicas asked for that do not serve yet",
+    "unschedulableReplicas": "replicas without a node",
+}
+"""Inputs that people ask about, in the order in which they are told; JSON output has all."""
+
+
+def explain(model: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the explanation line by line."""
+    metadata, spec = model["metadata"], model["spec"]
+    status = model.get("status") or {}
+    name = f"{metadata['namespace']}/{metadata['name']}"
+    replicas = spec.get("replicas", 1)
+    autoscaling, scaling = spec.get("autoscaling"), status.get("scaling") or {}
+    if autoscaling is None or autoscaling.get("mode") == "Off":
+        yield f"{name} has {replicas} replicas because somebody set them: autoscaling is off"
+        return
+    if not scaling:
+        yield f"{name} has {replicas} replicas; the autoscaler did not look at it yet"
+        return
+    desired = scaling.get("desired", replicas)
+    yield f"{name} has {replicas} replicas and should have {desired} ({scaling.get('reason')})."
+    if scaling.get("message"):
+        yield f"  {scaling['message']}"
+    yield from _condition(status)
+    yield from _objectives(scaling)
+    yield from _vetoes(scaling)
+    yield from _inputs(scaling)
+    yield from _outlook(autoscaling, scaling)
+    yield from _history(scaling)
+
+
+def _condition(status: Mapping[str, Any]) -> Iterator[str]:
+    for one in status.get("conditions") or ():
+        if one["type"] == "ScalingActive":
+            yield f"  ScalingActive is {one['status']}: {one.get('message') or one['reason']}"
+
+
+def _objectives(scaling: Mapping[str, Any]) -> Iterator[str]:
+    for one in scaling.get("objectives") or ():
+        target, value = one["target"], one.get("value")
+        if value is None:
+            yield f"  {one['name']}: no request ended lately, so nothing was measured"
+        else:
+            word = "kept" if one.get("met") else "missed"
+            yield f"  {one['name']}: {value:.3g} s against a target of {target:.3g} s: {word}"
+
+
+def _vetoes(scaling: Mapping[str, Any]) -> Iterator[str]:
+    for text in scaling.get("vetoes") or ():
+        yield f"  held back by {text}"
+
+
+def _inputs(scaling: Mapping[str, Any]) -> Iterator[str]:
+    inputs = scaling.get("inputs") or {}
+    for name, words in _SHOWN_INPUTS.items():
+        if name in inputs:
+            yield f"  {inputs[name]:g} {words}"
+
+
+def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what would have to happen for another number."""
+    desired = scaling.get("desired") or 1
+    inputs = scaling.get("inputs") or {}
+    most, fewest = autoscaling.get("maxReplicas", 1), autoscaling.get("minReplicas", 1)
+    target, forecast = inputs.get("utilisationTarget"), inputs.get("demandForecast")
+    if desired >= most:
+        yield f"  more: not above maxReplicas, which is {most}; raise it if the targets are missed"
+    elif target and forecast is not None:
+        border = desired * target
+        yield (
+            f"  more: when the arriving work passes {border:.2g} busy replicas (now "
+            f"{forecast:.2g}), or a latency comes near its target"
+        )
+    if desired <= fewest:
+        yield f"  fewer: not below minReplicas, which is {fewest}"
+    else:
+        yield (
+            "  fewer: one at a time, when nothing above holds back, latencies are well below their "
+            "targets and the work of the last minutes fits one replica less"
+        )
+    if seconds := scaling.get("coldStartSeconds"):
+        yield f"  a new replica takes {seconds:.0f} s from being scheduled to Ready, as measured"
+
+
+def _history(scaling: Mapping[str, Any]) -> Iterator[str]:
+    history = scaling.get("history") or []
+    if history:
+        yield "  last changes:"
+    for one in history:
+        yield (f"    {one['time']}  {one['fromReplicas']} -> {one['toReplicas']}  {one['reason']}")

@@ -1,0 +1,66 @@
+"""`mmctl scaling explain` tells in sentences why there are so many replicas."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.cli.scaling_sentences import explain
+
+AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}
+SCALING: dict[str, Any] = {
+    "desired": 3,
+    "current": 2,
+    "reason": "Demand",
+    "message": "The arriving work keeps 2 replicas busy.",
+    "inputs": {"demandForecast": 2.0, "utilisationTarget": 0.7, "inFlightRequests": 2.0},
+    "vetoes": ["Pending: 1 replica does not serve yet."],
+    "objectives": [
+        {"name": "TimeToFirstTokenP95", "value": 0.7, "target": 0.5, "met": False},
+        {"name": "RequestLatencyP95", "target": 5.0},
+    ],
+    "coldStartSeconds": 42.0,
+    "history": [
+        {"time": "2026-01-01T00:00:00Z", "fromReplicas": 1, "toReplicas": 2, "reason": "Demand: x"}
+    ],
+}
+
+
+def model(scaling: dict[str, Any] | None, **autoscaling: Any) -> dict[str, Any]:
+    """Return a model as the API server holds it."""
+    spec = {"replicas": 2, "autoscaling": {**AUTOSCALING, **autoscaling}}
+    status = {"scaling": scaling} if scaling else {}
+    return {"metadata": {"namespace": "demo", "name": "tiny"}, "spec": spec, "status": status}
+
+
+def test_everything_that_led_to_the_number_is_told() -> None:
+    """Reason, objectives, vetoes, inputs, what would change it, and the last changes."""
+    assert list(explain(model(SCALING))) == [
+        "demo/tiny has 2 replicas and should have 3 (Demand).",
+        "  The arriving work keeps 2 replicas busy.",
+        "  TimeToFirstTokenP95: 0.7 s against a target of 0.5 s: missed",
+        "  RequestLatencyP95: no request ended lately, so nothing was measured",
+        "  held back by Pending: 1 replica does not serve yet.",
+        "  2 work that is about to arrive, in busy replicas",
+        "  2 requests running and waiting",
+        "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes near "
+        "its target",
+        "  fewer: one at a time, when nothing above holds back, latencies are well below their "
+        "targets and the work of the last minutes fits one replica less",
+        "  a new replica takes 42 s from being scheduled to Ready, as measured",
+        "  last changes:",
+        "    2026-01-01T00:00:00Z  1 -> 2  Demand: x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        pytest.param(model(None, mode="Off"), "autoscaling is off", id="off"),
+        pytest.param(model(None), "did not look at it yet", id="not-yet"),
+        pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),
+        pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),
+    ],
+)
+def test_special_places_are_told(document: dict[str, Any], sentence: str) -> None:
+    """Off, not looked at, at the bounds: each has its own sentence."""
+    assert sentence in "\n".join(explain(document))
