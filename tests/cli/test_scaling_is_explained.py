@@ -42,10 +42,14 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         "  held back by Pending: 1 replica does not serve yet.",
         "  2 work that is about to arrive, in busy replicas",
         "  2 requests running and waiting",
-        "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes near "
-        "its target",
-        "  fewer: one at a time, when nothing above holds back, latencies are well below their "
-        "targets and the work of the last minutes fits one replica less",
+        (
+            "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes near "
+            "its target"
+        ),
+        (
+            "  fewer: one at a time, when nothing above holds back, latencies are well below their "
+            "targets and the work of the last minutes fits one replica less"
+        ),
         "  a new replica takes 42 s from being scheduled to Ready, as measured",
         "  last changes:",
         "    2026-01-01T00:00:00Z  1 -> 2  Demand: x",
