@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help env demo demo-down test test-faults observability-test check lint format types generate generated lock clean
+.PHONY: help env demo demo-autoscaling demo-down test test-faults observability-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,9 @@ env: ## Make .venv with the pinned environment; does nothing when it is up to da
 
 demo: env ## From nothing to right answers about pictures, on a real Kubernetes on this machine
 	@$(DEMO) up --cluster '$(CLUSTER)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
+
+demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
+	@$(BIN)/python -m mm_devcluster.demo.autoscaling --cluster '$(CLUSTER)'
 
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)

@@ -43,8 +43,8 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         "  2 work that is about to arrive, in busy replicas",
         "  2 requests running and waiting",
         (
-            "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes near "
-            "its target"
+            "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes "
+            "near its target"
         ),
         (
             "  fewer: one at a time, when nothing above holds back, latencies are well below their "

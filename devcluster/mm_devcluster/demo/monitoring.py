@@ -1,0 +1,127 @@
+"""A Prometheus beside the development cluster: Debian's, on this machine, scraping its pods.
+
+It runs outside, because the machine has routes to the pods and the cluster needs no further image.
+Pods reach it at the machine's end of the node's link.
+"""
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from mm_devcluster import packages
+from mm_devcluster.addresses import network_of
+from mm_devcluster.demo.target import Target
+from mm_devcluster.errors import DevClusterError
+from mm_devcluster.layout import Layout
+from mm_devcluster.paths import cluster_dir
+from mm_devcluster.record import Record
+
+START_SECONDS = 30.0  # measured 0.2
+STOP_SECONDS = 20.0
+SCRAPE = "2s"
+"""A demo should not wait for a scrape; 15 s is usual."""
+
+_COMPONENT = "__meta_kubernetes_pod_label_app_kubernetes_io_component"
+
+
+def configuration(target: Target) -> dict[str, Any]:
+    """Return a Prometheus configuration that scrapes the gateway of every serving pod."""
+    keep = [
+        {"action": "keep", "source_labels": [_COMPONENT], "regex": "server"},
+        {
+            "action": "keep",
+            "source_labels": ["__meta_kubernetes_pod_container_port_name"],
+            "regex": "http",
+        },
+    ]
+    name = [
+        {"source_labels": [f"__meta_kubernetes_{source}"], "target_label": label}
+        for source, label in (("namespace", "namespace"), ("pod_name", "pod"))
+    ]
+    discovery = {"role": "pod", "kubeconfig_file": str(target.kubeconfig)}
+    return {
+        "global": {"scrape_interval": SCRAPE},
+        "scrape_configs": [
+            {
+                "job_name": "gateways",
+                "kubernetes_sd_configs": [discovery],
+                "relabel_configs": [*keep, *name],
+            }
+        ],
+    }
+
+
+@contextmanager
+def running(target: Target, port: int = 0) -> Iterator[str]:
+    """Run Prometheus until the block ends; yield the address at which pods reach it.
+
+    Raises:
+        DevClusterError: it does not start.
+    """
+    packages.install(packages.MONITORING_PACKAGES)
+    host = str(_host(target))
+    with TemporaryDirectory(prefix="mm-prometheus-") as folder:
+        place = Path(folder)
+        # JSON is YAML.
+        (place / "prometheus.yml").write_text(json.dumps(configuration(target)))
+        address = f"http://{host}:{port or _free_port(host)}"
+        with (place / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    "prometheus",
+                    f"--config.file={place / 'prometheus.yml'}",
+                    f"--storage.tsdb.path={place / 'data'}",
+                    f"--web.listen-address={address.removeprefix('http://')}",
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            _wait(process, address, place / "log")
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(STOP_SECONDS)
+
+
+def _wait(process: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urlopen(f"{address}/-/ready", timeout=5):  # noqa: S310  # our own address
+                return
+        except (URLError, OSError):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise DevClusterError(
+                    f"prometheus does not start: {log.read_text()[-2000:]}"
+                ) from None
+            time.sleep(0.1)
+
+
+def _host(target: Target) -> IPv4Address:
+    """Return the machine's end of the link to the cluster's node."""
+    record = Record.read(Layout(cluster_dir(target.name)))
+    if record is None:
+        raise DevClusterError(
+            f"{target.name} is no development cluster: name your own Prometheus in the spec instead"
+        )
+    return network_of(record.slot).host_ip
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,114 @@
+"""What is remembered of a model: changes, starts, and when the status is worth a write."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.autoscaling import Arrivals, Traffic
+from mm_operator.scaling.cold_starts import ColdStarts
+from mm_operator.scaling.follower import REPUBLISH_SECONDS, Asked, Follower
+from mm_operator.scaling.pods import ScaledPod, scaled_pod
+from mm_operator.scaling.traffic import Reading
+from mm_operator.scaling.view import Standing, change
+from mm_operator.scaling.wishes import objectives_of
+
+NOW = 1_000_000.0
+SPEC = AutoscalingSpec.model_validate(
+    {"maxReplicas": 4, "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}]}
+)
+POD = ScaledPod("a", "1", ready=True, terminating=False, created_at=0.0, ready_at=1.0)
+
+
+def reading(in_flight: float) -> Reading:
+    """Return the traffic of a model of one slot."""
+    quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+    return Reading(Traffic(quiet, quiet, mean_output_tokens=None, in_flight=in_flight))
+
+
+def tick(follower: Follower, now: float, *, in_flight: float, replicas: int = 1) -> Any:
+    """Let a follower decide once; return the view it wants written, if any."""
+    asked = Asked(SPEC, replicas, slots_per_replica=1)
+    follower.others_moved(asked, now)
+    pods = [replace(POD, name=str(n), uid=str(n)) for n in range(replicas)]
+    objectives = objectives_of(SPEC, slots_per_replica=1)
+    decision = follower.decide(asked, objectives, pods=pods, reading=reading(in_flight), now=now)
+    return follower.publish(asked, decision, Standing(), now)
+
+
+def test_numbers_alone_wait_and_decisions_do_not() -> None:
+    """Another load of the same meaning is written after two minutes, another wish at once."""
+    follower = Follower({}, NOW, 1)
+
+    assert tick(follower, NOW, in_flight=0.30) is not None
+    assert tick(follower, NOW + 15, in_flight=0.30) is None
+    assert tick(follower, NOW + 30, in_flight=0.31) is None
+    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.32) is not None
+    moved = tick(follower, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
+    assert moved is not None
+    assert moved.status.desired > 1
+
+
+def test_an_idle_model_is_not_written_again() -> None:
+    """Nothing changes, so nothing is written, however long it lasts."""
+    follower = Follower({}, NOW, 1)
+    views = [tick(follower, NOW + 15 * n, in_flight=0.0) for n in range(100)]
+
+    assert views[0] is not None
+    assert sum(view is not None for view in views) <= 3  # what is young becomes old once
+
+
+def test_a_new_leader_knows_the_changes() -> None:
+    """History and cold start come back from the status; what is damaged is forgotten."""
+    entry = change(NOW - 60, 1, 2, "Demand").model_dump(by_alias=True)
+    follower = Follower({"history": [entry], "coldStartSeconds": 40.0}, NOW, 2)
+
+    assert follower.state.changed_at == NOW - 60
+    assert follower.cold_starts.seconds() == 40.0
+    assert Follower({"history": "none"}, NOW, 2).history == []
+
+
+def test_a_change_back_within_minutes_is_a_reversal() -> None:
+    """Up and down within a quarter of an hour count, later they do not."""
+    follower = Follower({}, NOW, 1)
+    follower.moved(1, 2, "up", NOW)
+    follower.moved(2, 1, "down", NOW + 60)
+    follower.moved(1, 2, "up", NOW + 2000)
+
+    assert follower.counts["mm_autoscaling_reversals_total", ""] == 1
+    assert follower.counts["mm_autoscaling_changes_total", "up"] == 2
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    """Return a serving pod that took 2 s to pull, 5 to load, 3 to warm up."""
+    moments = {"PodScheduled": 0, "Initialized": 7, "Ready": 10}
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": f"2026-01-01T00:00:{second:02}Z"}
+        for kind, second in moments.items()
+    ]
+    server = {"state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}, "restartCount": 0}
+    metadata = {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    status = {"conditions": conditions, "initContainerStatuses": [server | changes]}
+    return {"metadata": metadata, "status": status}
+
+
+def test_starts_are_measured_by_phase() -> None:
+    """From the pod's own status: pulled, loaded, warm, and all of it."""
+    starts = ColdStarts()
+    starts.see([scaled_pod(pod())])
+
+    assert starts.phases() == {"pulled": 2.0, "loaded": 5.0, "warm": 3.0, "total": 10.0}
+    assert starts.seconds() == 10.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param({"restartCount": 1}, id="restarted"), pytest.param({"state": {}}, id="not-run")],
+)
+def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
+    """A container that was restarted, or does not run, tells nothing about a start."""
+    starts = ColdStarts(30.0)
+    starts.see([scaled_pod(pod(**changes))])
+
+    assert starts.seconds() == 30.0
