@@ -7,8 +7,9 @@ Pods reach it at the machine's end of the node's link.
 import json
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -30,34 +31,51 @@ STOP_SECONDS = 20.0
 SCRAPE = "2s"
 """A demo should not wait for a scrape; 15 s is usual."""
 
-_COMPONENT = "__meta_kubernetes_pod_label_app_kubernetes_io_component"
+_PODS = "app.kubernetes.io/component=server"
+_GATEWAY_PORT = 8080
+_LIST_SECONDS = 2.0
 
 
-def configuration(target: Target) -> dict[str, Any]:
-    """Return a Prometheus configuration that scrapes the gateway of every serving pod."""
-    keep = [
-        {"action": "keep", "source_labels": [_COMPONENT], "regex": "server"},
+def targets(pods: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what Prometheus scrapes of a list of pods: each gateway, with its pod's labels."""
+    return [
         {
-            "action": "keep",
-            "source_labels": ["__meta_kubernetes_pod_container_port_name"],
-            "regex": "http",
-        },
+            "targets": [f"{address}:{_GATEWAY_PORT}"],
+            "labels": {
+                "namespace": pod["metadata"]["namespace"],
+                "pod": pod["metadata"]["name"],
+            },
+        }
+        for pod in pods.get("items", ())
+        if (address := pod.get("status", {}).get("podIP"))
+        and pod["status"].get("phase") == "Running"
     ]
-    name = [
-        {"source_labels": [f"__meta_kubernetes_{source}"], "target_label": label}
-        for source, label in (("namespace", "namespace"), ("pod_name", "pod"))
-    ]
-    discovery = {"role": "pod", "kubeconfig_file": str(target.kubeconfig)}
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    """Return a Prometheus configuration that scrapes what a file names.
+
+    Debian's Prometheus is built without the discovery of Kubernetes' pods.
+    """
+    discovery = {"files": [str(folder / "targets.json")], "refresh_interval": SCRAPE}
     return {
         "global": {"scrape_interval": SCRAPE},
-        "scrape_configs": [
-            {
-                "job_name": "gateways",
-                "kubernetes_sd_configs": [discovery],
-                "relabel_configs": [*keep, *name],
-            }
-        ],
+        "scrape_configs": [{"job_name": "gateways", "file_sd_configs": [discovery]}],
     }
+
+
+def _follow_pods(target: Target, folder: Path, stop: threading.Event) -> None:
+    """Keep the file of targets equal to the serving pods of the cluster."""
+    file, scratch = folder / "targets.json", folder / "targets.new"
+    while not stop.is_set():
+        try:
+            found = target.document("pods", "--all-namespaces", "-l", _PODS)
+        except DevClusterError:
+            found = None  # asked again in a moment; the last answer stays
+        if found is not None:
+            scratch.write_text(json.dumps(targets(found)))
+            scratch.rename(file)
+        stop.wait(_LIST_SECONDS)
 
 
 @contextmanager
@@ -72,7 +90,7 @@ def running(target: Target, port: int = 0) -> Iterator[str]:
     with TemporaryDirectory(prefix="mm-prometheus-") as folder:
         place = Path(folder)
         # JSON is YAML.
-        (place / "prometheus.yml").write_text(json.dumps(configuration(target)))
+        (place / "prometheus.yml").write_text(json.dumps(configuration(place)))
         address = f"http://{host}:{port or _free_port(host)}"
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -85,10 +103,16 @@ def running(target: Target, port: int = 0) -> Iterator[str]:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        stop = threading.Event()
+        follower = threading.Thread(target=_follow_pods, args=(target, place, stop), daemon=True)
         try:
             _wait(process, address, place / "log")
+            follower.start()
             yield address
         finally:
+            stop.set()
+            if follower.is_alive():
+                follower.join(STOP_SECONDS)
             process.terminate()
             try:
                 process.wait(STOP_SECONDS)
