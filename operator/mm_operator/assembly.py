@@ -9,8 +9,10 @@ import contextlib
 import logging
 import signal
 from datetime import UTC, datetime
+from pathlib import Path
 
 import kopf
+from aiohttp import web
 from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
@@ -32,6 +34,7 @@ from mm_operator.handlers import make_kopf_settings, make_registry
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.metrics_api import serve_metrics_api
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
@@ -90,6 +93,7 @@ class Operator:
             rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
+            engines=frozenset({"HPA"} if settings.metrics_api_port is not None else ()),
             told=metrics.ticked,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
@@ -98,10 +102,13 @@ class Operator:
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
         )
         _LOG.info("serving health and metrics on port %d", port)
+        metrics_api = await self._serve_metrics_api()
         try:
             await self._run_parts(elector, api)
         finally:
             await applier.close()
+            if metrics_api is not None:
+                await metrics_api.cleanup()
             await runner.cleanup()
             await client.close()
             await election_api.close()  # type: ignore[no-untyped-call]  # the library's
@@ -194,6 +201,20 @@ class Operator:
             stops=WritesForbiddenError,
             on_key=_log_key,
         )
+
+    async def _serve_metrics_api(self) -> web.AppRunner | None:
+        settings = self._settings
+        if settings.metrics_api_port is None:
+            return None
+        folder = Path(settings.metrics_api_certificates)
+        runner, port = await serve_metrics_api(
+            self._models,
+            port=settings.metrics_api_port,
+            certificate=str(folder / "tls.crt"),
+            key=str(folder / "tls.key"),
+        )
+        _LOG.info("serving external.metrics.k8s.io on port %d", port)
+        return runner
 
     def _default_prometheus(self) -> Endpoint | None:
         addresses = self._settings.prometheus

@@ -11,6 +11,9 @@ from mm_operator.model import PlanSettings
 BUILDER_VERSION = "1"
 """Version of the build code, part of every fingerprint: a new one builds every engine anew."""
 
+CERTIFICATES = "/etc/multimodal-operator/metrics-api"
+"""Where the chart mounts the certificate of external.metrics.k8s.io."""
+
 PREFIX = "MM_OPERATOR_"
 """`--runtime-image` may also come as `MM_OPERATOR_RUNTIME_IMAGE`; the flag wins."""
 
@@ -55,6 +58,12 @@ class Settings:
     scaling_interval_seconds: float = 15.0
     """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
 
+    metrics_api_port: int | None = None
+    """Port of external.metrics.k8s.io over TLS; None: not served, and engine HPA is refused."""
+
+    metrics_api_certificates: str = CERTIFICATES
+    """Folder with tls.crt and tls.key of that port."""
+
     kubeconfig: str | None = None
     """Path; None means the pod's ServiceAccount, or outside a pod the usual places."""
 
@@ -89,6 +98,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         workers=given.workers,
         resync_seconds=given.resync_seconds,
         prometheus=tuple(given.prometheus_address),
+        metrics_api_port=given.metrics_api_port,
+        metrics_api_certificates=given.metrics_api_certificates,
         scaling_interval_seconds=given.scaling_interval_seconds,
         kubeconfig=given.kubeconfig,
         context=given.context,
@@ -144,6 +155,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         type=float,
         default=float(told("SCALING_INTERVAL_SECONDS", "15")),
     )
+    run.add_argument(
+        "--metrics-api-port",
+        type=int,
+        default=None,
+        help="serve external.metrics.k8s.io there, for autoscaling.engine HPA",
+    )
+    run.add_argument("--metrics-api-certificates", default=CERTIFICATES, metavar="FOLDER")
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser

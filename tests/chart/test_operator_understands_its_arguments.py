@@ -34,6 +34,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 workers=9,
                 prometheus=("http://prometheus-0:9090", "http://prometheus-1:9090"),
                 scaling_interval_seconds=30.0,
+                metrics_api_port=6443,
             ),
             id="every-value",
         ),

@@ -34,6 +34,7 @@ def _bound(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, An
     names = {
         (item["metadata"].get("namespace"), item["roleRef"]["name"])
         for item in of_kind(f"{kind}Binding", values)
+        if item["subjects"][0]["namespace"] == NAMESPACE
     }
     return [
         item

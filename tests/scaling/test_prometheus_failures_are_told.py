@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from aiohttp import web
 
 from mm_operator.scaling.answers import MetricsError, read_vector
 from mm_operator.scaling.prometheus import Endpoint, Prometheus, tls_context
+from support.certificates import signed_by_itself
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -129,19 +129,6 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
 
     assert [sample.labels for sample in first] == [{"token": "Bearer secret"}]
     assert (first, len(asked)) == (second, 1)
-
-
-def signed_by_itself(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return a new certificate for 127.0.0.1 and its key."""
-    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
-    command = [
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-nodes", "-days", "1", "-subj", "/CN=localhost"),
-        *("-addext", "subjectAltName=IP:127.0.0.1"),
-        *("-keyout", str(key), "-out", str(certificate)),
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return certificate, key
 
 
 async def test_certificates_are_checked(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "runtime": {"image": "registry.example/runtime:1"},
     "prometheus": {"addresses": ["http://prometheus-0:9090", "http://prometheus-1:9090"]},
     "autoscaling": {"intervalSeconds": 30},
+    "externalMetrics": {"enabled": True},
     "serviceAccount": {"create": True, "name": "mm", "annotations": {"example.org/role": "a"}},
     "rbac": {"create": True, "aggregateToUsers": True},
     "podDisruptionBudget": {"enabled": True},

@@ -23,7 +23,7 @@ operator/mm_operator/cluster/permissions.py; a test compares the two.
   verbs: [create, delete, get, list, patch, watch]
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
-  verbs: [list]
+  verbs: [create, delete, get, list, patch, watch]
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from mm_operator.children.autoscaler import build_autoscaler
 from mm_operator.children.build_job import build_build_job
 from mm_operator.children.deployment import build_deployment, pod_template
 from mm_operator.children.disruption_budget import build_disruption_budget
@@ -34,6 +35,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_service(snapshot, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
+        build_autoscaler(snapshot, spec, plan),
         *build_released_configs(snapshot, plan),
     )
     return tuple(child for child in candidates if child is not None)

@@ -46,8 +46,8 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission(
         "autoscaling",
         "horizontalpodautoscalers",
-        ("list",),
-        "Whether somebody else moves a model's replicas.",
+        _CHILD,
+        "Engine HPA; and whether somebody else moves a model's replicas.",
     ),
     Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),

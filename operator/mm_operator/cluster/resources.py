@@ -64,7 +64,15 @@ VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
 """Of the cluster, not of a namespace."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
-CHILDREN: tuple[Resource, ...] = (CLAIM, CONFIG, SERVICE, BUDGET, JOB, DEPLOYMENT)
+CHILDREN: tuple[Resource, ...] = (
+    CLAIM,
+    CONFIG,
+    SERVICE,
+    BUDGET,
+    JOB,
+    DEPLOYMENT,
+    AUTOSCALER,
+)
 """Kinds the operator applies and prunes."""
 
 WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)

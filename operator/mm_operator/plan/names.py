@@ -37,6 +37,11 @@ def disruption_budget(model: str) -> str:
     return model
 
 
+def autoscaler(model: str) -> str:
+    """Return the name of the model's HorizontalPodAutoscaler."""
+    return model
+
+
 def facts_config(model: str) -> str:
     """Return the name of the ConfigMap that keeps what the inspection found."""
     return _joined(model, "facts")

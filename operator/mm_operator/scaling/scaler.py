@@ -39,6 +39,12 @@ _LOG = logging.getLogger(__name__)
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
 """Field manager of the scale subresource: tells our own moves from those of others."""
 
+_NOT_AVAILABLE = {
+    "HPA": "engine HPA needs the operator's external metrics API: set the chart's "
+    "externalMetrics.enabled, or autoscaling.engine to Builtin",
+    "KEDA": "engine KEDA is not there in this version: set autoscaling.engine to Builtin or HPA",
+}
+
 
 @dataclass(slots=True)
 class _Look:
@@ -65,6 +71,7 @@ class Scaler:
         rivals: who else moves replicas.
         wake: asks for a model to be reconciled, which writes its status.
         interval_seconds: between two ticks.
+        engines: which work beside Builtin.
         clock: Unix seconds.
         told: told the seconds of each tick.
     """
@@ -79,6 +86,7 @@ class Scaler:
         rivals: Rivals,
         wake: Callable[[Key], None],
         interval_seconds: float,
+        engines: frozenset[str] = frozenset(),
         clock: Callable[[], float] = time.time,
         told: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
@@ -89,6 +97,7 @@ class Scaler:
         self._rivals = rivals
         self._wake = wake
         self._interval = interval_seconds
+        self._engines = engines
         self._clock = clock
         self._told = told
         self._followers: dict[str, Follower] = {}
@@ -259,8 +268,8 @@ class Scaler:
     def _standing(self, look: _Look) -> Standing:
         """Return what stands against moving the replicas."""
         engine, key = look.asked.spec.engine, look.record.key
-        if engine != "Builtin":
-            return Standing(problem=f"engine {engine} is not there yet: set it to Builtin")
+        if engine != "Builtin" and engine not in self._engines:
+            return Standing(problem=_NOT_AVAILABLE[engine])
         return Standing(others=self._rivals.name(key))
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:

@@ -1,0 +1,119 @@
+"""`external.metrics.k8s.io`: replicas wanted by model, for HorizontalPodAutoscalers.
+
+Answered from the status in the cache, so every replica of the operator answers the same, also while
+none leads: the last recommendation stands. What is served is numbers of replicas and no secret, so
+callers are not told apart.
+"""
+
+import json
+import re
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from mm_api import labels
+from mm_operator.children.autoscaler import METRIC
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
+
+GROUP_VERSION = "external.metrics.k8s.io/v1beta1"
+_ROOT = f"/apis/{GROUP_VERSION}"
+_SELECTOR = re.compile(rf"^{re.escape(labels.MODEL)}=(?P<model>[-a-z0-9]+)$")
+
+
+def make_app(
+    models: ModelCache, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> web.Application:
+    """Return the API as an application."""
+
+    async def resources(_: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": GROUP_VERSION,
+                "resources": [
+                    {
+                        "name": METRIC,
+                        "singularName": "",
+                        "namespaced": True,
+                        "kind": "ExternalMetricValueList",
+                        "verbs": ["get"],
+                    }
+                ],
+            }
+        )
+
+    async def values(request: web.Request) -> web.Response:
+        namespace, name = request.match_info["namespace"], request.match_info["metric"]
+        match = _SELECTOR.match(request.query.get("labelSelector", ""))
+        if name != METRIC or match is None:
+            return _not_found(f"only {METRIC} with the selector {labels.MODEL}=NAME is served")
+        wanted = desired_replicas(models, Key(namespace, match["model"]))
+        if wanted is None:
+            return _not_found(f"there is no recommendation for {namespace}/{match['model']}")
+        item = {
+            "metricName": METRIC,
+            "metricLabels": {labels.MODEL: match["model"]},
+            "timestamp": clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "value": str(wanted),
+        }
+        return web.json_response(
+            {
+                "kind": "ExternalMetricValueList",
+                "apiVersion": GROUP_VERSION,
+                "metadata": {},
+                "items": [item],
+            }
+        )
+
+    app = web.Application()
+    app.router.add_get(_ROOT, resources)
+    app.router.add_get(f"{_ROOT}/namespaces/{{namespace}}/{{metric}}", values)
+    return app
+
+
+def desired_replicas(models: ModelCache, key: Key) -> int | None:
+    """Return what the status recommends; None keeps an autoscaler from moving anything."""
+    record = models.find(key)
+    if record is None:
+        return None
+    wanted: Any = (json.loads(record.status).get("scaling") or {}).get("desired")
+    return wanted if isinstance(wanted, int) else None
+
+
+async def serve_metrics_api(
+    models: ModelCache,
+    *,
+    port: int,
+    certificate: str,
+    key: str,
+    address: str = "0.0.0.0",  # noqa: S104  # the API server comes from outside the pod
+) -> tuple[web.AppRunner, int]:
+    """Serve the API over TLS; return its runner (to clean up) and its port.
+
+    Raises:
+        OSError: the certificate's files cannot be read, or the port is taken.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    runner = web.AppRunner(make_app(models), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, address, port, ssl_context=context)
+    await site.start()
+    return runner, runner.addresses[0][1]
+
+
+def _not_found(message: str) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": "NotFound",
+        "message": message,
+        "code": 404,
+    }
+    return web.json_response(body, status=404)

@@ -1,0 +1,102 @@
+"""Engine HPA: the cluster's own controller moves replicas by the metric the operator serves."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.absent_kubelet import get
+from support.certificates import signed_by_itself
+from support.clusters import apply, eventually
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess
+from support.prometheus import Prometheus
+from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
+from support.scripted_gateways import ScriptedGateways
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+VERSION = "external.metrics.k8s.io/v1beta1"
+
+
+def port_of(operator: OperatorProcess) -> int:
+    """Return the port of the operator's metrics API."""
+    said = re.compile(r"external\.metrics\.k8s\.io on port (\d+)")
+    found = eventually(lambda: said.search(operator.log.read_text()))
+    assert found is not None
+    return int(found[1])
+
+
+def registered(api: Api, port: int) -> tuple[dict[str, Any], ...]:
+    """Return what the chart installs, for an operator that runs beside the API server.
+
+    A Service of type ExternalName stands for the one in front of the operator's pods.
+    """
+    name = {"name": "metrics-api", "namespace": api.namespace}
+    reader = {"name": "metrics-reader"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **reader}
+    rule = {
+        "apiGroups": ["external.metrics.k8s.io"],
+        "resources": ["multimodal_desired_replicas"],
+        "verbs": ["get", "list"],
+    }
+    controller = {"name": "horizontal-pod-autoscaler", "namespace": "kube-system"}
+    rbac = "rbac.authorization.k8s.io/v1"
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": name,
+            "spec": {"type": "ExternalName", "externalName": "127.0.0.1"},
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
+            "spec": {
+                "group": "external.metrics.k8s.io",
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": True,
+                "service": {**name, "port": port},
+            },
+        },
+        {"apiVersion": rbac, "kind": "ClusterRole", "metadata": reader, "rules": [rule]},
+        {
+            "apiVersion": rbac,
+            "kind": "ClusterRoleBinding",
+            "metadata": reader,
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", **controller}],
+        },
+    )
+
+
+def test_replicas_follow_through_the_clusters_controller(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """The object is made, the metric is served, the controller moves; the operator does not."""
+    signed_by_itself(tmp_path, "tls")
+    flags = ("--metrics-api-port=0", f"--metrics-api-certificates={tmp_path}")
+    try:
+        with operated(api, tmp_path, arguments=flags) as operator:
+            apply(api.cluster, *registered(api, port_of(operator)))
+            start(api, scaled(prometheus, engine="HPA"))
+            load(api, gateways, requests_running=1, requests_waiting=1, requests_accepted_total=3)
+
+            assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
+            path = f"/apis/{VERSION}/namespaces/{api.namespace}/multimodal_desired_replicas"
+            query = "labelSelector=serving.multimodal.dev%2Fmodel%3Dllava"
+            answer = json.loads(api.kubectl("get", "--raw", f"{path}?{query}"))
+            assert [one["value"] for one in answer["items"]] == ["3"]
+            assert eventually(lambda: replicas(api) == 3, timeout=90), get(api, "hpa", "llava")
+            assert active(api)["status"] == "True"
+            assert "replicas 1 -> 3" not in operator.log.read_text()
+            assert scaling(api)["history"][0]["toReplicas"] == 3
+    finally:
+        api.kubectl("delete", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found")
+        for kind in ("clusterrole", "clusterrolebinding"):
+            api.kubectl("delete", kind, "metrics-reader", "--ignore-not-found")

@@ -1,0 +1,73 @@
+"""A model under the autoscaler on a real API server, and what it says of itself."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.absent_kubelet import built, get, inspected, pods, serving
+from support.model_documents import at, document
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess, running_operator
+from support.prometheus import Prometheus
+from support.scripted_gateways import ScriptedGateways
+
+SERVERS = "serving.multimodal.dev/model=llava,app.kubernetes.io/component=server"
+QUICK = {"scaleDown": {"stabilizationWindowSeconds": 2}}
+
+
+def scaled(prometheus: Prometheus, **changes: Any) -> dict[str, Any]:
+    """Return a model between 1 and 4 replicas that runs one request at a time."""
+    autoscaling = {
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
+        "prometheus": {"addresses": [prometheus.address]},
+        "behavior": QUICK,
+    }
+    spec = at("engine.maxBatchSize", 1)
+    return document({**spec, "autoscaling": {**autoscaling, **changes}}, "llava")
+
+
+@contextmanager
+def operated(
+    api: Api, folder: Path, lease: str = "one", arguments: tuple[str, ...] = ()
+) -> Iterator[OperatorProcess]:
+    """Run an operator that looks every second."""
+    every = ("--scaling-interval-seconds=1", *arguments)
+    with running_operator(
+        api.cluster, folder, api.namespace, lease=lease, arguments=every
+    ) as operator:
+        yield operator
+
+
+def start(api: Api, model: dict[str, Any]) -> None:
+    """Apply a model and play the kubelet's part until it serves."""
+    assert "created" in api.apply(model)
+    inspected(api, "llava")
+    built(api)
+    serving(api, "llava")
+
+
+def scaling(api: Api) -> dict[str, Any]:
+    """Return status.scaling."""
+    found: dict[str, Any] = get(api, "mmm", "llava").get("status", {}).get("scaling", {})
+    return found
+
+
+def replicas(api: Api) -> int:
+    """Return spec.replicas."""
+    return int(get(api, "mmm", "llava")["spec"]["replicas"])
+
+
+def active(api: Api) -> dict[str, Any]:
+    """Return the condition ScalingActive."""
+    conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
+    return next((one for one in conditions if one["type"] == "ScalingActive"), {})
+
+
+def load(api: Api, gateways: ScriptedGateways, **values: float) -> None:
+    """Let every serving pod report the same."""
+    gateways.pods.clear()
+    for pod in pods(api, SERVERS):
+        gateways.serve(api.namespace, pod["metadata"]["name"], **values)
