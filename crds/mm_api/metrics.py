@@ -68,6 +68,24 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_output_tokens_total", _C, "Generated tokens.", ("model",)),
 )
 
+FEATURE_CACHE_LOOKUPS = Metric(
+    "mm_feature_cache_lookups_total",
+    _C,
+    "Pictures, tiles or frames looked up: hits, misses, shared with another one of the batch, "
+    "collisions of digests.",
+    ("result",),
+)
+FEATURE_CACHE_EVICTIONS = Metric(
+    "mm_feature_cache_evictions_total", _C, "Features that made room for others."
+)
+FEATURE_CACHE_BYTES = Metric("mm_feature_cache_bytes", _G, "Bytes of the features that are kept.")
+
+SERVER_METRICS: tuple[Metric, ...] = (
+    FEATURE_CACHE_LOOKUPS,
+    FEATURE_CACHE_EVICTIONS,
+    FEATURE_CACHE_BYTES,
+)
+
 OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_reconcile_total", _C, "Reconciles by result.", ("result",)),
     Metric("mm_operator_reconcile_seconds", _H, "Duration of a reconcile.", (), _FAST),

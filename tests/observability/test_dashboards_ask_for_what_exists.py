@@ -13,6 +13,7 @@ from mm_api.metrics import (
     MODEL_METRICS,
     OPERATOR_METRICS,
     SCALING_METRICS,
+    SERVER_METRICS,
     MetricKind,
 )
 from mm_observability.boards.all import every_board, every_query
@@ -32,7 +33,13 @@ GRID_COLUMNS = 24
 def known_names() -> set[str]:
     """Return every series name there can be: the catalogue's, the rules', upstream's."""
     names = set(UPSTREAM)
-    for metric in (*GATEWAY_METRICS, *OPERATOR_METRICS, *MODEL_METRICS, *SCALING_METRICS):
+    for metric in (
+        *GATEWAY_METRICS,
+        *SERVER_METRICS,
+        *OPERATOR_METRICS,
+        *MODEL_METRICS,
+        *SCALING_METRICS,
+    ):
         if metric.kind is MetricKind.HISTOGRAM:
             names |= {f"{metric.name}_{part}" for part in ("bucket", "count", "sum")}
         else:

@@ -320,7 +320,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.plugins": {"gemm_plugin": "float16"},
     "engine.extraBuildArgs": ["--fast-build"],
     "vision.engine": "TensorRT",
-    "vision.featureCacheBytes": "1Gi",
     "vision.instancesPerGpu": 2,
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,

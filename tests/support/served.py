@@ -45,6 +45,11 @@ class Served:
         return f"http://127.0.0.1:{self.http}"
 
     @property
+    def metrics_url(self) -> str:
+        """Where Triton's metrics are."""
+        return f"http://127.0.0.1:{self.metrics}"
+
+    @property
     def grpc_url(self) -> str:
         """host:port of Triton's gRPC endpoint."""
         return f"127.0.0.1:{self.grpc}"

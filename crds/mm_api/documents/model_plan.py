@@ -65,6 +65,9 @@ class HostMemory(Document):
     vision_bytes: int = Field(ge=0)
     prompt_table_bytes: int = Field(ge=0)
     kv_cache_bytes: int = Field(ge=0)
+    feature_cache_bytes: int = Field(
+        default=0, ge=0, description="Features of pictures seen before, at the most."
+    )
     total_bytes: int = Field(ge=0)
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
 

@@ -47,4 +47,7 @@ class ServingPlan(Document):
     pools: MemoryPools
     max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")
     accumulate_tokens: bool = False
+    feature_cache_bytes: int = Field(
+        default=0, ge=0, description="Host memory for features of pictures seen before; 0: none."
+    )
     gateway: GatewayPlan

@@ -113,13 +113,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set vision.engine to ONNXRuntime",
     ),
     Unsupported(
-        "vision.featureCacheBytes",
-        (0, "0"),
-        "a cache of image features is",
-        "set vision.featureCacheBytes to 0",
-        backends=_REFERENCE,
-    ),
-    Unsupported(
         "vision.instancesPerGpu",
         (1,),
         "several vision encoders on one GPU are",

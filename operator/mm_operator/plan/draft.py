@@ -65,6 +65,7 @@ def draft(
         limits=limits.engine,
         vision_batch=limits.vision.max_batch_size if limits.vision else 0,
         pools=planned_pools,
+        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
     )
     memory.check_fits(footprint, spec.runtime.resources.limits.get("memory"))
     return ReferenceDraft(
@@ -82,6 +83,7 @@ def draft(
             pools=planned_pools,
             max_queue_size=spec.runtime.max_queue_size,
             accumulate_tokens=spec.runtime.accumulate_tokens,
+            feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
             gateway=gateway_plan(
                 spec,
                 concurrency=traffic.gateway_cap,

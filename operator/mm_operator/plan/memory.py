@@ -32,6 +32,7 @@ class Footprint:
     prompt_table_bytes: int
     kv_cache_bytes: int
     pools: MemoryPools
+    feature_cache_bytes: int = 0
 
     @property
     def host_bytes(self) -> int:
@@ -40,12 +41,22 @@ class Footprint:
         Shared memory and the pinned pool are bounds that are rarely reached, so they are left out.
         """
         return (
-            self.weights_bytes + self.vision_bytes + self.prompt_table_bytes + self.kv_cache_bytes
+            self.weights_bytes
+            + self.vision_bytes
+            + self.prompt_table_bytes
+            + self.kv_cache_bytes
+            + self.feature_cache_bytes
         )
 
 
 def footprint(
-    *, facts: ModelFacts, dtype: str, limits: EngineLimits, vision_batch: int, pools: MemoryPools
+    *,
+    facts: ModelFacts,
+    dtype: str,
+    limits: EngineLimits,
+    vision_batch: int,
+    pools: MemoryPools,
+    feature_cache_bytes: int = 0,
 ) -> Footprint:
     """Return the planned bytes, with caches for full batches of the longest sequences."""
     size = DTYPE_BYTES[dtype]
@@ -62,6 +73,7 @@ def footprint(
         * limits.max_seq_len
         * limits.max_batch_size,
         pools=pools,
+        feature_cache_bytes=feature_cache_bytes,
     )
 
 
@@ -77,9 +89,10 @@ def check_fits(planned: Footprint, memory_limit: int | str | None) -> None:
         reason="DoesNotFit",
         path="spec.runtime.resources.limits.memory",
         message=f"{memory_limit} is too little: weights {planned.weights_bytes:,}, vision "
-        f"{planned.vision_bytes:,}, prompt table {planned.prompt_table_bytes:,} and KV cache "
-        f"{planned.kv_cache_bytes:,} bytes are {planned.host_bytes:,} together; raise the limit, "
-        "or lower spec.engine.maxBatchSize or spec.engine.maxSeqLen",
+        f"{planned.vision_bytes:,}, prompt table {planned.prompt_table_bytes:,}, KV cache "
+        f"{planned.kv_cache_bytes:,} and feature cache {planned.feature_cache_bytes:,} bytes are "
+        f"{planned.host_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
+        "spec.engine.maxSeqLen or spec.vision.featureCacheBytes",
     )
 
 

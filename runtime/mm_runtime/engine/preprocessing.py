@@ -1,6 +1,6 @@
 """The model `preprocessing`: a question and its pictures to token ids and pixel values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
+from mm_runtime.engine.picture_ids import extra_ids, picture_id, video_id
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
 from mm_runtime.engine.prompts import STYLES, PromptWriter
@@ -87,11 +88,7 @@ class Preprocessor:
         self._add_places(ids, outputs)
         self._add_words(inputs, outputs)
         self._add_bias(inputs, outputs)
-        extra_id = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
-        if extra_id is not None:
-            vocabulary = self.engine.facts.text.vocabulary_size
-            marked = [[extra_id if token >= vocabulary else 0 for token in ids]]
-            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = np.array(marked, dtype=np.uint64)
+        self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 
     def _prepared(self, inputs: Tensors) -> Prepared:
@@ -116,8 +113,10 @@ class Preprocessor:
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
         if encoded is not None:
-            return Prepared({}, (self.engine.vision.features_per_image,) * count)
-        return self.pictures.prepare(pictures)
+            rows = (self.engine.vision.features_per_image,) * count
+            return Prepared({}, rows, tuple(picture_id(one) for one in encoded))
+        prepared = self.pictures.prepare(pictures)
+        return replace(prepared, ids=tuple(picture_id(one) for one in pictures))
 
     def _prepared_video(self, inputs: Tensors, pictures: int) -> Prepared:
         if pictures:
@@ -125,7 +124,7 @@ class Preprocessor:
         if self.pictures is None:
             raise RequestError("video_bytes_input: this model takes no video")
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        return self.pictures.prepare_video(frames)
+        return replace(self.pictures.prepare_video(frames), ids=(video_id(frames),))
 
     def _check_length(self, ids: list[int], decoder_ids: list[int] | None) -> None:
         limits = self.engine.limits
@@ -148,6 +147,22 @@ class Preprocessor:
             token = self.engine.facts.image_token_id
             seen = seen_tiles(ids, -1 if token is None else token, outputs["ASPECT_RATIO_MASK"][0])
             outputs["CROSS_ATTENTION_MASK"] = seen[np.newaxis]
+
+    def _add_extra_ids(
+        self, inputs: Tensors, ids: list[int], prepared: Prepared, outputs: Outputs
+    ) -> None:
+        """Mark features with the client's id, or else with one of the picture's content."""
+        total = sum(prepared.rows)
+        asked = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
+        if asked is not None:
+            pictures = [(asked, total)]
+        elif len(prepared.ids) == 1:  # one picture, or all frames of a video
+            pictures = [(prepared.ids[0], total)]
+        else:
+            pictures = list(zip(prepared.ids, prepared.rows, strict=True))
+        if total:
+            vocabulary = self.engine.facts.text.vocabulary_size
+            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, pictures)
 
     def _add_words(self, inputs: Tensors, outputs: Outputs) -> None:
         for source, target in (

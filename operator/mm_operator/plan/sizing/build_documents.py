@@ -5,6 +5,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import MemoryPools, ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.plan.draft import gateway_plan
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
@@ -72,6 +73,7 @@ def serving_plan(
         ),
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
+        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         gateway=gateway_plan(
             spec,
             # Without a gateway the number is read by nobody.

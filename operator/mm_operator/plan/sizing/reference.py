@@ -60,6 +60,7 @@ def _largest(planned: ReferenceDraft) -> str:
         "vision": planned.footprint.vision_bytes,
         "prompt table": planned.footprint.prompt_table_bytes,
         "KV cache": planned.footprint.kv_cache_bytes,
+        "feature cache": planned.footprint.feature_cache_bytes,
     }
     return max(terms, key=lambda name: terms[name])
 
@@ -91,6 +92,7 @@ def _planned(
                     vision_bytes=size.vision_bytes,
                     prompt_table_bytes=size.prompt_table_bytes,
                     kv_cache_bytes=size.kv_cache_bytes,
+                    feature_cache_bytes=size.feature_cache_bytes,
                     total_bytes=size.host_bytes,
                     limit_bytes=None if memory_limit is None else bytes_of(memory_limit),
                 ),

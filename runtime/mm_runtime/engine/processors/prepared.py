@@ -23,6 +23,9 @@ class Prepared:
     rows: tuple[int, ...]
     """Rows of the prompt table that each picture becomes; none where cross attention reads it."""
 
+    ids: tuple[int, ...] = ()
+    """Identity of each picture's content (one for a video), as KV reuse needs it."""
+
 
 class PictureProcessor(Protocol):
     """One family's way from pictures to tensors."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors, single
+from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.features import Features
 from mm_runtime.engine.vision.session import VisionSession
 
@@ -18,7 +19,13 @@ class VisionEncoder:
     """Encodes the pictures of several requests in as few runs as the batch limit allows."""
 
     def __init__(
-        self, model: Path, *, max_batch_size: int, image_size: int, threads: int = 1
+        self,
+        model: Path,
+        *,
+        max_batch_size: int,
+        image_size: int,
+        threads: int = 1,
+        cache: FeatureCache | None = None,
     ) -> None:
         """Load the model on CPU.
 
@@ -27,8 +34,11 @@ class VisionEncoder:
             max_batch_size: pictures in one run at most.
             image_size: S in pixels.
             threads: processor threads of one run.
+            cache: features of pictures seen before.
         """
-        self._session = VisionSession(model, max_batch_size=max_batch_size, threads=threads)
+        self._session = VisionSession(
+            model, max_batch_size=max_batch_size, threads=threads, cache=cache
+        )
         self._image_shape = (3, image_size, image_size)
 
     def read(self, inputs: Tensors) -> Pixels | None:

@@ -5,6 +5,7 @@ import os
 from mm_api.documents.build_plan import VisionPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.threads import threads_for
+from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.crossing import CrossingEncoder
 from mm_runtime.engine.vision.encoder import VisionEncoder
 from mm_runtime.engine.vision.features import RequestEncoder
@@ -15,8 +16,15 @@ from mm_runtime.engine.vision.views import ViewEncoder
 EXTRAS = "extras.npz"
 
 
-def load_encoder(engine: EngineDirectory, plan: VisionPlan) -> RequestEncoder:
+def load_encoder(
+    engine: EngineDirectory, plan: VisionPlan, cache: FeatureCache | None = None
+) -> RequestEncoder:
     """Load the vision engine with one thread for a small model, all cores for a large one.
+
+    Args:
+        engine: where the vision engine lies.
+        plan: its batch limit and picture size.
+        cache: features of pictures seen before; None encodes every picture.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -28,9 +36,13 @@ def load_encoder(engine: EngineDirectory, plan: VisionPlan) -> RequestEncoder:
     model = engine.vision_model
     if facts.family not in {"llava-onevision", "qwen2-vl", "mllama"}:
         return VisionEncoder(
-            model, max_batch_size=plan.max_batch_size, image_size=plan.image_size, threads=threads
+            model,
+            max_batch_size=plan.max_batch_size,
+            image_size=plan.image_size,
+            threads=threads,
+            cache=cache,
         )
-    session = VisionSession(model, max_batch_size=plan.max_batch_size, threads=threads)
+    session = VisionSession(model, max_batch_size=plan.max_batch_size, threads=threads, cache=cache)
     if facts.family == "llava-onevision":
         return ViewEncoder.load(session, vision, model.with_name(EXTRAS))
     if facts.family == "qwen2-vl":

@@ -1,10 +1,13 @@
 """Triton model `multimodal_encoders`; what it does is in mm_runtime.engine.encoding."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+from mm_runtime.engine.cache_gauges import CacheGauges
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
+from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.load import load_encoder
 
 
@@ -18,7 +21,11 @@ class TritonPythonModel:
         engine = self._settings.engine
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
-        self._encoder = load_encoder(engine, engine.vision)
+        limit = self._settings.serving.feature_cache_bytes
+        verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
+        cache = FeatureCache(limit, verify=verify) if limit else None
+        self._gauges = CacheGauges(cache) if cache else None
+        self._encoder = load_encoder(engine, engine.vision, cache)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Encode the pictures of all requests together."""
@@ -27,6 +34,8 @@ class TritonPythonModel:
             results = encode_requests(self._encoder, inputs, self._dtype)
         except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
             return [refuse(error) for _ in requests]
+        if self._gauges:
+            self._gauges.publish()
         return [
             refuse(result) if isinstance(result, Exception) else respond(result)
             for result in results

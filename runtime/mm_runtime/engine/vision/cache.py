@@ -1,0 +1,136 @@
+"""Features of pictures seen before, bounded by bytes: what was asked last is kept longest.
+
+A key is the digest of everything the encoder would read for one entry of its batch, so a picture is
+found again whatever request it comes with, and equal pictures of one batch are encoded once. One
+process encodes for the whole pod, one batch after the other: requests with one picture that arrive
+together cost one encoding (single flight) without a lock.
+"""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+logger = logging.getLogger(__name__)
+
+Inputs = Mapping[str, NDArray[Any]]
+Features = NDArray[np.float32]
+Name = tuple[bytes, bytes]
+
+ENTRY_BYTES = 512
+"""Counted for each entry beside its features: key, array object, place in the order."""
+
+
+def digest(entry: Inputs) -> bytes:
+    """Return 32 bytes that name the inputs of one entry: names, types, shapes and values."""
+    found = hashlib.blake2b(digest_size=32)
+    for name in sorted(entry):
+        array = entry[name]
+        found.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.digest()
+
+
+def _second_digest(entry: Inputs) -> bytes:
+    found = hashlib.sha256()
+    for name in sorted(entry):
+        found.update(np.ascontiguousarray(entry[name]).data)
+    return found.digest()
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since the start."""
+
+    hits: int = 0
+    misses: int = 0
+    shared: int = 0
+    """Entries that another one of the same batch was encoded for."""
+
+    evictions: int = 0
+    collisions: int = 0
+    """Hits that a second digest has exposed as another picture: 0, or the first digest is bad."""
+
+
+@dataclass
+class FeatureCache:
+    """An LRU of features in host memory.
+
+    Args:
+        limit_bytes: features kept at most, with `ENTRY_BYTES` for each.
+        verify: keep a second, independent digest of the inputs with each entry and compare it on
+            every hit; a mismatch is a miss. For debugging: it costs about as much as the first.
+        key: names an entry; replaced in tests to force collisions.
+    """
+
+    limit_bytes: int
+    verify: bool = False
+    key: Callable[[Inputs], bytes] = digest
+    counts: Counts = field(default_factory=Counts)
+    used_bytes: int = 0
+    _entries: OrderedDict[bytes, tuple[Features, bytes]] = field(default_factory=OrderedDict)
+
+    def through(self, inputs: Inputs, encode: Callable[[Inputs], Features]) -> Features:
+        """Return features [batch, ...] of inputs [batch, ...]; encode only those not known.
+
+        Args:
+            inputs: arrays of one length; entries with equal values have equal features.
+            encode: the same for the entries that have to be encoded, each of them once.
+        """
+        length = len(next(iter(inputs.values())))
+        rows = [{name: array[at] for name, array in inputs.items()} for at in range(length)]
+        names = [(self.key(row), _second_digest(row) if self.verify else b"") for row in rows]
+        found: dict[Name, Features] = {}
+        unknown: dict[Name, int] = {}
+        for at, name in enumerate(names):
+            if name in found or name in unknown:
+                self.counts.shared += 1
+                continue
+            known = self._known(*name)
+            if known is None:
+                unknown[name] = at
+            else:
+                found[name] = known
+        if unknown:
+            places = list(unknown.values())
+            encoded = encode({name: array[places] for name, array in inputs.items()})
+            for name, features in zip(unknown, encoded, strict=True):
+                found[name] = features
+                self._keep(*name, features)
+        return np.stack([found[name] for name in names])
+
+    def _known(self, key: bytes, second: bytes) -> Features | None:
+        entry = self._entries.get(key)
+        if entry is not None and entry[1] != second:
+            self.counts.collisions += 1
+            logger.error("two pictures have the digest %s; encoded again", key.hex())
+            entry = None
+        if entry is None:
+            self.counts.misses += 1
+            return None
+        self._entries.move_to_end(key)
+        self.counts.hits += 1
+        return entry[0]
+
+    def _keep(self, key: bytes, second: bytes, features: Features) -> None:
+        self._drop(key)
+        # A view of the batch would keep the whole batch alive; a copy is what the bytes count.
+        kept = np.array(features)
+        size = kept.nbytes + ENTRY_BYTES
+        if size > self.limit_bytes:
+            return
+        while self.used_bytes + size > self.limit_bytes:
+            self._drop(next(iter(self._entries)))
+            self.counts.evictions += 1
+        self._entries[key] = (kept, second)
+        self.used_bytes += size
+
+    def _drop(self, key: bytes) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.used_bytes -= entry[0].nbytes + ENTRY_BYTES

@@ -1,0 +1,150 @@
+"""A picture seen before is not encoded again, whatever request it comes with, nor mixed up."""
+
+import base64
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, digest
+from mm_runtime.engine.vision.encoder import VisionEncoder
+from support.ensemble import Ensemble
+from support.served import start_serving
+from support.tiny_llava import IMAGE_SIDE, PICTURES, BuiltEngine
+
+ROWS, HIDDEN = 2, 4
+FEATURE_BYTES = ROWS * HIDDEN * 4
+
+
+class Encoder:
+    """Features that tell which picture they are of; counts what it encodes."""
+
+    def __init__(self) -> None:
+        self.encoded: list[float] = []
+
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Return features filled with each picture's first value."""
+        values = inputs["pixel_values"].reshape(len(inputs["pixel_values"]), -1)[:, 0]
+        self.encoded += values.tolist()
+        return np.stack([np.full((ROWS, HIDDEN), value, np.float32) for value in values])
+
+
+def _batch(*pictures: float) -> dict[str, NDArray[np.float32]]:
+    return {"pixel_values": np.stack([np.full((3, 2, 2), one, np.float32) for one in pictures])}
+
+
+def test_only_unknown_pictures_are_encoded() -> None:
+    """Equal pictures of one batch cost one encoding, known ones none; the order is kept."""
+    cache, encoder = FeatureCache(1 << 20), Encoder()
+    first = cache.through(_batch(1, 2, 1), encoder)
+    second = cache.through(_batch(3, 2, 1), encoder)
+    assert encoder.encoded == [1, 2, 3]
+    assert first[:, 0, 0].tolist() == [1, 2, 1]
+    assert second[:, 0, 0].tolist() == [3, 2, 1]
+    assert (cache.counts.misses, cache.counts.hits, cache.counts.shared) == (3, 2, 1)
+
+
+def test_the_longest_unused_goes_first() -> None:
+    """Room for two: the picture asked last stays, whenever it came in."""
+    cache, encoder = FeatureCache(2 * (FEATURE_BYTES + ENTRY_BYTES)), Encoder()
+    for picture in (1, 2, 1, 3, 1, 2):
+        cache.through(_batch(picture), encoder)
+    assert encoder.encoded == [1, 2, 3, 2]
+    assert cache.counts.evictions == 2
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=30),
+    st.integers(1, 6 * (FEATURE_BYTES + ENTRY_BYTES)),
+)
+def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: int) -> None:
+    """Whatever comes, bytes stay below the limit and features are those of the picture."""
+    cache, encoder = FeatureCache(limit), Encoder()
+    for batch in batches:
+        features = cache.through(_batch(*batch), encoder)
+        assert batch == features[:, 0, 0].tolist()
+        assert cache.used_bytes <= limit
+
+
+def test_names_types_and_shapes_are_part_of_the_key() -> None:
+    """The same bytes as another tensor are another picture."""
+    zeros = np.zeros((2, 8), np.float32)
+    inputs = (
+        {"a": zeros},
+        {"b": zeros},
+        {"a": zeros.reshape(4, 4)},
+        {"a": zeros.view(np.int32)},
+        {"a": zeros, "b": zeros},
+    )
+    assert len({digest(one) for one in inputs}) == len(inputs)
+
+
+def test_a_collision_is_seen_in_debug() -> None:
+    """With one key for all pictures the second digest keeps them apart."""
+    cache, encoder = FeatureCache(1 << 20, verify=True, key=lambda _: b"same"), Encoder()
+    answers = [
+        cache.through(_batch(*pictures), encoder)[:, 0, 0].tolist()
+        for pictures in ((1,), (2,), (2, 1))
+    ]
+    assert answers == [[1], [2], [2, 1]]
+    assert cache.counts.collisions == 2
+
+
+def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
+    """Features from the cache equal fresh ones bit for bit, alone and beside others."""
+    model = built_engine.directory / "vision" / "model.onnx"
+    cache = FeatureCache(1 << 20)
+    cached = VisionEncoder(model, max_batch_size=1, image_size=IMAGE_SIDE, cache=cache)
+    fresh = VisionEncoder(model, max_batch_size=1, image_size=IMAGE_SIDE)
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(size=(2, 1, 1, 3, IMAGE_SIDE, IMAGE_SIDE)).astype(np.float16)
+    requests = [{"pixel_values": one}, {"pixel_values": np.concatenate((other, one), axis=1)}]
+    expected = encode_requests(fresh, requests, np.float32)
+    for _ in range(2):
+        actual = encode_requests(cached, requests, np.float32)
+        for wanted, got in zip(expected, actual, strict=True):
+            assert isinstance(wanted, dict)
+            assert isinstance(got, dict)
+            name = "OUT_PROMPT_EMBEDDING_TABLE"
+            np.testing.assert_array_equal(wanted[name], got[name])
+    assert cache.counts.misses == 2
+
+
+@pytest.mark.triton
+def test_ten_requests_with_one_picture_encode_it_once(
+    built_engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """Through the real server: right answers, one miss, and the metrics say so."""
+    plan = ServingPlan.from_json(built_engine.serving.read_bytes())
+    serving = tmp_path / "serving.json"
+    serving.write_text(plan.model_copy(update={"feature_cache_bytes": 1 << 20}).to_json())
+    content = base64.b64encode((PICTURES / "red-square.png").read_bytes()).decode()
+    url = f"data:image/png;base64,{content}"
+
+    def ask(_: int) -> str:
+        with Ensemble(served.grpc_url) as client:
+            return client.ask("What is in the image?", image_url_input=url).text
+
+    with start_serving(built_engine.manifest, serving) as served:
+        served.wait_until_ready()
+        with ThreadPoolExecutor(10) as pool:
+            assert list(pool.map(ask, range(10))) == ["a red square"] * 10
+        metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    values = {
+        (sample.name, sample.labels.get("result")): sample.value
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+    }
+    lookups = "mm_feature_cache_lookups_total"
+    assert values[lookups, "misses"] == 1
+    assert values[lookups, "hits"] + values[lookups, "shared"] == 9
+    assert 0 < values["mm_feature_cache_bytes", None] < 1 << 20

@@ -1,0 +1,107 @@
+"""Each image feature carries an id of its picture, so that KV blocks are reusable."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.picture_ids import extra_ids, picture_id, video_id
+from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.engine.preprocessing import Outputs, Preprocessor
+from support.tiny_llava import (
+    CHECKPOINT,
+    FEATURES_PER_IMAGE,
+    PICTURES,
+    VOCABULARY,
+    BuiltEngine,
+)
+
+
+@pytest.fixture(scope="module")
+def preprocessor(built_engine: BuiltEngine) -> Preprocessor:
+    """The preprocessing of the built engine."""
+    serving = ServingPlan.from_json(built_engine.serving.read_bytes())
+    return Preprocessor.load(EngineDirectory.open(built_engine.directory), serving)
+
+
+def _picture(name: str) -> Image.Image:
+    return Image.open(PICTURES / name).convert("RGB")
+
+
+def _prepare(preprocessor: Preprocessor, text: str, *names: str, **more: object) -> Outputs:
+    inputs: dict[str, object] = {
+        "QUERY": np.array([[text.encode()]], dtype=np.object_),
+        "REQUEST_OUTPUT_LEN": np.array([[8]], np.int32),
+    }
+    if names:
+        inputs["IMAGE_BYTES"] = np.stack([np.asarray(_picture(one)) for one in names])[np.newaxis]
+    return preprocessor.prepare(inputs | more)  # type: ignore[arg-type]
+
+
+def _marked(outputs: Outputs) -> list[int]:
+    """Return the extra ids of image features; those of text are checked to be 0."""
+    ids, marks = outputs["INPUT_ID"][0], outputs["OUT_PROMPT_TABLE_EXTRA_IDS"][0]
+    assert ids.shape == marks.shape
+    assert set(marks[ids < VOCABULARY].tolist()) <= {0}
+    marked: list[int] = marks[ids >= VOCABULARY].tolist()
+    return marked
+
+
+def test_the_picture_decides(preprocessor: Preprocessor) -> None:
+    """One picture has one id in every prompt; another one has another."""
+    turn = _marked(_prepare(preprocessor, "What is it?", "red-square.png"))
+    later = _marked(_prepare(preprocessor, "And which colour is that?", "red-square.png"))
+    other = _marked(_prepare(preprocessor, "What is it?", "big-green-triangle.png"))
+    assert [picture_id(_picture("red-square.png"))] * FEATURES_PER_IMAGE == turn
+    assert turn == later
+    assert not set(turn) & set(other)
+
+
+def test_each_of_several_pictures_has_its_own(preprocessor: Preprocessor) -> None:
+    """A second picture does not change the id of the first one, so its blocks stay reusable."""
+    names = ("red-square.png", "big-green-triangle.png")
+    both = _marked(_prepare(preprocessor, "Which?", *names))
+    alone = [_marked(_prepare(preprocessor, "Which?", name)) for name in names]
+    assert alone[0] + alone[1] == both
+
+
+def test_the_clients_id_is_taken(preprocessor: Preprocessor) -> None:
+    """`prompt_table_extra_id` of the request marks all of its features, as upstream does."""
+    asked = np.array([[77]], np.uint64)
+    outputs = _prepare(preprocessor, "What?", "red-square.png", PROMPT_TABLE_EXTRA_ID=asked)
+    assert _marked(outputs) == [77] * FEATURES_PER_IMAGE
+
+
+def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
+    """A client that sends `image_input` gets reuse as well."""
+    values = ImagePreprocessor.from_folder(CHECKPOINT)([_picture("red-square.png")])
+    outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
+    assert [picture_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
+
+
+def test_text_has_none(preprocessor: Preprocessor) -> None:
+    """Without a picture nothing is marked."""
+    assert "OUT_PROMPT_TABLE_EXTRA_IDS" not in _prepare(preprocessor, "Hello")
+
+
+def test_ids_are_never_that_of_text() -> None:
+    """Shape and order count; 0 means text and is never given."""
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    found = {
+        picture_id(Image.new("RGB", (4, 2))),
+        picture_id(Image.new("RGB", (2, 4))),
+        video_id(frames),
+        video_id(frames[::-1]),
+    }
+    assert len(found) == 4
+    assert 0 not in found
+
+
+@pytest.mark.parametrize("rows", [pytest.param((1,), id="few"), pytest.param((2, 1), id="many")])
+def test_features_and_rows_must_agree(rows: Sequence[int]) -> None:
+    """Features without a picture, or the other way round, are a defect that is told."""
+    with pytest.raises(ValueError, match="2 features in the prompt"):
+        extra_ids([5, 100, 101], 100, [(1, count) for count in rows])
