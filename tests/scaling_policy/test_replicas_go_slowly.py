@@ -1,4 +1,4 @@
-"""Replicas go one step at a time, and only when nothing speaks against it."""
+"""Replicas go step by step, and only when nothing speaks against it."""
 
 from dataclasses import replace
 
@@ -8,20 +8,29 @@ from mm_operator.autoscaling import ScalingReason, Veto, decide, fresh
 from support.ticks import SIMPLE, START, TICK_SECONDS, followed, one, tick, traffic, watched
 
 
-def test_one_less_when_all_is_quiet() -> None:
-    """Quiet for long: one replica goes, with the reason."""
-    decision = one(4, traffic(0.4))
+def test_half_go_when_all_is_quiet() -> None:
+    """Quiet for long: at most half of the replicas go at once, with the reason."""
+    decision = one(12, traffic(0.4))
 
-    assert (decision.replicas, decision.reason) == (3, ScalingReason.CONSOLIDATION)
+    assert (decision.replicas, decision.reason) == (6, ScalingReason.CONSOLIDATION)
 
 
-def test_large_fleets_take_a_quarter_at_once() -> None:
-    """Twelve replicas do not take two hours to go."""
-    assert one(12, traffic(0.4)).replicas == 9
+def test_what_stays_carries_the_peak() -> None:
+    """Demand 1.6 at 0.425 each takes four replicas, whatever half would be."""
+    assert one(12, traffic(0.4), before=1.6).replicas == 6
+    assert one(6, traffic(0.4), before=1.6).replicas == 4
+
+
+def test_steps_down_keep_their_distance() -> None:
+    """The second step waits until the latency window shows the first."""
+    decisions = followed([0.4] * 40, replicas=12, objectives=SIMPLE)
+    replicas = [decision.replicas for decision in decisions]
+
+    assert replicas == [12] * 20 + [6] * 9 + [3] * 9 + [2] * 2
 
 
 def test_a_step_down_leaves_room_for_the_peak() -> None:
-    """What the last ten minutes needed must fit what stays, with room to spare."""
+    """What the last minutes needed must fit what stays, with room to spare."""
     decision = one(3, traffic(0.9), before=1.0)
 
     assert [veto.veto for veto in decision.vetoes] == [Veto.CONSOLIDATION]
@@ -29,24 +38,26 @@ def test_a_step_down_leaves_room_for_the_peak() -> None:
 
 
 @pytest.mark.parametrize(
-    ("veto", "changes"),
+    ("vetoes", "changes"),
     [
-        pytest.param(Veto.PENDING, {"ready": 3}, id="pending"),
-        pytest.param(Veto.SETTLING, {"cold_start_seconds": 2000.0}, id="long-cold-start"),
+        pytest.param([Veto.PENDING], {"ready": 3}, id="pending"),
+        pytest.param(
+            [Veto.SHORT_MEMORY, Veto.SETTLING], {"cold_start_seconds": 2000.0}, id="long-cold-start"
+        ),
     ],
 )
-def test_vetoes_hold(veto: Veto, changes: dict[str, float]) -> None:
-    """Each veto alone is enough, and is told."""
+def test_vetoes_hold(vetoes: list[Veto], changes: dict[str, float]) -> None:
+    """Each veto alone is enough, and all of them are told."""
     decision = one(4, traffic(0.4), **changes)
 
-    assert (4, [veto]) == (decision.replicas, [one.veto for one in decision.vetoes])
+    assert (4, vetoes) == (decision.replicas, [one.veto for one in decision.vetoes])
 
 
 def test_a_new_leader_steps_down_only_after_it_watched() -> None:
-    """A memory that begins now holds what it finds for ten minutes."""
-    decisions = followed([0.4] * 42, replicas=4, objectives=SIMPLE)
+    """A memory that begins now holds what it finds for five minutes."""
+    decisions = followed([0.4] * 22, replicas=4, objectives=SIMPLE)
 
-    assert [decision.replicas for decision in decisions] == [4] * 40 + [3, 3]
+    assert [decision.replicas for decision in decisions] == [4] * 20 + [2, 2]
 
 
 def test_a_new_leader_follows_a_rise_at_once() -> None:
@@ -72,7 +83,7 @@ def test_a_recommendation_that_nobody_follows_stays() -> None:
         decision, state = decide(tick(number * TICK_SECONDS, 4, traffic(0.4)), state, SIMPLE)
         wished.append(decision.replicas)
 
-    assert wished == [3, 3, 3]
+    assert wished == [2, 2, 2]
 
 
 def test_a_lower_maximum_holds_at_once() -> None:

@@ -32,20 +32,22 @@ def demand_of(
     fast, steady = _now(traffic, objectives)
     now = _without_spike(fast, steady, objectives.tuning)
     ahead = _ahead(observation, objectives.tuning)
+    horizon = observation.at - memory_seconds(observation, objectives.tuning)
     rise = max(0.0, _slope(memory, observation.at, steady)) * ahead
     return Demand(
         fast=fast,
         steady=steady,
         forecast=now + rise,
-        peak=max([now, *(sample.value for sample in memory)]),
+        peak=max([now, *(sample.value for sample in memory if sample.at > horizon)]),
     )
 
 
 def remembered(
-    memory: tuple[Sample, ...], at: float, demand: Demand, tuning: Tuning
+    memory: tuple[Sample, ...], observation: Observation, demand: Demand, tuning: Tuning
 ) -> tuple[Sample, ...]:
     """Return the memory with this tick: the steady demand, the highest of each step."""
-    horizon = at - tuning.demand_memory_seconds
+    at = observation.at
+    horizon = at - max(TREND_WINDOW_SECONDS, memory_seconds(observation, tuning))
     kept = [sample for sample in memory if sample.at > horizon]
     if kept and at - kept[-1].at < DEMAND_STEP_SECONDS:
         last = kept.pop()
@@ -57,6 +59,12 @@ def cold_start_of(observation: Observation, tuning: Tuning) -> float:
     """Return the seconds until a replica that is asked for now serves."""
     measured = observation.cold_start_seconds
     return tuning.cold_start_seconds if measured is None else measured
+
+
+def memory_seconds(observation: Observation, tuning: Tuning) -> float:
+    """Return how long a step down looks back."""
+    starts = tuning.demand_memory_cold_starts * cold_start_of(observation, tuning)
+    return max(tuning.demand_memory_seconds, starts)
 
 
 def _now(traffic: Traffic, objectives: Objectives) -> tuple[float, float]:

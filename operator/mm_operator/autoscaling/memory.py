@@ -13,6 +13,9 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
 
     A change counts from when it is seen, whoever made it: our own last wish, a person or GitOps.
     """
+    if observation.ready > state.ready:
+        state = replace(state, relieved_at=observation.at)
+    state = replace(state, ready=observation.ready)
     if observation.replicas == state.replicas:
         return state
     added = observation.replicas - state.replicas
@@ -22,6 +25,7 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
         state,
         replicas=observation.replicas,
         changed_at=observation.at,
+        grew_at=observation.at if added > 0 else state.grew_at,
         changes=(*recent, Sample(observation.at, float(added))),
     )
 

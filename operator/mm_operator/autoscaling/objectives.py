@@ -102,8 +102,9 @@ class Tuning:
     utilisation: float = 0.7
     """Share of full work that a replica should carry: KPA's target as well. Beyond it the queue of
     a batching engine grows faster than its work."""
-    burst_factor: float = 1.5
-    """How far the fast window may exceed the steady one: a spike of one tick is no trend."""
+    burst_factor: float = 3.0
+    """How far the fast window may exceed the steady one. A crowd needs its replicas at once: adding
+    them as the steady window fills would start the last of them two minutes late."""
     trend_seconds: float = 300.0
     """Furthest that a trend is followed ahead, however long a cold start takes."""
     trend_weight: float = 0.5
@@ -123,27 +124,41 @@ class Tuning:
     boost: float = 0.25
     """Share of replicas that pressure adds at once: with a sharp knee and minutes of cold start
     one at a time comes too late."""
-    boost_pause_seconds: float = 60.0
-    """Between two boosts: what was added must show in the fast window first."""
-    helpful_utilisation: float = 0.35
-    """Below this share of full work a latency does not come from the load, so no replica would
-    help: half of `utilisation`."""
-    down_share: float = 0.25
+    boost_effect: float = 0.9
+    """The last boost helped when pressure fell below this share of what it was. When it did not,
+    and the replicas are less busy than then, more would not help either."""
+    boost_pause_seconds: float = 120.0
+    """After a boost, and after a replica became Ready: a percentile over two minutes still holds
+    the requests that waited for it."""
+    helpful_share: float = 0.5
+    """Below this share of `utilisation` a latency does not come from the load: no replica helps."""
+    down_share: float = 0.5
     """Share of replicas that one step down may take, at least one: the same as `boost`."""
     consolidation: float = 0.85
     """A replica goes only when the others then stay below this share of `utilisation`."""
-    demand_memory_seconds: float = 600.0
-    """The highest demand of this long must fit the replicas that stay."""
+    demand_memory_seconds: float = 300.0
+    """The highest demand of this long must fit the replicas that stay; HPA's default window."""
+    demand_memory_cold_starts: float = 2.5
+    """Or of so many cold starts, when that is longer: giving away what takes long to come back
+    needs a longer look."""
     settle_seconds: float = 300.0
-    """No step down this soon after any change; HPA's default as well."""
+    """No step down this soon after replicas were added; HPA's default as well."""
     settle_cold_starts: float = 2.0
     """Nor within so many cold starts: what was given away takes one of them to come back."""
+    step_seconds: float = 120.0
+    """Between two steps down, and at least a cold start: a percentile over two minutes must show
+    what the first one did."""
     cold_start_seconds: float = 180.0
     """Assumed until one was measured: weights of tens of GB from a network disk."""
     capacity_patience_seconds: float = 60.0
     """A pod that has no node for this long means that there is no GPU: stop asking."""
     no_traffic_ticks: int = 4
     """After so many ticks without an answer (a minute at 15 s) the fallback counts."""
+
+    @property
+    def helpful_utilisation(self) -> float:
+        """Return how busy replicas are at least when the load slows them."""
+        return self.helpful_share * self.utilisation
 
 
 @dataclass(frozen=True, slots=True)

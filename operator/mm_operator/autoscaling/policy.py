@@ -17,8 +17,9 @@ from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
 from mm_operator.autoscaling.schedule import floor_of
+from mm_operator.autoscaling.situation import Situation, helpful, utilisation
 from mm_operator.autoscaling.state import State
-from mm_operator.autoscaling.vetoes import Situation, against_down, capacity_limited, staying
+from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,19 @@ def _informed(
     state = replace(
         state,
         silent_ticks=0,
-        demand=remembered(state.demand, observation.at, demand, objectives.tuning),
+        demand=remembered(state.demand, observation, demand, objectives.tuning),
         pressure=pressure.value,
         high_ticks=pressure.high_ticks,
     )
-    situation = Situation(observation, objectives, state, demand, pressure)
+    situation = Situation(observation, objectives, state, demand, pressure, traffic.in_flight)
     wish, vetoes = _wish(situation, traffic)
     if wish.reason is ScalingReason.LATENCY_PRESSURE and wish.replicas > observation.replicas:
-        state = replace(state, raised_at=observation.at)
+        state = replace(
+            state,
+            raised_at=observation.at,
+            raised_pressure=pressure.value or 0.0,
+            raised_utilisation=utilisation(situation, observation.ready),
+        )
     inputs = inputs_of(observation, traffic, demand, pressure, objectives)
     return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
 
@@ -76,7 +82,7 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
     need = max(floors, key=lambda floor: floor.replicas)
     if need.replicas > current:
         return need, ()
-    boost = _boost(situation, traffic)
+    boost = _boost(situation)
     if boost is not None:
         return boost, ()
     if need.replicas == current:
@@ -120,31 +126,21 @@ def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Wish]:
     yield _Wish(fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less.")
 
 
-def _boost(situation: Situation, traffic: Traffic) -> _Wish | None:
+def _boost(situation: Situation) -> _Wish | None:
     """Return more replicas when a latency comes near its target and more of them would help."""
     observation, tuning = situation.observation, situation.objectives.tuning
-    pressure, raised_at = situation.pressure, situation.state.raised_at
+    pressure, state = situation.pressure, situation.state
     if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:
         return None
-    if raised_at is not None and observation.at - raised_at < tuning.boost_pause_seconds:
+    recent = [at for at in (state.raised_at, state.relieved_at) if at is not None]
+    if recent and observation.at - max(recent) < tuning.boost_pause_seconds:
         return None
-    if not _loaded(situation, traffic):
+    if not helpful(situation):
         return None
     current = observation.replicas
     more = math.ceil(tuning.boost * max(1, current))
     text = f"{pressure.worst} is at {pressure.value:.0%} of its target: {more} more."
     return _Wish(current + more, ScalingReason.LATENCY_PRESSURE, text)
-
-
-def _loaded(situation: Situation, traffic: Traffic) -> bool:
-    """Return whether the replicas are busy enough for the latency to come from the load.
-
-    A picture that takes two seconds alone takes two seconds on any number of replicas.
-    """
-    ready = max(1, situation.observation.ready)
-    occupied = traffic.in_flight / (ready * max(1, situation.objectives.slots_per_replica))
-    busy = max(situation.demand.steady, situation.demand.fast) / ready
-    return max(occupied, busy) >= situation.objectives.tuning.helpful_utilisation
 
 
 def _steady(need: _Wish, objectives: Objectives) -> _Wish:

@@ -23,10 +23,20 @@ class State:
     """When this memory began: no step down before it covers the windows it decides on."""
     changed_at: float
     """Last change of the replicas, in any direction and by anybody."""
+    grew_at: float
+    """Last time that replicas were added, by anybody."""
     replicas: int
     """What the last tick asked for; another number in the next observation is somebody else's."""
+    ready: int = 0
+    """Pods that were Ready at the last tick."""
+    relieved_at: float | None = None
+    """Last time that one more became Ready."""
     raised_at: float | None = None
     """Last time that pressure added replicas."""
+    raised_pressure: float = 0.0
+    """Pressure when it last added replicas."""
+    raised_utilisation: float = 0.0
+    """Work per Ready replica when it last added replicas."""
     pressure: float | None = None
     """Smoothed worst latency over its target; `None` until one was measured."""
     high_ticks: int = 0
@@ -42,9 +52,9 @@ class State:
 
 
 DEMAND_STEP_SECONDS = 30.0
-"""Demand is kept in steps of two ticks: 20 samples for ten minutes."""
+"""Demand is kept in steps of two ticks: ten samples for five minutes."""
 
 
 def fresh(at: float, replicas: int) -> State:
     """Return the memory of a policy that just began to look."""
-    return State(since=at, changed_at=at, replicas=replicas)
+    return State(since=at, changed_at=at, grew_at=at, replicas=replicas)

@@ -2,25 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mm_operator.autoscaling.decision import Veto, Vetoed
-from mm_operator.autoscaling.demand import Demand, cold_start_of
+from mm_operator.autoscaling.demand import Demand, cold_start_of, memory_seconds
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
-from mm_operator.autoscaling.pressure import Pressure
-from mm_operator.autoscaling.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """All that one tick decides on; `state` is already the next one."""
-
-    observation: Observation
-    objectives: Objectives
-    state: State
-    demand: Demand
-    pressure: Pressure
+from mm_operator.autoscaling.situation import Situation, utilisation
 
 
 def against_down(situation: Situation) -> tuple[Vetoed, ...]:
@@ -47,7 +34,7 @@ def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
 
 
 def _memory(situation: Situation) -> Iterator[Vetoed]:
-    horizon = situation.objectives.tuning.demand_memory_seconds
+    horizon = memory_seconds(situation.observation, situation.objectives.tuning)
     if situation.observation.at - situation.state.since < horizon:
         yield Vetoed(
             Veto.SHORT_MEMORY,
@@ -67,15 +54,16 @@ def _pending(situation: Situation) -> Iterator[Vetoed]:
 
 
 def _settling(situation: Situation) -> Iterator[Vetoed]:
-    tuning = situation.objectives.tuning
-    cold_start = cold_start_of(situation.observation, tuning)
+    tuning, state = situation.objectives.tuning, situation.state
+    now, cold_start = situation.observation.at, cold_start_of(situation.observation, tuning)
     settle = max(tuning.settle_seconds, tuning.settle_cold_starts * cold_start)
-    if situation.observation.at - situation.state.changed_at < settle:
-        yield Vetoed(
-            Veto.SETTLING,
-            f"The last change is less than {settle:.0f} s old; a cold start takes "
-            f"{cold_start:.0f} s.",
-        )
+    step = max(tuning.step_seconds, cold_start)
+    start = f"a cold start takes {cold_start:.0f} s."
+    if now - state.grew_at < settle:
+        text = f"Replicas were added less than {settle:.0f} s ago; {start}"
+        yield Vetoed(Veto.SETTLING, text)
+    elif now - state.changed_at < step:
+        yield Vetoed(Veto.SETTLING, f"The last step down is less than {step:.0f} s old; {start}")
 
 
 def _latency(situation: Situation) -> Iterator[Vetoed]:
@@ -83,12 +71,18 @@ def _latency(situation: Situation) -> Iterator[Vetoed]:
     low = situation.objectives.tuning.low_pressure
     if pressure.unknown:
         yield Vetoed(Veto.LATENCY, "Requests run and a latency is unknown.")
-    elif pressure.value is not None and pressure.value >= low:
+    elif pressure.value is not None and pressure.value >= low and _busy_after(situation):
         yield Vetoed(
             Veto.LATENCY,
             f"{pressure.worst or 'A latency'} is at {pressure.value:.0%} of its target; below "
             f"{low:.0%} a replica may go.",
         )
+
+
+def _busy_after(situation: Situation) -> bool:
+    """Return whether one replica less would be so busy that the load could slow it."""
+    left = max(1, situation.observation.ready - 1)
+    return utilisation(situation, left) >= situation.objectives.tuning.helpful_utilisation
 
 
 def _consolidation(situation: Situation) -> Iterator[Vetoed]:

@@ -1,0 +1,203 @@
+"""Which policies run, with which targets, on which traces, with which faults."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import baselines
+from traces import HOUR, MINUTE, TRACES
+
+from mm_operator.autoscaling import LatencyMetric, LatencyObjective, Objectives, Tuning, WorkCost
+from mm_operator.simulation import Faults, Plan, Request, Score, ServiceProfile, simulate
+from mm_operator.simulation.profile import H100_CLASS
+from mm_operator.simulation.run import Policy
+from mm_operator.simulation.score import Targets
+from mm_operator.simulation.slo_policy import SloPolicy
+
+TARGETS = Targets(first_token_seconds=2.0, inter_token_seconds=0.1)
+"""Two seconds until something is read, then ten tokens a second, faster than people read."""
+
+MIN_REPLICAS, MAX_REPLICAS = 1, 16
+
+OURS = "SLO capacity with vetoes"
+BLIND = "the same, cost not measured"
+HPA = "HPA on p95 TTFT"
+KEDA = "HPA/KEDA in flight"
+KPA = "Knative KPA"
+APA = "AIBrix APA"
+DYNAMO = "Dynamo load + floor"
+WVA = "WVA v2"
+STATIC = "static"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy with one value of its own target; the middle of each list is its usual setting."""
+
+    policy: str
+    target: str
+    make: Callable[[ServiceProfile], Policy]
+
+
+def objectives(
+    utilisation: float, warm: int, profile: ServiceProfile, cost: WorkCost | None
+) -> Objectives:
+    """Return our policy's objectives at one utilisation with so many warm replicas."""
+    return Objectives(
+        min_replicas=MIN_REPLICAS,
+        max_replicas=MAX_REPLICAS,
+        latencies=(
+            LatencyObjective(LatencyMetric.TTFT, 95, TARGETS.first_token_seconds),
+            LatencyObjective(LatencyMetric.ITL, 95, TARGETS.inter_token_seconds),
+        ),
+        cost=cost,
+        slots_per_replica=profile.slots,
+        warm_replicas=warm,
+        tuning=Tuning(utilisation=utilisation),
+    )
+
+
+def _ours(
+    utilisation: float, warm: int = 0, measured: float | None = 1.0
+) -> Callable[[ServiceProfile], Policy]:
+    """Return our policy; `measured`: the known cost over the true one, `None` if there is none."""
+
+    def make(profile: ServiceProfile) -> Policy:
+        asked = objectives(utilisation, warm, profile, _scaled(profile.cost, measured))
+        return SloPolicy(asked, cold_start_seconds=profile.cold_start_seconds)
+
+    return make
+
+
+def _scaled(true: WorkCost, measured: float | None) -> WorkCost | None:
+    if measured is None:
+        return None
+    return WorkCost(
+        true.request_seconds * measured,
+        true.image_token_seconds * measured,
+        true.text_token_seconds * measured,
+        true.output_token_seconds * measured,
+    )
+
+
+def _swept() -> list[Candidate]:
+    ours = ((0.8, 0), (0.7, 0), (0.6, 0), (0.8, 1), (0.8, 2), (0.8, 3))
+    blind = ((0.7, 0), (0.3, 0), (0.3, 1))
+    return [
+        *(Candidate(OURS, _percent(share, warm), _ours(share, warm)) for share, warm in ours),
+        *(
+            Candidate(BLIND, _percent(share, warm), _ours(share, warm, None))
+            for share, warm in blind
+        ),
+        *(Candidate(HPA, f"{one} s", _fixed(baselines.HpaLatency, one)) for one in (0.5, 1.0, 1.6)),
+        *(Candidate(KEDA, f"{one}", _fixed(baselines.KedaInFlight, one)) for one in (5, 8, 12)),
+        *(Candidate(KPA, f"{one}", _fixed(baselines.Kpa, one)) for one in (5, 8, 12)),
+        *(Candidate(APA, f"{one}", _fixed(baselines.AibrixApa, one)) for one in (5, 8, 12)),
+        *(Candidate(DYNAMO, f"{one:.0%}", _dynamo(one)) for one in (0.5, 0.6, 0.7, 0.85)),
+        *(
+            Candidate(WVA, f"{up}/{down}", _wva(up, down))
+            for up, down in ((0.2, 0.16), (0.35, 0.29), (0.85, 0.7))
+        ),
+        *(Candidate(STATIC, f"{one}", _fixed(baselines.Static, one)) for one in (3, 4, 5, 6, 8)),
+    ]
+
+
+def _percent(share: float, warm: int) -> str:
+    return f"{share:.0%}" + (f" + {warm} warm" if warm else "")
+
+
+def _fixed(kind: Callable[[float], Policy], target: float) -> Callable[[ServiceProfile], Policy]:
+    return lambda _: kind(target)
+
+
+def _dynamo(share: float) -> Callable[[ServiceProfile], Policy]:
+    return lambda profile: baselines.Dynamo(share, profile, TARGETS)
+
+
+def _wva(up: float, down: float) -> Callable[[ServiceProfile], Policy]:
+    return lambda profile: baselines.Wva(up, down, profile)
+
+
+SWEPT = _swept()
+
+USUAL = {
+    OURS: "70%",
+    BLIND: "70%",
+    HPA: "1.0 s",
+    KEDA: "8",
+    KPA: "8",
+    APA: "8",
+    DYNAMO: "60%",
+    WVA: "0.35/0.29",
+    STATIC: "5",
+}
+"""The setting that the fault runs use: of each the cheapest that kept 99 % without a fault."""
+
+FAULT_POLICIES = (OURS, HPA, KEDA, KPA, DYNAMO, WVA)
+
+
+NOTHING = Faults()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A trace with something that goes wrong."""
+
+    name: str
+    trace: str
+    faults: Faults = NOTHING
+    cold_start_factor: float = 1.0
+    nodes: int = 1_000
+    measured: float = 1.0
+
+
+_OUTAGE = ((1.4 * HOUR, 1.4 * HOUR + 10 * MINUTE),)
+"""Ten minutes just before the peak."""
+
+FAULTS = (
+    Fault("no fault", "diurnal"),
+    Fault("Prometheus silent for 10 min", "diurnal", Faults(silent=_OUTAGE)),
+    Fault("NaN for 10 min", "diurnal", Faults(nan=_OUTAGE)),
+    Fault("cold start x3", "diurnal", cold_start_factor=3.0),
+    Fault("4 GPUs only", "diurnal", nodes=4),
+    Fault(
+        "a pod dies every 30 min",
+        "diurnal",
+        Faults(crashes=tuple(number * 30 * MINUTE for number in range(1, 6))),
+    ),
+    Fault("cost measured 30 % too low", "diurnal", measured=0.7),
+)
+
+
+@cache
+def _trace(name: str, seed: int) -> list[Request]:
+    return TRACES[name](seed)
+
+
+def run_swept(trace: str, candidate: Candidate, seed: int) -> Score:
+    """Return the score of one candidate on one trace."""
+    return _run(Fault("", trace), candidate, seed, H100_CLASS)
+
+
+def run_fault(fault: Fault, candidate: Candidate, seed: int) -> Score:
+    """Return the score of one candidate under a fault."""
+    seconds = H100_CLASS.cold_start_seconds * fault.cold_start_factor
+    profile = H100_CLASS.with_cold_start(seconds)
+    if candidate.policy == OURS and fault.measured != 1.0:
+        candidate = replace(candidate, make=_ours(0.7, 0, fault.measured))
+    return _run(fault, candidate, seed, profile)
+
+
+def _run(fault: Fault, candidate: Candidate, seed: int, profile: ServiceProfile) -> Score:
+    start = int(candidate.target) if candidate.policy == STATIC else 3
+    plan = Plan(
+        profile=profile,
+        targets=TARGETS,
+        start_replicas=start,
+        min_replicas=MIN_REPLICAS,
+        max_replicas=MAX_REPLICAS,
+        nodes=fault.nodes,
+        faults=fault.faults,
+        seed=seed,
+    )
+    return simulate(_trace(fault.trace, seed), candidate.make(profile), plan)

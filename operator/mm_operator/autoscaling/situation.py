@@ -1,0 +1,48 @@
+"""All that one tick decides on, and whether more replicas could help at all."""
+
+from dataclasses import dataclass
+
+from mm_operator.autoscaling.demand import Demand
+from mm_operator.autoscaling.objectives import Objectives
+from mm_operator.autoscaling.observation import Observation
+from mm_operator.autoscaling.pressure import Pressure
+from mm_operator.autoscaling.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One tick; `state` is already the next one."""
+
+    observation: Observation
+    objectives: Objectives
+    state: State
+    demand: Demand
+    pressure: Pressure
+    in_flight: float
+    """Requests running and waiting, summed over the pods."""
+
+
+def utilisation(situation: Situation, replicas: int) -> float:
+    """Return how busy so many replicas would be: arriving work or taken slots, whichever is more.
+
+    Taken slots see what a cost that was measured too low hides.
+    """
+    slots = max(1, situation.objectives.slots_per_replica)
+    busy = max(situation.demand.steady, situation.demand.fast, situation.in_flight / slots)
+    return busy / max(1, replicas)
+
+
+def helpful(situation: Situation) -> bool:
+    """Return whether more replicas would lower a latency.
+
+    A picture that takes two seconds alone takes two seconds on any number of replicas. That shows
+    when they are idle, or when the last boost changed nothing.
+    """
+    state, tuning = situation.state, situation.objectives.tuning
+    busy = utilisation(situation, situation.observation.ready)
+    if busy < tuning.helpful_utilisation:
+        return False
+    if state.raised_at is None or busy >= state.raised_utilisation:
+        return True
+    pressure = situation.pressure.value or 0.0
+    return pressure < tuning.boost_effect * state.raised_pressure

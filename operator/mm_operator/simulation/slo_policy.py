@@ -1,0 +1,74 @@
+"""The operator's own policy as the simulator asks it: observation from meters, state kept."""
+
+from dataclasses import replace
+
+from mm_operator.autoscaling import (
+    Arrivals,
+    Decision,
+    Objectives,
+    Observation,
+    State,
+    Traffic,
+    decide,
+    fresh,
+)
+from mm_operator.autoscaling.observation import (
+    FAST_WINDOW_SECONDS,
+    OUTPUT_WINDOW_SECONDS,
+    STEADY_WINDOW_SECONDS,
+)
+from mm_operator.simulation.run import View
+
+LATENCY_WINDOW_SECONDS = 120
+"""Percentiles over two minutes, as the operator's queries ask."""
+
+
+class SloPolicy:
+    """Calls `decide` with what the operator would see."""
+
+    tick_seconds = 15
+
+    def __init__(self, objectives: Objectives, *, cold_start_seconds: float | None = None) -> None:
+        self._objectives = objectives
+        self._cold_start_seconds = cold_start_seconds
+        self._state: State | None = None
+        self.decisions: list[Decision] = []
+
+    def replicas(self, view: View) -> int:
+        """Return the decision's number."""
+        fleet = view.fleet
+        observation = Observation(
+            at=float(view.at),
+            replicas=fleet.wanted,
+            ready=fleet.ready,
+            unschedulable=fleet.unschedulable,
+            unschedulable_seconds=fleet.unschedulable_seconds(view.at),
+            cold_start_seconds=self._cold_start_seconds,
+            traffic=None if view.silent else self._traffic(view),
+            traffic_problem="Prometheus gives no answer." if view.silent else "",
+        )
+        state = self._state or fresh(observation.at, fleet.wanted)
+        decision, self._state = decide(observation, state, self._objectives)
+        if decision.replicas != decision.current or not self.decisions:
+            self.decisions.append(decision)
+        return decision.replicas
+
+    def _traffic(self, view: View) -> Traffic:
+        meters, shown = view.meters, view.shown
+        measured = {
+            one.name: meters.latency(
+                one.metric, one.percentile / 100, shown, LATENCY_WINDOW_SECONDS
+            )
+            for one in self._objectives.latencies
+        }
+        traffic = Traffic(
+            fast=meters.arrivals(shown, int(FAST_WINDOW_SECONDS)),
+            steady=meters.arrivals(shown, int(STEADY_WINDOW_SECONDS)),
+            mean_output_tokens=meters.mean_output_tokens(shown, int(OUTPUT_WINDOW_SECONDS)),
+            in_flight=meters.in_flight(shown, int(FAST_WINDOW_SECONDS)),
+            latencies={name: value for name, value in measured.items() if value is not None},
+        )
+        if view.nan:
+            nothing = float("nan")
+            return replace(traffic, fast=Arrivals(nothing, nothing, nothing))
+        return traffic
