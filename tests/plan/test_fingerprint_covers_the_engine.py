@@ -95,7 +95,7 @@ def _commands(**changes: Any) -> TrtllmBuild:
             True,
             id="gpu-memory",
         ),
-        pytest.param({"lora": [LoraAdapter(name="a", uid=0)]}, False, id="adapters"),
+        pytest.param({"lora": [LoraAdapter(name="a", uid=0, source="/a")]}, False, id="adapters"),
     ],
 )
 def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:

@@ -36,10 +36,13 @@ def stated(part: ApiModel) -> dict[str, Any]:
 def engine_fingerprint(engine: EngineSpec, trtllm: TrtllmBuild | None = None) -> str:
     """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
 
-    How much memory the GPU has decides whether a plan fits, not what is built.
+    How much memory the GPU has decides whether a plan fits, not what is built; and an adapter is
+    known by its digest, wherever it lies.
     """
     if trtllm is None:
         return digest(plain(engine))
     commands = plain(trtllm)
     del commands["gpu"]["memoryBytes"]
+    for adapter in commands["lora"]:
+        del adapter["source"]
     return digest({**plain(engine), "trtllm": commands})

@@ -141,6 +141,16 @@ class Places:
         return self.work / "tree"
 
     @property
+    def adapters(self) -> Path:
+        """LoRA adapters as Hugging Face has them, one folder a name."""
+        return self.tree / "adapters"
+
+    @property
+    def lora(self) -> Path:
+        """LoRA adapters as the server's cache takes them, one folder a name."""
+        return self.unfinished / "lora"
+
+    @property
     def tools(self) -> Path:
         """Which tools there are, and on which GPU (`ToolReport`)."""
         return self.work / "tools.json"

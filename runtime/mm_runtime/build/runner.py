@@ -26,8 +26,8 @@ FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 STOP_SECONDS = 5.0
 """A step keeps nothing that SIGTERM would save: outputs count only once it has ended."""
 
-FETCH = "fetch"
-"""The one step that may reach out."""
+FETCHES = frozenset({"fetch", "fetch-adapters"})
+"""The steps that may reach out."""
 
 TIMED_OUT = 124
 """Exit code of coreutils' timeout."""
@@ -106,7 +106,7 @@ class StepRunner:
 
 def _environment(step: Step) -> dict[str, str]:
     plain = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    if step.name == FETCH:
+    if step.name in FETCHES:
         return {**os.environ, **plain}
     # What fetch has copied is the only source: other steps must not reach out, and code of a
     # checkpoint that may run in them must not find a token.

@@ -10,7 +10,7 @@ from pathlib import Path
 from mm_runtime.build.places import Places
 from mm_runtime.errors import PermanentError
 
-OWN = frozenset({"build"})
+OWN = frozenset({"build", "adapters"})
 
 
 def plant_tree(places: Places, root: Path) -> None:

@@ -85,6 +85,8 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
                 outputs=(f"{checkpoint}/{option(build.convert.argv, '--model_name')}.pt",),
             )
         )
+    if build.lora:
+        chosen += _adapter_steps(plan)
     chosen.append(_convert(plan, build, checkpoint))
     converted = chosen[-1].outputs
     chosen += [_engine(plan, build, command, (*converted, checkpoint)) for command in build.engines]
@@ -108,6 +110,29 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
         )
     )
     return tuple(chosen)
+
+
+def _adapter_steps(plan: BuildPlan) -> list[Step]:
+    """Return what turns adapters into the files that a server's cache takes.
+
+    Before any engine: an adapter that does not fit is known in seconds, an engine takes an hour.
+    """
+    return [
+        module_step(
+            plan,
+            "fetch-adapters",
+            "copy the LoRA adapters, or unpack them",
+            inputs=(),
+            outputs=("tree/adapters",),
+        ),
+        module_step(
+            plan,
+            "lora",
+            "turn the LoRA adapters into weights and configs of the server's cache",
+            inputs=("tree/adapters",),
+            outputs=("engine/lora",),
+        ),
+    ]
 
 
 def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:

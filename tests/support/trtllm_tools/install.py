@@ -57,13 +57,20 @@ class Tools:
         return self.programs / name if "/" not in name else self.root / name
 
 
-def install(root: Path, version: str, *, gpu: tuple[str, str] | None = None) -> Tools:
+def install(
+    root: Path,
+    version: str,
+    *,
+    gpu: tuple[str, str] | None = None,
+    python: str = sys.executable,
+) -> Tools:
     """Write the programs.
 
     Args:
         root: the folder; made here.
         version: of TensorRT-LLM.
         gpu: what nvidia-smi says, name and compute capability; None: there is no nvidia-smi.
+        python: what `python3` is, where the programs are run.
     """
     tools = Tools(root, version)
     shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
@@ -83,7 +90,7 @@ def install(root: Path, version: str, *, gpu: tuple[str, str] | None = None) -> 
         declared["programs"][name] = options_of(name, flags_of(name, known))
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
     # The builder asks the python3 of the tools for versions.
-    (root / "bin" / "python3").symlink_to(sys.executable)
+    (root / "bin" / "python3").symlink_to(python)
     for package, number in (("tensorrt_llm", version), ("tensorrt", "10.10.0.31")):
         folder = tools.packages / f"{package}-{number}.dist-info"
         folder.mkdir(parents=True)
