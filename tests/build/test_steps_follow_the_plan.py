@@ -126,6 +126,13 @@ def _trtllm(commands: TrtllmBuild) -> BuildPlan:
     return PLAN.model_copy(update={"engine": engine, "trtllm": commands})
 
 
+def test_pickles_need_consent() -> None:
+    """A plan for pickled weights without consent ends before a tool could open them."""
+    plan = _trtllm(_commands()).model_copy(update={"facts": PICKLED.facts, "allow_pickle": False})
+    with pytest.raises(PermanentError, match=r"set spec\.model\.allowPickle"):
+        steps(plan)
+
+
 def test_each_stage_of_a_pipeline_has_its_files() -> None:
     """A plan of two pipeline stages expects two ranks of the checkpoint and of the engine."""
     expected = {

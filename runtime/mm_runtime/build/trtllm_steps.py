@@ -48,6 +48,11 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             "The plan has no commands (trtllm) for backend TensorRT; expected those that"
             " `mmctl plan -o commands` prints. Let this version's operator plan again."
         )
+    if plan.facts.weight_format == "pickle" and not plan.allow_pickle:
+        raise PermanentError(
+            "The weights are pickles, which can run code, and the plan does not allow them: use"
+            " safetensors, or set spec.model.allowPickle."
+        )
     checkpoint = f"tree/{option(build.convert.argv, '--model_dir')}"
     chosen = [
         module_step(

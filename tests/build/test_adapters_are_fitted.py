@@ -1,0 +1,225 @@
+"""LoRA adapters become what the server's cache takes, and those that do not fit are refused."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from safetensors.torch import load_file
+
+from mm_api.documents.trtllm_build import LoraAdapter, TrtllmBuild
+from mm_runtime.build.commands.step import StepContext
+from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
+from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
+from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
+from support.trtllm_tools.install import Tools, install
+
+Q_PROJ = "self_attn.q_proj"
+HIDDEN = 4096
+FLAGS = ["--lora_plugin", "float16", "--lora_dir", "adapters/one", "adapters/two"]
+FLAGS += ["--lora_target_modules", "attn_q", "attn_v"]
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The recorded tools of one version."""
+    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
+
+
+def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> TrtllmSite:
+    """Return the site with adapters `one`, `two` and so on, whose uids are 0, 1 and so on."""
+    build = site.plan.trtllm
+    assert build is not None
+    names = ("one", "two", "three")
+    lora = [
+        LoraAdapter(name=name, uid=uid, source=str(source))
+        for uid, (name, source) in enumerate(zip(names, sources, strict=False))
+    ]
+    engines = [
+        engine.model_copy(update={"argv": engine.argv + FLAGS})
+        if flags and engine.name == "llm"
+        else engine
+        for engine in build.engines
+    ]
+    plan = site.plan.model_copy(
+        update={"trtllm": build.model_copy(update={"lora": lora, "engines": engines})}
+    )
+    return TrtllmSite(site.source, site.store, plan, site.planned, site.tools)
+
+
+def test_adapters_become_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
+) -> None:
+    """A folder and an archive, two ranks: ids, layers, ranks and values are upstream's layout."""
+    first = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module=Q_PROJ)
+    first |= pair(LLAMA, rank=4, source=11008, target=HIDDEN, layer=3, module="mlp.down_proj")
+    second = pair(LLAMA, rank=2, source=HIDDEN, target=HIDDEN, module="self_attn.v_proj")
+    one = write_adapter(tmp_path / "one", first, rank=4)
+    two = pack(
+        write_adapter(tmp_path / "two", second, rank=2), tmp_path / "two.tar.gz", inside="adapter/"
+    )
+    site = use_site(
+        monkeypatch, with_adapters(trtllm_site(tmp_path, tools, "llava"), one, two, flags=True)
+    )
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    lora = site.places.engine / "lora"
+    config = np.load(lora / "one" / "llm" / "model.lora_config.npy")
+    weights = np.load(lora / "one" / "llm" / "model.lora_weights.npy")
+    assert config.tolist() == [[[1, 0, 4], [6, 3, 4]]]
+    assert (weights.shape, weights.dtype) == ((1, 2, 4 * (11008 + HIDDEN)), np.float16)
+    tensors = load_file(one / "adapter_model.safetensors")
+    a, b = (tensors[LLAMA.format(layer=0, module=Q_PROJ, side=side)] for side in "AB")
+    # alpha is twice the rank: B counts twice. The row is padded with zeros to the longest.
+    row = np.concatenate([a.numpy().ravel(), 2 * b.numpy().ravel()]).astype(np.float16)
+    assert np.array_equal(row, weights[0, 0, : row.size])
+    assert not weights[0, 0, row.size :].any()
+    assert np.load(lora / "two" / "llm" / "model.lora_config.npy").tolist() == [[[3, 0, 2]]]
+    told = json.loads((lora / "adapters.json").read_text())
+    assert [(one["name"], one["uid"]) for one in told] == [("", -1), ("one", 0), ("two", 1)]
+
+
+def test_encoder_and_decoder_get_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
+) -> None:
+    """An adapter of BART is split by stack; cross attention is the decoder's."""
+    size = {"rank": 2, "source": 1024, "target": 1024}
+    tensors = pair(BART, part="encoder", module=Q_PROJ, **size)
+    tensors |= pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
+    adapter = write_adapter(tmp_path / "adapter", tensors, rank=2)
+    site = use_site(monkeypatch, with_adapters(trtllm_site(tmp_path, tools, "bart"), adapter))
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    found = {
+        part: np.load(site.places.engine / "lora" / "one" / part / "model.lora_config.npy").tolist()
+        for part in ("encoder", "decoder")
+    }
+    assert found == {"encoder": [[[1, 0, 2]]], "decoder": [[[11, 0, 2]]]}
+
+
+def _adapter(folder: Path, *, rank: int = 2, **changes: object) -> Path:
+    size = {"source": HIDDEN, "target": HIDDEN, "layer": 0, "module": Q_PROJ, **changes}
+    return write_adapter(folder, pair(LLAMA, rank=rank, **size), rank=rank)  # type: ignore[arg-type]
+
+
+def _half(folder: Path) -> Path:
+    tensors = pair(LLAMA, rank=2, source=HIDDEN, target=HIDDEN, module=Q_PROJ)
+    tensors.popitem()
+    return write_adapter(folder, tensors, rank=2)
+
+
+def _vision(folder: Path) -> Path:
+    name = "base_model.model.vision_tower.layers.{layer}.self_attn.q_proj.lora_{side}.weight"
+    return write_adapter(folder, pair(name, rank=2, source=1024, target=1024), rank=2)
+
+
+def _pickled(folder: Path) -> Path:
+    tensors = pair(LLAMA, rank=2, source=HIDDEN, target=HIDDEN, module=Q_PROJ)
+    return write_adapter(folder, tensors, rank=2, pickle=True)
+
+
+def _empty(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        pytest.param(
+            lambda path: _adapter(path, source=5120),
+            "was made for another model: base_model.model.language_model.model.layers.0"
+            ".self_attn.q_proj.lora_A.weight is [2, 5120], and this checkpoint's attn_q needs 4096",
+            id="hidden-size",
+        ),
+        pytest.param(
+            lambda path: _adapter(path, layer=32),
+            "The adapter has a layer 32, and the llm has 32",
+            id="layer",
+        ),
+        pytest.param(
+            lambda path: _adapter(path, module="self_attn.rotary"),
+            "is no tensor that a TensorRT-LLM engine can take",
+            id="module",
+        ),
+        pytest.param(_half, "has not both matrices of one rank", id="half"),
+        pytest.param(_vision, "changes the vision half", id="vision"),
+        pytest.param(_pickled, "is a pickle (adapter_model.bin)", id="pickle"),
+        pytest.param(_empty, "has no adapter_config.json", id="empty"),
+        pytest.param(
+            lambda path: pack_hostile(path.with_suffix(".tar"), "../../escaped"),
+            "holds '../../escaped', which leads out of its folder",
+            id="tar-up",
+        ),
+        pytest.param(
+            lambda path: pack_hostile(path.with_suffix(".tar"), "/escaped"),
+            "holds '/escaped', which leads out of its folder",
+            id="tar-absolute",
+        ),
+        pytest.param(
+            lambda path: pack_hostile(path.with_suffix(".tar"), "inside", link="/etc"),
+            "holds 'inside', which is a link or a device",
+            id="tar-link",
+        ),
+        pytest.param(
+            lambda path: pack_hostile(path.with_suffix(".zip"), "../escaped"),
+            "holds '../escaped', which leads out of its folder",
+            id="zip-up",
+        ),
+    ],
+)
+def test_adapters_that_do_not_fit_are_refused(
+    tmp_path: Path, tools: Tools, make: Callable[[Path], Path], words: str
+) -> None:
+    """What is wrong is said before the first engine is built, and nothing lands elsewhere."""
+    site = with_adapters(trtllm_site(tmp_path, tools, "llava"), make(tmp_path / "adapter"))
+    plan = site.plan.model_copy(update={"allow_pickle": False})
+    context = StepContext(plan, site.source, site.places)
+    with pytest.raises(PermanentError, match=re.escape(words)):
+        fetch_and_convert(context)
+    assert not list(tmp_path.rglob("escaped"))
+    assert not Path("/escaped").exists()
+
+
+def fetch_and_convert(context: StepContext) -> None:
+    """Run the two steps of adapters in this process: torch is loaded once for all tests."""
+    from mm_runtime.build.commands.fetch_adapters import fetch_adapters  # noqa: PLC0415 (torch)
+    from mm_runtime.build.commands.lora import lora  # noqa: PLC0415
+
+    fetch_adapters(context)
+    lora(context)
+
+
+@pytest.mark.parametrize(
+    ("adapters", "words"),
+    [
+        pytest.param((("a", 0), ("a", 1)), "two LoRA adapters have the name a", id="name"),
+        pytest.param((("a", 3), ("b", 3)), "two LoRA adapters have the uid 3", id="uid"),
+        pytest.param((("../a", 0),), "should match pattern", id="traversal"),
+        pytest.param((("a", -1),), "greater than or equal to 0", id="base-model"),
+    ],
+)
+def test_names_and_uids_are_told_apart(
+    tmp_path: Path, tools: Tools, adapters: tuple[tuple[str, int], ...], words: str
+) -> None:
+    """Colliding names or uids, and the base model's -1, are refused with the plan."""
+    site = trtllm_site(tmp_path, tools, "llava")
+    assert site.plan.trtllm is not None
+    told = site.plan.trtllm.model_dump(by_alias=True)
+    told["lora"] = [{"name": name, "uid": uid, "source": "/x"} for name, uid in adapters]
+    with pytest.raises(ValidationError, match=words):
+        TrtllmBuild.model_validate(told)
+
+
+def test_a_changed_adapter_is_planned_again(tmp_path: Path, tools: Tools) -> None:
+    """An adapter with another digest than the plan's leads to a new inspection."""
+    site = with_adapters(trtllm_site(tmp_path, tools, "llava"), _adapter(tmp_path / "adapter"))
+    build = site.plan.trtllm
+    assert build is not None
+    other = [one.model_copy(update={"source_digest": "sha256:" + "0" * 64}) for one in build.lora]
+    plan = site.plan.model_copy(update={"trtllm": build.model_copy(update={"lora": other})})
+    with pytest.raises(SourceChangedError, match="is not the one that was planned for"):
+        fetch_and_convert(StepContext(plan, site.source, site.places))

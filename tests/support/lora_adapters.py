@@ -1,0 +1,70 @@
+"""LoRA adapters as peft saves them, made of a few small matrices."""
+
+import json
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+LLAMA = "base_model.model.language_model.model.layers.{layer}.{module}.lora_{side}.weight"
+BART = "base_model.model.model.{part}.layers.{layer}.{module}.lora_{side}.weight"
+
+
+def pair(
+    name: str, *, rank: int, source: int, target: int, layer: int = 0, **names: object
+) -> dict[str, torch.Tensor]:
+    """Return both matrices of one module; `name` is a pattern of tensor names."""
+    seed = torch.Generator().manual_seed(rank + layer)
+    shapes = {"A": (rank, source), "B": (target, rank)}
+    return {
+        name.format(layer=layer, side=side, **names): torch.randn(shape, generator=seed)
+        for side, shape in shapes.items()
+    }
+
+
+def write_adapter(
+    folder: Path, tensors: Mapping[str, torch.Tensor], *, rank: int, pickle: bool = False
+) -> Path:
+    """Write a folder as peft does; alpha is twice the rank."""
+    folder.mkdir(parents=True)
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    if pickle:
+        torch.save(dict(tensors), folder / "adapter_model.bin")
+    else:
+        save_file(dict(tensors), folder / "adapter_model.safetensors")
+    return folder
+
+
+def pack(folder: Path, archive: Path, *, inside: str = "") -> Path:
+    """Put a folder into a tar or zip archive, by its name; `inside` is a folder around it."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w") as packed:
+            for path in folder.iterdir():
+                packed.write(path, inside + path.name)
+    else:
+        with tarfile.open(archive, "w:gz") as packed_tar:
+            for path in folder.iterdir():
+                packed_tar.add(path, inside + path.name)
+    return archive
+
+
+def pack_hostile(archive: Path, name: str, *, link: str | None = None) -> Path:
+    """Write an archive with one entry of a given name: a file, or a link to somewhere."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr(name, "evil")
+        return archive
+    with tarfile.open(archive, "w") as packed_tar:
+        entry = tarfile.TarInfo(name)
+        if link:
+            entry.type, entry.linkname = tarfile.SYMTYPE, link
+            packed_tar.addfile(entry)
+        else:
+            entry.size = 4
+            packed_tar.addfile(entry, BytesIO(b"evil"))
+    return archive
