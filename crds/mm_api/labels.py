@@ -47,6 +47,12 @@ SHARED_ENGINE = f"{PREFIX}/shared-engine"
 """Label on an engine's ConfigMap and Jobs: key of the engine in a store that other namespaces may
 use too. Absent where the store is the namespace's own."""
 
+STORE = f"{PREFIX}/store"
+"""Label on an engine's ConfigMap: key of the store, equal for all who use it."""
+
+SWEEP = f"{PREFIX}/sweep"
+"""Annotation on Jobs that remove engines from a store."""
+
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
@@ -62,3 +68,4 @@ class Component:
     BUILD = "build"
     SERVER = "server"
     STORE = "store"
+    SWEEP = "sweep"

@@ -161,6 +161,14 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEngine:
+    """An engine that some model of some namespace wants or serves from a store."""
+
+    namespace: str
+    config: ConfigState
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimState:
     """The operator-made store claim. Size and class of an existing claim are never changed."""
 
@@ -245,6 +253,8 @@ class Observed:
     owned_engines: frozenset[str] = frozenset()
     siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
     """Key of an engine in its store -> what other namespaces have of it; asked like `engines`."""
+    stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
+    """Key of a store -> its engines in use, of every namespace; asked like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()
@@ -259,6 +269,8 @@ class PlanSettings:
     """Image of inspect, build and serving pods unless the spec names another."""
     builder_version: str
     """Version of the build code; part of every fingerprint."""
+    every_namespace: bool = True
+    """The operator sees the models of every namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +408,22 @@ class BuildDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """Whether and how the model's store is swept of engines that nobody uses."""
+
+    job: str = ""
+    """Name of the last or the next sweep's Job; empty when this model sweeps nothing."""
+    start: bool = False
+    attempt: int = 0
+    keep: tuple[str, ...] = ()
+    """Fingerprints of the engines in use, when a sweep starts."""
+    due_in: float | None = None
+    """Seconds until the next sweep; None when none is due by time alone."""
+    problem: str = ""
+    """Why nothing is removed although the spec asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutDecision:
     """Which engine and serving plan the pods get, and how far they are."""
 
@@ -432,6 +460,9 @@ class Plan:
     """Existing objects that stay as they are: neither applied again nor pruned."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
+    collection: Collection = Collection()
+    store_key: str = ""
+    """Key of the model's store, equal for all who use it; empty while there is no plan."""
     shared_engine: str = ""
     """Key of the engine in a store that other namespaces may use too; empty in one's own."""
     engine_config: str = ""

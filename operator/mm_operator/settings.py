@@ -76,7 +76,11 @@ class Settings:
     @property
     def planning(self) -> PlanSettings:
         """Return the part that planning reads."""
-        return PlanSettings(runtime_image=self.runtime_image, builder_version=BUILDER_VERSION)
+        return PlanSettings(
+            runtime_image=self.runtime_image,
+            builder_version=BUILDER_VERSION,
+            every_namespace=not self.namespaces,
+        )
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:

@@ -1,5 +1,6 @@
-"""An engine is built once for two models, and built again when a pod finds it damaged."""
+"""An engine is built once for two models, again when it is damaged, and goes when unused."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from support.builds import pods_ever
 from support.clusters import eventually
-from support.installed import Installed, Space, model_space
+from support.installed import RESOURCES, Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -100,3 +101,25 @@ def test_a_damaged_engine_is_built_again(space: Space) -> None:
     after = build_of(space, "first")
     assert after["fingerprint"] == before["fingerprint"]
     assert after["manifestSha256"] != before["manifestSha256"]
+
+
+@pytest.mark.slow
+def test_unused_engines_are_removed(space: Space) -> None:
+    """After a change of the spec the former engine goes from the store, the present one stays."""
+    former = build_of(space, "first")["fingerprint"]
+    changed = {"store": {"size": "1Gi", "gcAfter": "10s"}, "resources": RESOURCES}
+    space.apply(space.model("first", "tiny", engine={"maxBatchSize": 3}, build=changed))
+    wanted = eventually(
+        lambda: space.read("first")["status"]["plan"]["fingerprint"] != former, timeout=60
+    )
+    assert wanted
+    space.wait_ready("first")
+
+    def removed() -> list[str]:
+        pods = space.get("pods", "-l", "app.kubernetes.io/component=sweep").get("items", [])
+        ends = [pod["status"].get("containerStatuses", [{}])[0].get("state", {}) for pod in pods]
+        texts = [end["terminated"]["message"] for end in ends if "terminated" in end]
+        return [gone for text in texts for gone in json.loads(text)["removed"]]
+
+    assert eventually(removed, timeout=300) == [former]
+    assert space.condition("first", "Ready").holds

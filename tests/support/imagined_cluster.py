@@ -31,6 +31,7 @@ from mm_operator.model import (
     PodState,
     Ref,
     Snapshot,
+    StoredEngine,
 )
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
@@ -53,6 +54,8 @@ class ImaginedCluster:
         self.pods: dict[str, tuple[PodState, ...]] = {}
         self.plans: dict[str, Plan] = {}
         self.log: list[str] = []
+        self.identity = ""
+        """What tells the volume of the models' stores from others."""
         self._uids = 0
 
     # --- what people do -------------------------------------------------------------------------
@@ -235,7 +238,11 @@ class ImaginedCluster:
             if other.spec and other.spec.build.store.persistent_volume_claim is None
         )
         return replace(
-            model, now=self.now, observed=self._observed(model), store_sharers=tuple(sharers)
+            model,
+            now=self.now,
+            observed=self._observed(model),
+            store_sharers=tuple(sharers),
+            store_identity=self.identity,
         )
 
     def conditions(self, name: str) -> dict[str, str]:
@@ -346,11 +353,20 @@ class ImaginedCluster:
                 for name, engine in engines.items()
                 if engine.config and model.uid in {one.uid for one in engine.config.owners}
             ),
+            stored=self._stored(model.namespace),
             store=self._store(),
             deployment=self.rolled.get(model.name),
             pods=self.pods.get(model.name, ()),
             refs=frozenset(own),
         )
+
+    def _stored(self, namespace: str) -> dict[str, tuple[StoredEngine, ...]]:
+        found: dict[str, tuple[StoredEngine, ...]] = {}
+        for ref, manifest in self.objects.items():
+            key = manifest["metadata"]["labels"].get(labels.STORE)
+            if ref.kind == "ConfigMap" and key:
+                found[key] = (*found.get(key, ()), StoredEngine(namespace, _config(manifest)))
+        return found
 
     def _engine(self, name: str) -> EngineState:
         config = self.objects[Ref("ConfigMap", name)]

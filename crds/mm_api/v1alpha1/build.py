@@ -49,6 +49,14 @@ class StoreSpec(ApiModel):
         "Absent: the cluster's default class.",
     )
 
+    gc_after: Duration | None = Field(
+        default=None,
+        description="Engines that no model has used for so long are removed from the store, for "
+        "example 168h. Absent: never. Of the models of a namespace that share a store, the first "
+        "by name decides; models of other clusters are not seen, so leave it out for a store that "
+        "clusters share.",
+    )
+
 
 class BuildSpec(Scheduling):
     """How the engine is built."""

@@ -17,6 +17,7 @@ from mm_operator.children.metadata import Manifest
 from mm_operator.children.service import build_service
 from mm_operator.children.serving_config import build_serving_config
 from mm_operator.children.store_claim import build_store_claim
+from mm_operator.children.sweep_job import build_sweep_job
 from mm_operator.model import Plan, Ref, Snapshot
 
 
@@ -36,6 +37,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
         build_autoscaler(snapshot, spec, plan),
+        build_sweep_job(snapshot, spec, plan),
         *build_released_configs(snapshot, plan),
     )
     return tuple(child for child in candidates if child is not None)

@@ -37,7 +37,7 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     return _config(
         snapshot,
         name=plan.engine_config,
-        labels_=engine_labels(plan.build_plan.fingerprint, plan.shared_engine),
+        labels_=engine_labels(plan.build_plan.fingerprint, plan.shared_engine, plan.store_key),
         owners={*others, Owner(snapshot.name, snapshot.uid)},
         data=data,
     )

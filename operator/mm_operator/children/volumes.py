@@ -46,6 +46,16 @@ def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manif
     return [mount] if source_claim(spec) else []
 
 
+def store_volume(spec: MultimodalModelSpec) -> Manifest:
+    """Return the store's volume where it is written to."""
+    return _claim(STORE, store_of(spec).claim, read_only=False)
+
+
+def store_mount() -> Manifest:
+    """Return the store's mount where it is written to."""
+    return {"name": STORE, "mountPath": STORE_MOUNT}
+
+
 def serving_volume(spec: MultimodalModelSpec) -> Manifest:
     """Return the store's volume in serving pods; a pulled engine lies on the node's disk.
 

@@ -34,6 +34,8 @@ class Cached:
     """Name of the ConfigMap of the engine it belongs to, for what models share; else empty."""
     shared: str
     """Key of an engine in a store that several namespaces use; empty for everything else."""
+    store: str
+    """Key of the store that an engine's ConfigMap is about; empty for everything else."""
     job: str
     """Name of the Job a pod belongs to; empty for everything else."""
     owners: tuple[tuple[str, str], ...]
@@ -87,6 +89,10 @@ class Cache:
     def of_shared(self, shared: str) -> Iterator[Cached]:
         """Return the ConfigMaps and Jobs of an engine in all namespaces that share its store."""
         return self._group("shared", "", shared)
+
+    def of_store(self, store: str) -> Iterator[Cached]:
+        """Return the ConfigMaps of the engines in a store, of all namespaces."""
+        return self._group("store", "", store)
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
         """Return the objects that name a model among their owners, shared ones included."""
@@ -199,6 +205,8 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
             yield group, item.namespace, value
     if item.shared:
         yield "shared", "", item.shared
+    if item.store:
+        yield "store", "", item.store
     for _, uid in item.owners:
         yield "owner", "", uid
 
@@ -223,6 +231,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         model=model,
         engine="" if model else _engine_of(kind, metadata["name"], job),
         shared=marks.get(labels.SHARED_ENGINE, ""),
+        store=marks.get(labels.STORE, ""),
         job=job,
         owner_uids=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         owners=tuple(

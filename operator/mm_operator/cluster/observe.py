@@ -1,9 +1,9 @@
 """From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,8 +28,11 @@ from mm_operator.model import (
     ScalingView,
     Sibling,
     Snapshot,
+    StoredEngine,
 )
 from mm_operator.plan import names
+
+T = TypeVar("T")
 
 _CHILD_KINDS = frozenset(resource.kind for resource in CHILDREN)
 
@@ -108,7 +111,8 @@ class Observer:
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
-            siblings=_Siblings(self, record.key.namespace),
+            siblings=_Asked(lambda key: self.siblings(key, beside=record.key.namespace)),
+            stored=_Asked(self.stored),
             store=claim_state(store.parse()) if store else None,
             deployment=deployment_state(deployment.parse()) if deployment else None,
             pods=tuple(pod_state(item.parse()) for item in own.get(POD.kind, ()) if not item.job),
@@ -152,6 +156,13 @@ class Observer:
             if state.config
         )
 
+    def stored(self, store: str) -> tuple[StoredEngine, ...]:
+        """Return the engines of a store that some model wants or serves."""
+        return tuple(
+            StoredEngine(item.namespace, config_state(item.parse()))
+            for item in self._cache.of_store(store)
+        )
+
     def engine_names(self, namespace: str) -> frozenset[str]:
         """Return the names of the engines of a namespace."""
         return frozenset(self._cache.engines(namespace))
@@ -177,15 +188,14 @@ class _Engines(Mapping[str, EngineState]):
         return len(self._observer.engine_names(self._namespace))
 
 
-class _Siblings(Mapping[str, tuple[Sibling, ...]]):
-    """A live view of other namespaces, asked by an engine's key; never walked."""
+class _Asked(Mapping[str, T]):
+    """A live view of other namespaces that is asked by a key and never walked."""
 
-    def __init__(self, observer: Observer, namespace: str) -> None:
-        self._observer = observer
-        self._namespace = namespace
+    def __init__(self, ask: Callable[[str], T]) -> None:
+        self._ask = ask
 
-    def __getitem__(self, shared: str) -> tuple[Sibling, ...]:
-        return self._observer.siblings(shared, beside=self._namespace)
+    def __getitem__(self, key: str) -> T:
+        return self._ask(key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())

@@ -7,6 +7,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     BuildDecision,
+    Collection,
     EngineState,
     InspectDecision,
     Plan,
@@ -17,6 +18,7 @@ from mm_operator.model import (
 from mm_operator.plan import names
 from mm_operator.plan.abilities import lack
 from mm_operator.plan.build import decide_build
+from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.engine_plan import EnginePlan, plan_engine
@@ -62,7 +64,11 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
             engine = _engine(snapshot, spec, inspect)
     planned, sizes = engine.planned.draft, engine.planned.sizes
     rollout = decide_rollout(snapshot, spec, planned, engine.build)
+    key = store_key(snapshot, spec) if planned else ""
+    built = engine.build.step is Step.DONE
+    collection = decide_collection(snapshot, spec, key) if built else Collection()
     delays = (
+        collection.due_in,
         inspect.retry_in,
         engine.build.retry_in,
         _own_write(inspect, engine.build),
@@ -77,9 +83,11 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         serving_plan=planned.serving_plan if planned else None,
         sizes=sizes,
         choices=planned.choices if planned else (),
+        collection=collection,
+        store_key=key,
         shared_engine=engine.shared,
         engine_config=planned.engine_config if planned else "",
-        keep=kept(snapshot, inspect, engine.build, rollout),
+        keep=kept(snapshot, inspect, engine.build, rollout, collection),
         release=released(snapshot, planned.engine_config if planned else "", rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )

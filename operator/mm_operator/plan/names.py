@@ -76,6 +76,16 @@ def shared_engine(fingerprint: str, identity: str, path: str) -> str:
     return sha256(f"{fingerprint}/{identity}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
 
 
+def store_key(volume: str, path: str) -> str:
+    """Return the key of a store: a directory of a volume."""
+    return sha256(f"{volume}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
+
+
+def sweep_job(model: str, attempt: int) -> str:
+    """Return the name of one sweep of the store by a model."""
+    return _joined(model, f"sweep-{attempt}")
+
+
 def build_job(engine: str, attempt: int) -> str:
     """Return the name of one attempt at building an engine; `engine` names its ConfigMap."""
     return f"{engine}-{attempt}"

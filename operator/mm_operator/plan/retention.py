@@ -5,6 +5,7 @@ from typing import Any
 
 from mm_operator.model import (
     BuildDecision,
+    Collection,
     ConfigState,
     InspectDecision,
     Ref,
@@ -17,7 +18,11 @@ from mm_operator.plan.records import ENGINE_KEY, POD_KEY
 
 
 def kept(
-    snapshot: Snapshot, inspect: InspectDecision, build: BuildDecision, rollout: RolloutDecision
+    snapshot: Snapshot,
+    inspect: InspectDecision,
+    build: BuildDecision,
+    rollout: RolloutDecision,
+    collection: Collection,
 ) -> frozenset[Ref]:
     """Return the objects that are neither applied again nor pruned.
 
@@ -29,6 +34,8 @@ def kept(
         for job, step in ((inspect.job, inspect.step), (build.job, build.step))
         if job and step is not Step.START
     }
+    if collection.job and not collection.start:
+        keep.add(Ref("Job", collection.job))  # it says when the store was swept last
     keep.update(Ref("ConfigMap", config.name) for config in serving_configs(snapshot))
     if inspect.facts is None:
         # Recorded facts are replaced by new ones, never missed: they say which round this is.

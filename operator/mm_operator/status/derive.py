@@ -77,7 +77,7 @@ def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildSta
         # The Job goes once its result is recorded; what it was stays known.
         started_at=timestamp(build.started_at) if build.started_at else before.get("startedAt"),
         job_name=build.job or before.get("jobName"),
-        message=build.message.split("\n", 1)[0][:_MESSAGE_LIMIT],
+        message=_message(plan),
         reused_from=_reused_from(snapshot, build),
         attempts=build.attempt if build.job else before.get("attempts"),
         manifest_sha256=result.manifest_sha256 if result else None,
@@ -86,6 +86,11 @@ def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildSta
         failed_step=failure.step if failure else None,
         exit_code=failure.exit_code if failure else None,
     )
+
+
+def _message(plan: Plan) -> str:
+    first = plan.build.message.split("\n", 1)[0]
+    return "; ".join(filter(None, (first, plan.collection.problem)))[:_MESSAGE_LIMIT]
 
 
 def _how_far(progress: BuildProgress | None) -> str | None:

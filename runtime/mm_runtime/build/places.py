@@ -91,6 +91,11 @@ class Places:
         return self.store / "engines" / ".locks" / self.fingerprint
 
     @property
+    def unused(self) -> Path:
+        """Since when nobody needs the engine; written by `store gc`, removed by who needs it."""
+        return self.store / "engines" / ".unused" / self.fingerprint
+
+    @property
     def work(self) -> Path:
         """Working directory, removed after success."""
         return self.store / "engines" / ".work" / self.fingerprint

@@ -117,6 +117,7 @@ def _reusable(places: Places) -> bool:
         places.engine.rename(broken)
         shutil.rmtree(broken, ignore_errors=True)
         return False
+    places.unused.unlink(missing_ok=True)  # somebody needs it again: see `store gc`
     log.info("the store holds this engine already: %s", places.engine)
     return True
 

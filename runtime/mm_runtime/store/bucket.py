@@ -7,7 +7,8 @@ their clocks say. The manifest comes last; with it the engine is whole.
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
@@ -19,6 +20,8 @@ from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.engines import FINGERPRINT, Chunk, checked, parse_manifest
 
 BLOBS = "blobs"
+UNUSED = "unused"
+"""Object that says since when nobody needs an engine."""
 
 
 class BucketStore:
@@ -79,6 +82,35 @@ class BucketStore:
     def receive(self, fingerprint: str) -> Iterator["BucketIncoming"]:
         """See `EngineStore.receive`; blobs of an upload that was cut stay for the next one."""
         yield BucketIncoming(self, fingerprint, self._blobs(fingerprint))
+
+    def unused_since(self, fingerprint: str) -> datetime | None:
+        """See `EngineStore.unused_since`."""
+        with explained(str(self), STORE_ERRORS):
+            try:
+                found = obstore.get(self._client, self._key(fingerprint, UNUSED)).bytes()
+            except (FileNotFoundError, NotFoundError):
+                return None
+        return datetime.fromisoformat(bytes(found).decode())
+
+    def note_unused(self, fingerprint: str, since: datetime) -> None:
+        """See `EngineStore.note_unused`."""
+        with explained(str(self), STORE_ERRORS):
+            key = self._key(fingerprint, UNUSED)
+            obstore.put(self._client, key, since.isoformat().encode())
+
+    def used(self, fingerprint: str) -> None:
+        """See `EngineStore.used`."""
+        with explained(str(self), STORE_ERRORS), suppress(FileNotFoundError, NotFoundError):
+            obstore.delete(self._client, self._key(fingerprint, UNUSED))
+
+    def remove_unused(self, fingerprint: str, before: datetime) -> bool:
+        """See `EngineStore.remove_unused`; a bucket has no locks, so it only looks once more."""
+        since = self.unused_since(fingerprint)
+        if since is None or since > before:
+            return False
+        self.remove(fingerprint)
+        self.used(fingerprint)
+        return True
 
     def remove(self, fingerprint: str) -> None:
         """See `EngineStore.remove`."""

@@ -57,6 +57,12 @@ def _add_gc(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     which.add_argument("--remove", nargs="+", metavar="FINGERPRINT", help="these, at any age")
     which.add_argument("--keep", nargs="*", metavar="FINGERPRINT", help="all others that are old")
     part.add_argument("--older-than", type=float, default=86400.0, metavar="SECONDS")
+    part.add_argument(
+        "--unused-for",
+        type=float,
+        metavar="SECONDS",
+        help="with --keep: engines go that were not kept for so long, whatever their age",
+    )
     part.add_argument("--dry-run", action="store_true", help="print what would go")
     part.add_argument("--termination-log", type=Path, help="also write the result here")
     part.set_defaults(command=_gc)
@@ -157,6 +163,9 @@ def _gc(arguments: argparse.Namespace) -> int:
         remove=frozenset(arguments.remove or ()),
         keep=None if arguments.keep is None else frozenset(arguments.keep),
         older_than=timedelta(seconds=arguments.older_than),
+        unused_for=(
+            None if arguments.unused_for is None else timedelta(seconds=arguments.unused_for)
+        ),
     )
     store = open_store(arguments.store)
     text = collect(store, demand, datetime.now(UTC), dry_run=arguments.dry_run).to_json()

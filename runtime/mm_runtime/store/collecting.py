@@ -28,6 +28,10 @@ class Demand:
     """Age below which an engine stays that is not in `keep`: whoever built it a moment ago may not
     be counted yet. Engines in `remove` go at any age."""
 
+    unused_for: timedelta | None = None
+    """Not None: an engine outside of `keep` goes once it has been outside for so long, as the
+    store itself notes; its age does not count then."""
+
     def unwanted(self, fingerprint: str, age: timedelta | None) -> bool:
         """Return whether an engine goes; an age of None is unknown, which is old."""
         if fingerprint in self.remove:
@@ -53,14 +57,13 @@ def collect(
     removed, busy, size, kept = [], [], 0, 0
     for fingerprint in store.fingerprints():
         created, bytes_ = _looked_up(store, fingerprint)
-        if not demand.unwanted(fingerprint, now - created if created else None):
-            kept += 1
-            continue
         try:
-            if not dry_run:
-                store.remove(fingerprint)
+            gone = _gone(store, demand, fingerprint, (created, now), dry_run=dry_run)
         except EngineBusyError:
             busy.append(fingerprint)
+            continue
+        if not gone:
+            kept += 1
             continue
         log.info(
             "%s engine %s, %d bytes", "would remove" if dry_run else "removed", fingerprint, bytes_
@@ -72,6 +75,33 @@ def collect(
         if (engines / ".work").is_dir() and (engines / ".locks").is_dir():
             sweep_abandoned(engines / ".work", engines / ".locks", now=time.time())
     return CollectResult(removed=removed, removed_bytes=size, kept=kept, busy=busy)
+
+
+def _gone(
+    store: EngineStore,
+    demand: Demand,
+    fingerprint: str,
+    times: tuple[datetime | None, datetime],
+    *,
+    dry_run: bool,
+) -> bool:
+    """Remove an engine if it is unwanted; return whether it is."""
+    created, now = times
+    if demand.unused_for is None or demand.keep is None:
+        gone = demand.unwanted(fingerprint, now - created if created else None)
+        if gone and not dry_run:
+            store.remove(fingerprint)
+        return gone
+    if fingerprint in demand.keep:
+        if not dry_run:
+            store.used(fingerprint)
+        return False
+    before = now - demand.unused_for
+    since = store.unused_since(fingerprint)
+    if since is None and not dry_run:
+        store.note_unused(fingerprint, now)
+    gone = (since or now) <= before
+    return gone and (dry_run or store.remove_unused(fingerprint, before))
 
 
 def _looked_up(store: EngineStore, fingerprint: str) -> tuple[datetime | None, int]:

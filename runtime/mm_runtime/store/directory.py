@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
@@ -73,6 +74,39 @@ class DirectoryStore:
                 yield DirectoryIncoming(places, folder)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def unused_since(self, fingerprint: str) -> datetime | None:
+        """See `EngineStore.unused_since`; a damaged note is none, the time then starts anew."""
+        try:
+            return datetime.fromisoformat(self._places(fingerprint).unused.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def note_unused(self, fingerprint: str, since: datetime) -> None:
+        """See `EngineStore.note_unused`."""
+        mark = self._places(fingerprint).unused
+        with writing_to(self.root):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(mark, since.isoformat())
+
+    def used(self, fingerprint: str) -> None:
+        """See `EngineStore.used`."""
+        self._places(fingerprint).unused.unlink(missing_ok=True)
+
+    def remove_unused(self, fingerprint: str, before: datetime) -> bool:
+        """See `EngineStore.remove_unused`.
+
+        The note is read again under the lock of builds: a build that found the engine in the
+        store has taken it away.
+        """
+        places = self._places(fingerprint)
+        with writing_to(self.root), self._locked(places):
+            since = self.unused_since(fingerprint)
+            if since is None or since > before:
+                return False
+            _take_away(places)
+            places.unused.unlink(missing_ok=True)
+            return True
 
     def remove(self, fingerprint: str) -> None:
         """See `EngineStore.remove`."""

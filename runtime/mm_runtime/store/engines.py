@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Protocol, TypeAlias
 
@@ -57,6 +58,22 @@ class EngineStore(Protocol):
 
     def receive(self, fingerprint: str) -> AbstractContextManager[Incoming]:
         """Give a place for an engine to be put together; left without `finish`, nothing is kept.
+
+        Raises:
+            EngineBusyError: it is being built now.
+        """
+
+    def unused_since(self, fingerprint: str) -> datetime | None:
+        """Return since when nobody needs an engine; None when nothing was noted."""
+
+    def note_unused(self, fingerprint: str, since: datetime) -> None:
+        """Note since when nobody needs an engine."""
+
+    def used(self, fingerprint: str) -> None:
+        """Forget that nobody needed an engine."""
+
+    def remove_unused(self, fingerprint: str, before: datetime) -> bool:
+        """Remove an engine that nobody has needed since; False when somebody needs it again.
 
         Raises:
             EngineBusyError: it is being built now.

@@ -1,0 +1,65 @@
+"""The Job that removes engines from a store which no model has used for `gcAfter`."""
+
+from mm_api import labels
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
+from mm_operator.children import pod, volumes
+from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.model import Plan, Snapshot
+from mm_operator.plan.store import store_of
+
+DEADLINE_SECONDS = 1800
+"""Reading manifests and deleting files: minutes on a slow share."""
+
+_REQUESTS = {"cpu": "50m", "memory": "128Mi"}
+_MEMORY_LIMIT = "512Mi"
+
+
+def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
+    """Return the Job when a sweep must start."""
+    sweep, wanted = plan.collection, spec.build.store.gc_after
+    if not sweep.start or wanted is None:
+        return None
+    arguments = ["store", "gc", "--store", store_of(spec).directory, "--keep", *sweep.keep]
+    arguments += ["--unused-for", f"{duration.parse(wanted).total_seconds():g}"]
+    container: Manifest = {
+        "name": "sweep",
+        "image": spec.build.image or snapshot.settings.runtime_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["mm-runtime"],
+        "args": [*arguments, "--termination-log", pod.TERMINATION_LOG],
+        "env": pod.environment(),
+        "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
+        "securityContext": pod.container_security(),
+        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            volumes.store_mount(),
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        ],
+    }
+    marks = {labels.SWEEP: "true", labels.ATTEMPT: str(sweep.attempt)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": own_metadata(
+            snapshot, name=sweep.job, component=labels.Component.SWEEP, annotations=marks
+        ),
+        "spec": {
+            "backoffLimit": 0,  # the next sweep is the next try
+            "template": {
+                "metadata": {"labels": own_labels(snapshot.name, labels.Component.SWEEP)},
+                "spec": {
+                    "activeDeadlineSeconds": DEADLINE_SECONDS,
+                    "automountServiceAccountToken": False,
+                    "containers": [container],
+                    "enableServiceLinks": False,
+                    "restartPolicy": "Never",
+                    "securityContext": pod.pod_security(),
+                    "shareProcessNamespace": pod.SHARE_PROCESSES,
+                    "volumes": [volumes.store_volume(spec), pod.scratch("tmp")],
+                    **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+                    **pod.placement(spec.build, Gpu()),
+                },
+            },
+        },
+    }

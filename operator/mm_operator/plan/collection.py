@@ -1,0 +1,85 @@
+"""When the engines of a store are swept, and which of them are in use.
+
+In use is what a ConfigMap of an engine says in any namespace that shares the store: these exist
+while a model wants or serves the engine, and go with the last one. They are counted anew for each
+sweep. Since when an engine is not in use is noted in the store itself, by the sweep.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from mm_api import labels
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator.model import Collection, JobPhase, JobState, Snapshot, StoredEngine
+from mm_operator.plan import names
+from mm_operator.plan.jobs import attempt_of, latest
+from mm_operator.plan.records import PLAN_KEY, parse
+from mm_operator.plan.store import store_of
+
+SWEEPS_IN_TIME = 4
+"""Sweeps while an engine waits for its end: it goes at the latest a quarter of the time late."""
+
+_SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=1)
+
+_NONE = Collection()
+
+
+def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
+    """Return the key of a model's store: equal for all who use it, in any namespace."""
+    store = store_of(spec)
+    volume = snapshot.store_identity or f"{snapshot.namespace}/{store.claim}"
+    return names.store_key(volume, store.path)
+
+
+def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -> Collection:
+    """Return the sweep of the model's store, if this model is the one that sweeps it."""
+    wanted = spec.build.store.gc_after
+    engines = snapshot.observed.stored.get(key, ())
+    if wanted is None or not engines or not _sweeps(snapshot, engines):
+        return _NONE
+    knows = snapshot.store_identity and snapshot.settings.every_namespace
+    if not store_of(spec).operator_made and not knows:
+        return Collection(
+            problem="spec.build.store.gcAfter has no effect: who else uses the claim is known only "
+            "once it is bound, and to an operator of all namespaces that may read volumes"
+        )
+    period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
+    job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)
+    if job is None:
+        return _start(snapshot, engines, attempt=1)
+    due = _due_in(job, period, snapshot.now)
+    if due is None:
+        return Collection(job=job.name)
+    if due > 0:
+        return Collection(job=job.name, due_in=due)
+    return _start(snapshot, engines, attempt=attempt_of(job) + 1)
+
+
+def _sweeps(snapshot: Snapshot, engines: Iterable[StoredEngine]) -> bool:
+    """Return whether this model comes first of those of its namespace that use the store."""
+    owners = {
+        owner
+        for engine in engines
+        if engine.namespace == snapshot.namespace
+        for owner in engine.config.owners
+    }
+    return bool(owners) and min(owners).uid == snapshot.uid
+
+
+def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
+    """Return seconds until the next sweep; None while one is at work."""
+    if job.phase in {JobPhase.PENDING, JobPhase.RUNNING}:
+        return None
+    ended = job.finished_at or job.created
+    return max(0.0, (ended + period - now).total_seconds())
+
+
+def _start(snapshot: Snapshot, engines: Iterable[StoredEngine], *, attempt: int) -> Collection:
+    plans = [parse(BuildPlan, engine.config.data.get(PLAN_KEY)) for engine in engines]
+    if None in plans:
+        return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
+    kept = sorted({plan.fingerprint for plan in plans if plan})
+    return Collection(
+        job=names.sweep_job(snapshot.name, attempt), start=True, attempt=attempt, keep=tuple(kept)
+    )

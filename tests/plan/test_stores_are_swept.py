@@ -1,0 +1,115 @@
+"""When a store is swept of engines that nobody uses, by whom, and what a sweep must not touch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mm_operator.model import PodEnd, Ref
+from support.imagined_cluster import ImaginedCluster
+from support.models import tiny_facts
+
+HOUR = {"build": {"store": {"gcAfter": "1h"}}}
+QUARTER = 15 * 60
+CLAIM = {"build": {"store": {"gcAfter": "1h", "persistentVolumeClaim": {"claimName": "engines"}}}}
+
+
+def served(cluster: ImaginedCluster, name: str, changes: Mapping[str, Any]) -> None:
+    """Bring a model to its engine."""
+    cluster.apply(name, changes)
+    cluster.inspected(tiny_facts())
+    if any(job.startswith("engine-") for job in cluster.jobs):
+        cluster.built()
+
+
+def sweeps(cluster: ImaginedCluster) -> list[str]:
+    """Return the names of the Jobs that sweep."""
+    return [name for name in cluster.names("Job") if "sweep" in name]
+
+
+def arguments(cluster: ImaginedCluster) -> list[str]:
+    """Return the arguments of the one sweep, from `--keep` on."""
+    (name,) = sweeps(cluster)
+    (container,) = cluster.objects[Ref("Job", name)]["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found[found.index("--keep") : found.index("--termination-log")]
+
+
+def swept(cluster: ImaginedCluster) -> None:
+    """End the sweep well."""
+    cluster.end("sweep", PodEnd("pod", succeeded=True, exit_code=0))
+
+
+def fingerprint(cluster: ImaginedCluster, model: str) -> str:
+    """Return the fingerprint of a model's engine."""
+    found: str = cluster.models[model].status["build"]["fingerprint"]
+    return found
+
+
+def test_a_built_model_sweeps_its_store() -> None:
+    """The sweep keeps what is in use and is told the time; without the field there is none."""
+    cluster = ImaginedCluster()
+    served(cluster, "quiet", {})
+    assert sweeps(cluster) == []
+    cluster.apply("quiet", HOUR)
+    expected = ["--keep", fingerprint(cluster, "quiet"), "--unused-for", "3600"]
+    assert arguments(cluster) == expected
+
+
+def test_sweeps_come_four_times_in_the_time() -> None:
+    """The last sweep's Job stays and says when it was; the next one replaces it."""
+    cluster = ImaginedCluster()
+    served(cluster, "llava", HOUR)
+    swept(cluster)
+    seen = [sweeps(cluster)]
+    for seconds in (QUARTER - 1, 1):
+        cluster.wait(seconds)
+        seen.append(sweeps(cluster))
+    assert seen == [["llava-sweep-1"], ["llava-sweep-1"], ["llava-sweep-2"]]
+
+
+def test_engines_of_every_model_are_kept() -> None:
+    """What another model uses stays, and so does what pods still serve during a rebuild."""
+    cluster = ImaginedCluster()
+    served(cluster, "alpha", HOUR)
+    cluster.pods_ready("alpha")
+    served(cluster, "beta", HOUR | {"engine": {"maxBatchSize": 2}})
+    former = fingerprint(cluster, "alpha")
+    swept(cluster)
+    cluster.apply("alpha", HOUR | {"engine": {"maxBatchSize": 3}})
+    cluster.built()
+    cluster.wait(QUARTER)
+    present = {fingerprint(cluster, name) for name in ("alpha", "beta")}
+    kept = set(arguments(cluster)) - {"--keep", "--unused-for", "3600"}
+    assert {former, *present} == kept
+    assert len(kept) == 3
+
+
+def test_one_model_sweeps_for_all() -> None:
+    """Of the models that share a store the first by name sweeps; after it, the next."""
+    cluster = ImaginedCluster()
+    for name in ("alpha", "beta"):
+        served(cluster, name, HOUR)
+    assert sweeps(cluster) == ["alpha-sweep-1"]
+    cluster.delete("alpha")
+    assert sweeps(cluster) == ["beta-sweep-1"]
+
+
+def test_a_failed_sweep_is_tried_again_later() -> None:
+    """A sweep is housekeeping: its failure degrades nothing, the next one comes in its time."""
+    cluster = ImaginedCluster()
+    served(cluster, "llava", HOUR)
+    cluster.end("sweep", PodEnd("pod", succeeded=False, exit_code=5))
+    assert cluster.conditions("llava")["Degraded"] == "False AsExpected"
+    cluster.wait(QUARTER)
+    assert sweeps(cluster) == ["llava-sweep-2"]
+
+
+@pytest.mark.parametrize("identity", ["", "volume"])
+def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
+    """Who else uses a claim of the user's must be known; else nothing goes, and it is told."""
+    cluster = ImaginedCluster()
+    cluster.identity = identity
+    served(cluster, "llava", CLAIM)
+    told = "gcAfter has no effect" in cluster.models["llava"].status["build"]["message"]
+    assert (bool(sweeps(cluster)), told) == (bool(identity), not identity)
