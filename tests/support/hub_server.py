@@ -28,6 +28,8 @@ class Hub:
 
     directory: Path
     endpoint: str = ""
+    cdn: str = ""
+    """Base URL that large files are redirected to."""
     commit: str = COMMIT
     branches: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
     token: str | None = None
@@ -93,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(hub.refuse.pop(0), b"{}")
         if path.startswith("/cdn/"):
             # A CDN's address is signed: it must not be shown the token.
-            assert "Authorization" not in self.headers or not hub.token
+            assert "Authorization" not in self.headers or hub.cdn == hub.endpoint
             return self._file(path.removeprefix("/cdn/"), {}, body=body)
         if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
             return self._send(401, b"{}", **{"X-Error-Code": "RepoNotFound"})
@@ -112,9 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._file(name, facts, body=body)
         digest = hashlib.sha256(content).hexdigest()
         facts |= {"X-Linked-Size": str(len(content)), "X-Linked-ETag": f'"{digest}"'}
-        # localhost is another host than 127.0.0.1: clients drop the token on the way.
-        port = self.server.server_address[1]
-        return self._send(302, b"", Location=f"http://localhost:{port}/cdn/{name}", **facts)
+        return self._send(302, b"", Location=f"{hub.cdn}/cdn/{name}", **facts)
 
     def _revision(self, rest: str) -> None:
         repository, _, revision = rest.partition("/revision/")
@@ -169,13 +169,18 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_hub(directory: Path) -> Iterator[Hub]:
-    """Serve a directory as the repository `REPOSITORY` on a free port while the block runs."""
+def serving_hub(directory: Path, host: str = "127.0.0.1") -> Iterator[Hub]:
+    """Serve a directory as the repository `REPOSITORY` on a free port while the block runs.
+
+    On loopback large files come from another host, localhost, as the Hub's do: clients drop the
+    token on the way.
+    """
     hub = Hub(directory)
     handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer((host, 0), handler)
     server.daemon_threads = True
-    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    hub.endpoint = f"http://{host}:{server.server_address[1]}"
+    hub.cdn = hub.endpoint.replace("127.0.0.1", "localhost")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -1,0 +1,139 @@
+"""How fast a store digests, and how a fetch from S3 compares with a plain copy.
+
+Everything is measured in turns within one run, so that a busy machine slows all of it alike; what
+counts are the ratios of the medians, and the work done by a second of processor. The S3 server is
+versitygw on this machine.
+
+    .venv/bin/python bench/store/throughput.py [--mebibytes 512] [--rounds 5] [--output FILE]
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from mm_api.documents.engine_manifest import EngineFile  # noqa: E402
+from mm_runtime.build.durable import sha256  # noqa: E402
+from mm_runtime.sources.address import BucketAddress  # noqa: E402
+from mm_runtime.sources.bucket import BucketSource  # noqa: E402
+from mm_runtime.sources.origin import DirectoryOrigin  # noqa: E402
+from mm_runtime.store.bucket import BucketStore  # noqa: E402
+from support.s3_server import serving_s3  # noqa: E402 (the server that the tests use)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MIB = 1 << 20
+
+
+def main() -> int:
+    """Measure, print, and write the result file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mebibytes", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results/store.json")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as scratch:
+        seconds, cpu = measure(Path(scratch), arguments.mebibytes, arguments.rounds)
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    plain = medians["copy"]
+    result = {
+        "command": f"bench/store/throughput.py --mebibytes {arguments.mebibytes}"
+        f" --rounds {arguments.rounds}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "mebibytes_a_second": {
+            name: round(arguments.mebibytes / value) for name, value in medians.items()
+        },
+        "speed_relative_to_copy": {
+            name: round(plain / value, 2) for name, value in medians.items()
+        },
+        "mebibytes_a_cpu_second": {
+            name: round(arguments.mebibytes / statistics.median(values))
+            for name, values in cpu.items()
+        },
+        "seconds": {name: [round(one, 3) for one in values] for name, values in seconds.items()},
+    }
+    text = json.dumps(result, indent=1) + "\n"
+    print(text, end="")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(text)
+    return 0
+
+
+Seconds = dict[str, list[float]]
+
+
+def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Seconds]:
+    """Return seconds of each round by what was done, and this process's processor seconds."""
+    source = scratch / "source"
+    source.mkdir()
+    weights = source / "model.safetensors"
+    block = random.Random(0).randbytes(MIB)  # noqa: S311 (no secret)
+    with weights.open("wb") as file:
+        for number in range(mebibytes):
+            file.write(number.to_bytes(8, "little") + block[8:])
+    digest = sha256(weights)
+    with serving_s3(scratch / "s3") as server:
+        server.upload(source, "bench", "checkpoint")
+        store = BucketStore(BucketAddress("bench", "checkpoint"), server.environment)
+        entry = EngineFile(path=weights.name, size=weights.stat().st_size, sha256=digest)
+        with store.receive("0" * 64) as incoming:
+            incoming.add(entry, _blocks(weights))
+        remote = BucketSource(BucketAddress("bench", "checkpoint"), server.environment)
+        listed = next(file for file in remote.files() if file.name == weights.name)
+        local = DirectoryOrigin({weights.name: weights})
+
+        def pull() -> None:
+            with (scratch / "copy").open("wb") as writer:
+                for chunk in store.chunks("0" * 64, entry):
+                    writer.write(chunk)
+                os.fsync(writer.fileno())
+
+        ways: dict[str, Callable[[], object]] = {
+            "digest": lambda: sha256(weights),
+            "copy": lambda: _copy(weights, scratch / "copy"),
+            "fetch from a directory, digested": lambda: local.copy(weights.name, scratch / "copy"),
+            "fetch from S3": lambda: remote.download(listed, scratch / "copy"),
+            "pull from a store in S3": pull,
+        }
+        seconds: Seconds = {name: [] for name in ways}
+        cpu: Seconds = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, way in ways.items():
+                (scratch / "copy").unlink(missing_ok=True)
+                began, worked = time.perf_counter(), time.process_time()
+                way()
+                seconds[name].append(time.perf_counter() - began)
+                cpu[name].append(time.process_time() - worked)
+                assert name == "digest" or sha256(scratch / "copy") == digest
+    return seconds, cpu
+
+
+def _blocks(path: Path) -> "list[bytes]":
+    content = path.read_bytes()
+    return [content[start : start + 16 * MIB] for start in range(0, len(content), 16 * MIB)]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy as cp does, and wait for the disk as a fetch does."""
+    with source.open("rb") as reader, target.open("wb") as writer:
+        shutil.copyfileobj(reader, writer, 4 * MIB)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""A checkpoint from the Hub or a bucket, an engine in a bucket: on the real cluster, served."""
+
+import base64
+import json
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mm_runtime.sources.address import BucketAddress
+from mm_runtime.store.bucket import BucketStore
+from mm_runtime.store.engines import problems
+from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
+from support.installed import Installed, Space, model_space
+from support.s3_server import KEY, SECRET, S3Server, serving_s3
+from support.tiny_llava import CHECKPOINT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(900)]
+
+TOKEN = "hf_only_for_these_tests"
+STORE = "engines"
+
+
+@pytest.fixture(scope="module")
+def host(installed: Installed) -> str:
+    """Address of this machine as pods see it: the other end of the node's link."""
+    node = ip_address(str(urlsplit(installed.cluster.server).hostname))
+    return str(node - 1)
+
+
+@pytest.fixture(scope="module")
+def hub(host: str) -> Iterator[Hub]:
+    """The tiny model on a Hub that wants a token."""
+    with serving_hub(CHECKPOINT, host) as server:
+        server.token = TOKEN
+        yield server
+
+
+@pytest.fixture(scope="module")
+def buckets(host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """The tiny model in a bucket, and an empty bucket for engines."""
+    with serving_s3(tmp_path_factory.mktemp("e2e-s3") / "root", host) as server:
+        server.upload(CHECKPOINT, "checkpoints", "tiny")
+        server.bucket(STORE)
+        yield server
+
+
+@pytest.fixture(name="space", scope="module")
+def space_with_secrets(installed: Installed) -> Iterator[Space]:
+    """A namespace with the secrets of both servers, and a wrong one."""
+    with model_space(installed, "servers") as space:
+        keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+        space.apply(
+            secret(space, "hub", {"token": TOKEN}),
+            secret(space, "keys", keys),
+            secret(space, "wrong", {**keys, "AWS_SECRET_ACCESS_KEY": "wrong"}),
+        )
+        yield space
+
+
+def secret(space: Space, name: str, values: dict[str, str]) -> dict[str, Any]:
+    """Describe a Secret."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": space.name},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }
+
+
+def model_of(space: Space, name: str, source: dict[str, Any], **store: Any) -> dict[str, Any]:
+    """Describe a model with a source that is no claim."""
+    model = space.model(name, "unused")
+    model["spec"]["model"]["source"] = source
+    model["spec"]["build"]["store"] |= store
+    return model
+
+
+def test_model_of_the_hub_is_served_from_a_bucket(
+    space: Space, hub: Hub, buckets: S3Server
+) -> None:
+    """Inspected and fetched with a token, pinned, published, pulled, Ready; no secret anywhere."""
+    source = {
+        "huggingFace": {
+            "repo": REPOSITORY,
+            "endpoint": hub.endpoint,
+            "tokenSecretRef": {"name": "hub"},
+        }
+    }
+    bucket = {
+        "bucket": STORE,
+        "prefix": "team",
+        "endpoint": buckets.endpoint,
+        "credentialsSecretRef": {"name": "keys"},
+    }
+    space.apply(model_of(space, "from-hub", source, s3=bucket))
+    space.wait_ready("from-hub")
+
+    status = space.read("from-hub")["status"]
+    store = BucketStore(BucketAddress(STORE, "team"), buckets.environment)
+    assert status["plan"]["sourceRevision"] == COMMIT
+    assert [status["plan"]["fingerprint"]] == store.fingerprints()
+    assert problems(store, status["plan"]["fingerprint"]) == []
+    everything = [
+        space.get(kind)
+        for kind in ("mmm", "jobs", "pods", "configmaps", "deployments", "events", "pvc")
+    ]
+    logs = space.kubectl(
+        "logs", "-l", "app.kubernetes.io/component", "--all-containers", check=False
+    )
+    text = json.dumps(everything) + logs
+    assert [word for word in (TOKEN, SECRET) if word in text] == []
+
+
+def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
+    """The same checkpoint from S3 is the same engine: nothing is built again for it."""
+    source = {
+        "s3": {
+            "bucket": "checkpoints",
+            "prefix": "tiny",
+            "endpoint": buckets.endpoint,
+            "credentialsSecretRef": {"name": "keys"},
+        }
+    }
+    bucket = {
+        "bucket": STORE,
+        "prefix": "team",
+        "endpoint": buckets.endpoint,
+        "credentialsSecretRef": {"name": "keys"},
+    }
+    space.apply(model_of(space, "from-bucket", source, s3=bucket))
+    space.wait_ready("from-bucket")
+    plans = [space.read(name)["status"]["plan"] for name in ("from-hub", "from-bucket")]
+    assert plans[0]["fingerprint"] == plans[1]["fingerprint"]
+    assert len(list(Path(buckets.directory, STORE, "team/engines").iterdir())) == 1
+
+
+def test_wrong_key_is_told_in_words(space: Space, buckets: S3Server) -> None:
+    """The condition says that the server refuses the keys, and which to look at."""
+    source = {
+        "s3": {
+            "bucket": "checkpoints",
+            "prefix": "tiny",
+            "endpoint": buckets.endpoint,
+            "credentialsSecretRef": {"name": "wrong"},
+        }
+    }
+    space.apply(model_of(space, "wrong-key", source))
+    condition = space.wait_reason("wrong-key", "Planned", "SourceDenied")
+    assert "AWS_SECRET_ACCESS_KEY" in condition.message
+
+
+def test_missing_secret_is_told_in_words(space: Space, hub: Hub) -> None:
+    """A pod that waits for a Secret is told as that, by its name."""
+    source = {
+        "huggingFace": {
+            "repo": REPOSITORY,
+            "endpoint": hub.endpoint,
+            "tokenSecretRef": {"name": "absent"},
+        }
+    }
+    space.apply(model_of(space, "no-secret", source))
+    found = space.wait(
+        "no-secret", "Planned", lambda condition: '"absent" not found' in condition.message
+    )
+    assert not found.holds
