@@ -16,6 +16,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, digest
 from mm_runtime.engine.vision.encoder import VisionEncoder
+from mm_runtime.engine.vision.session import OnnxRunner, VisionSession
 from support.ensemble import Ensemble
 from support.served import start_serving
 from support.tiny_llava import IMAGE_SIDE, PICTURES, BuiltEngine
@@ -103,8 +104,11 @@ def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
     """Features from the cache equal fresh ones bit for bit, alone and beside others."""
     model = built_engine.directory / "vision" / "model.onnx"
     cache = FeatureCache(1 << 20)
-    cached = VisionEncoder(model, max_batch_size=1, image_size=IMAGE_SIDE, cache=cache)
-    fresh = VisionEncoder(model, max_batch_size=1, image_size=IMAGE_SIDE)
+    runner = OnnxRunner(model)
+    cached = VisionEncoder(
+        VisionSession(runner, max_batch_size=1, cache=cache), image_size=IMAGE_SIDE
+    )
+    fresh = VisionEncoder(VisionSession(runner, max_batch_size=1), image_size=IMAGE_SIDE)
     rng = np.random.default_rng(3)
     one, other = rng.normal(size=(2, 1, 1, 3, IMAGE_SIDE, IMAGE_SIDE)).astype(np.float16)
     requests = [{"pixel_values": one}, {"pixel_values": np.concatenate((other, one), axis=1)}]

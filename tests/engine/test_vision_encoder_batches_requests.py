@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.vision.encoder import VisionEncoder
+from mm_runtime.engine.vision.session import OnnxRunner, VisionSession
 from support.tiny_llava import FEATURES_PER_IMAGE, IMAGE_SIDE, BuiltEngine
 
 HIDDEN = 128
@@ -16,7 +17,8 @@ HIDDEN = 128
 def encoder(built_engine: BuiltEngine) -> VisionEncoder:
     """The built vision engine with at most three pictures a run."""
     model = built_engine.directory / "vision" / "model.onnx"
-    return VisionEncoder(model, max_batch_size=3, image_size=IMAGE_SIDE)
+    session = VisionSession(OnnxRunner(model), max_batch_size=3)
+    return VisionEncoder(session, image_size=IMAGE_SIDE)
 
 
 def _pictures(count: int, seed: int) -> NDArray[np.float16]:

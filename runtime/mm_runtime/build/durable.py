@@ -12,11 +12,11 @@ from mm_runtime.errors import StoreNotWritableError
 NOT_WRITABLE = frozenset({errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT})
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Write a text file beside its place and rename it there, synced to disk."""
+def write_durably(path: Path, content: str | bytes) -> None:
+    """Write a file beside its place and rename it there, synced to disk."""
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with beside.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     beside.rename(path)

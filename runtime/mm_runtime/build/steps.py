@@ -6,6 +6,9 @@ from mm_runtime.build.step import Step, module_step
 from mm_runtime.build.trtllm_steps import trtllm_steps
 from mm_runtime.errors import PermanentError
 
+TENSORRT = frozenset({"TensorRT", "TensorRTRTX"})
+"""Vision engines that are built from the ONNX model."""
+
 
 def steps(plan: BuildPlan) -> tuple[Step, ...]:
     """Return the steps of a plan, in order.
@@ -20,11 +23,6 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
         raise PermanentError(
             f"Backend {engine.backend} cannot be built by this version; expected Reference"
             " or TensorRT."
-        )
-    if engine.vision is not None and engine.vision.engine != "ONNXRuntime":
-        raise PermanentError(
-            f"Vision engine {engine.vision.engine} cannot be built by this version; expected"
-            " ONNXRuntime."
         )
     chosen = [
         module_step(
@@ -66,4 +64,14 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                 permanent_reason=BuildReason.VERIFICATION_FAILED,
             )
         )
+        if engine.vision.engine in TENSORRT:
+            chosen.append(
+                module_step(
+                    plan,
+                    "build-vision",
+                    "build a TensorRT engine of the ONNX model",
+                    inputs=("engine/vision",),
+                    outputs=("engine/vision",),
+                )
+            )
     return tuple(chosen)

@@ -11,7 +11,7 @@ import torch
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.build.commands import vision_samples
-from mm_runtime.build.commands.onnx_names import EXTRAS_NAME, MODEL_NAME, OUTPUT_NAME
+from mm_runtime.build.commands.onnx_names import EXTRAS_NAME, MODEL_NAME, OUTPUT_NAME, TORCH_NAME
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.commands.towers import load_tower
 from mm_runtime.build.commands.towers.tower import Tower
@@ -36,9 +36,27 @@ def export_vision(context: StepContext) -> None:
     _keep_answers(context.places.reference, tower)
     if tower.extras:
         np.savez(context.places.vision / EXTRAS_NAME, **tower.extras)
-    path = context.places.vision / MODEL_NAME
-    write_onnx(tower, path, opset=vision.opset)
+    if vision.engine == "Torch":
+        path = context.places.vision / TORCH_NAME
+        write_program(tower, path)
+    else:
+        path = context.places.vision / MODEL_NAME
+        write_onnx(tower, path, opset=vision.opset)
     log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
+
+
+def write_program(tower: Tower, path: Path) -> None:
+    """Export a vision half for torch itself; its named sizes stay free."""
+    sample = tower.samples[0]
+    program = torch.export.export(
+        tower.module,
+        (),
+        {one.name: torch.from_numpy(sample[one.name]) for one in tower.inputs},
+        dynamic_shapes=_dynamic_shapes(tower),
+        # That patches come in whole blocks is asserted when it runs, not guessed from the name.
+        prefer_deferred_runtime_asserts_over_guards=True,
+    )
+    torch.export.save(program, path)
 
 
 def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:

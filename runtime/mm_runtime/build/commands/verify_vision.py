@@ -3,13 +3,12 @@
 import logging
 
 import numpy as np
-import onnxruntime
 
 from mm_api.documents.engine_manifest import Verification
 from mm_runtime.build.commands import vision_samples
-from mm_runtime.build.commands.onnx_names import MODEL_NAME, OUTPUT_NAME
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
+from mm_runtime.engine.vision.session import open_runner
 from mm_runtime.errors import PermanentError, VerificationFailedError
 
 log = logging.getLogger(__name__)
@@ -21,12 +20,10 @@ def verify_vision(context: StepContext) -> None:
     if vision is None:
         raise PermanentError("The plan has no vision part, and this step was asked for.")
     runs = vision_samples.read(context.places.reference)
-    session = onnxruntime.InferenceSession(
-        str(context.places.vision / MODEL_NAME), providers=["CPUExecutionProvider"]
-    )
-    differences = [
-        _difference(session.run([OUTPUT_NAME], inputs)[0], wanted) for inputs, wanted in runs
-    ]
+    # TensorRT is built from the same graph afterwards, so the graph is what is compared.
+    compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"
+    run = open_runner(compared, context.places.vision)
+    differences = [_difference(run(inputs), wanted) for inputs, wanted in runs]
     difference = float(np.max(differences))  # not a number if any of them is not
     log.info(
         "largest difference to torch %.3g in %d runs (tolerance %.3g)",

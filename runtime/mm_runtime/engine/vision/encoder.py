@@ -1,14 +1,12 @@
 """Fixed-size towers: every picture is a square, and becomes the same number of rows."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors, single
-from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.features import Features
 from mm_runtime.engine.vision.session import VisionSession
 
@@ -18,27 +16,14 @@ Pixels = NDArray[np.float16] | NDArray[np.float32]
 class VisionEncoder:
     """Encodes the pictures of several requests in as few runs as the batch limit allows."""
 
-    def __init__(
-        self,
-        model: Path,
-        *,
-        max_batch_size: int,
-        image_size: int,
-        threads: int = 1,
-        cache: FeatureCache | None = None,
-    ) -> None:
-        """Load the model on CPU.
+    def __init__(self, session: VisionSession, *, image_size: int) -> None:
+        """Take a session.
 
         Args:
-            model: `pixel_values` float32 [batch, 3, S, S] -> `features` [batch, rows, hidden].
-            max_batch_size: pictures in one run at most.
+            session: `pixel_values` float32 [batch, 3, S, S] -> `features` [batch, rows, hidden].
             image_size: S in pixels.
-            threads: processor threads of one run.
-            cache: features of pictures seen before.
         """
-        self._session = VisionSession(
-            model, max_batch_size=max_batch_size, threads=threads, cache=cache
-        )
+        self._session = session
         self._image_shape = (3, image_size, image_size)
 
     def read(self, inputs: Tensors) -> Pixels | None:

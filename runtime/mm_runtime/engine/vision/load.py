@@ -10,7 +10,7 @@ from mm_runtime.engine.vision.crossing import CrossingEncoder
 from mm_runtime.engine.vision.encoder import VisionEncoder
 from mm_runtime.engine.vision.features import RequestEncoder
 from mm_runtime.engine.vision.grids import GridEncoder
-from mm_runtime.engine.vision.session import VisionSession
+from mm_runtime.engine.vision.session import VisionSession, open_runner
 from mm_runtime.engine.vision.views import ViewEncoder
 
 EXTRAS = "extras.npz"
@@ -33,18 +33,13 @@ def load_encoder(
     if vision is None:
         raise ValueError(f"{engine.root}: a plan for pictures without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
-    model = engine.vision_model
-    if facts.family not in {"llava-onevision", "qwen2-vl", "mllama"}:
-        return VisionEncoder(
-            model,
-            max_batch_size=plan.max_batch_size,
-            image_size=plan.image_size,
-            threads=threads,
-            cache=cache,
-        )
-    session = VisionSession(model, max_batch_size=plan.max_batch_size, threads=threads, cache=cache)
+    folder = engine.vision_model.parent
+    runner = open_runner(plan.engine, folder, threads=threads)
+    session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
     if facts.family == "llava-onevision":
-        return ViewEncoder.load(session, vision, model.with_name(EXTRAS))
+        return ViewEncoder.load(session, vision, folder / EXTRAS)
     if facts.family == "qwen2-vl":
         return GridEncoder.load(session, facts, engine.llm)
-    return CrossingEncoder(session, vision)
+    if facts.family == "mllama":
+        return CrossingEncoder(session, vision)
+    return VisionEncoder(session, image_size=plan.image_size)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -10,27 +10,56 @@ from numpy.typing import NDArray
 
 from mm_runtime.engine.vision.cache import FeatureCache
 
+Inputs: TypeAlias = Mapping[str, NDArray[Any]]
+ONNX_MODEL = "model.onnx"
+TORCH_MODEL = "model.pt2"
+
+
+class Runner(Protocol):
+    """Runs one batch that is within the engine's profile."""
+
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Return features float32 [batch, rows, hidden]."""
+
 
 class VisionSession:
-    """An ONNX Runtime session on CPU that cuts large batches into several runs."""
+    """A vision engine that cuts large batches into several runs."""
 
     def __init__(
-        self,
-        model: Path,
-        *,
-        max_batch_size: int,
-        threads: int = 1,
-        cache: FeatureCache | None = None,
+        self, runner: Runner, *, max_batch_size: int, cache: FeatureCache | None = None
     ) -> None:
-        """Load the model.
+        """Connect the parts.
 
         Args:
-            model: its first size of every input is the batch.
+            runner: runs one batch.
             max_batch_size: entries in one run at most.
-            threads: processor threads of one run.
             cache: features of entries seen before; None encodes everything.
         """
+        self._runner = runner
+        self._max_batch_size = max_batch_size
         self._cache = cache
+
+    def run(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Return features float32 [batch, rows, hidden] of inputs [batch, ...]."""
+        return self._run(inputs) if self._cache is None else self._cache.through(inputs, self._run)
+
+    def _run(self, inputs: Inputs) -> NDArray[np.float32]:
+        length = len(next(iter(inputs.values())))
+        runs = [
+            self._runner(
+                {name: array[at : at + self._max_batch_size] for name, array in inputs.items()}
+            )
+            for at in range(0, length, self._max_batch_size)
+        ]
+        features: NDArray[np.float32] = np.concatenate(runs)
+        return features
+
+
+class OnnxRunner:
+    """ONNX Runtime on CPU."""
+
+    def __init__(self, model: Path, *, threads: int = 1) -> None:
+        """Load the model; `threads` are the processor threads of one run."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # warnings on unused initialisers of exports help nobody
         options.intra_op_num_threads = threads
@@ -39,20 +68,32 @@ class VisionSession:
         self._session: Any = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
         )
-        self._max_batch_size = max_batch_size
 
-    def run(self, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Return features float32 [batch, rows, hidden] of inputs [batch, ...]."""
-        return self._run(inputs) if self._cache is None else self._cache.through(inputs, self._run)
-
-    def _run(self, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        length = len(next(iter(inputs.values())))
-        runs = [
-            self._session.run(
-                ["features"],
-                {name: array[at : at + self._max_batch_size] for name, array in inputs.items()},
-            )[0]
-            for at in range(0, length, self._max_batch_size)
-        ]
-        features: NDArray[np.float32] = np.concatenate(runs)
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Run one batch."""
+        features: NDArray[np.float32] = self._session.run(["features"], dict(inputs))[0]
         return features
+
+
+def open_runner(engine: str, folder: Path, *, threads: int = 1) -> Runner:
+    """Load the vision engine of a folder.
+
+    Args:
+        engine: `vision.engine` of the plan.
+        folder: what the build wrote.
+        threads: processor threads of one run.
+
+    Raises:
+        ValueError: an engine that nothing here runs.
+        OSError: the model is missing.
+    """
+    if engine == "ONNXRuntime":
+        return OnnxRunner(folder / ONNX_MODEL, threads=threads)
+    if engine == "Torch":
+        from mm_runtime.engine.vision.torch_runner import TorchRunner  # noqa: PLC0415 (seconds)
+
+        return TorchRunner(folder / TORCH_MODEL, threads=threads)
+    raise ValueError(
+        f"{folder}: a vision engine of {engine} runs inside TensorRT-LLM's container only; build "
+        "with vision.engine ONNXRuntime or Torch to serve it here"
+    )
