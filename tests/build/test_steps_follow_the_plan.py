@@ -70,11 +70,6 @@ def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
     [
         pytest.param({"backend": "PyTorch"}, "Backend PyTorch cannot be built", id="backend"),
         pytest.param({"backend": "TensorRT"}, "has no commands", id="no-commands"),
-        pytest.param(
-            {"vision": VISION.model_copy(update={"engine": "TensorRT"})},
-            "Vision engine TensorRT cannot be built",
-            id="vision-engine",
-        ),
     ],
 )
 def test_unknown_engines_are_refused(change: dict[str, object], words: str) -> None:

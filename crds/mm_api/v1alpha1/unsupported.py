@@ -108,8 +108,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported(
         "vision.engine",
-        ("ONNXRuntime",),
-        "vision engines other than ONNXRuntime are",
+        ("ONNXRuntime", "Torch"),
+        "vision engines other than ONNXRuntime and Torch are",
         "set vision.engine to ONNXRuntime",
     ),
     Unsupported(
