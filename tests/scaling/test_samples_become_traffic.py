@@ -41,22 +41,29 @@ def samples(pod: str = "a", namespace: str = "demo", **changes: float) -> list[S
     return [Sample({**where, PART: part}, value) for part, value in (VALUES | changes).items()]
 
 
-def buckets(window: str, **counts: float) -> list[Sample]:
+def buckets(window: str, **counts: float) -> dict[str, list[Sample]]:
     """Return a histogram of pod a; a bucket's bound is written `b0_25`, infinity `inf`."""
-    part = {"namespace": "demo", "pod": "a", PART: f"TimeToFirstToken_{window}"}
+    part = {"namespace": "demo", "pod": "a"}
     bounds = {name: name.lstrip("b").replace("_", ".") for name in counts}
-    return [
-        Sample({**part, "le": bounds[name].replace("inf", "+Inf")}, n) for name, n in counts.items()
+    samples = [
+        Sample({**part, "le": bounds[name].replace("inf", "+Inf")}, count)
+        for name, count in counts.items()
     ]
+    return {f"TimeToFirstToken_{window}": samples}
 
 
-def read(found: list[Sample], *pods: ScaledPod, former: tuple[str, ...] = ()) -> Reading:
+def read(
+    found: list[Sample],
+    *pods: ScaledPod,
+    former: tuple[str, ...] = (),
+    histograms: dict[str, list[Sample]] | None = None,
+) -> Reading:
     """Return the traffic of the model `demo/...` with the given pods."""
     return read_traffic(
         namespace="demo",
         pods=pods or (READY,),
         former=former,
-        series=by_pod(found),
+        series=by_pod(found, histograms or {}),
         objectives=[OBJECTIVE],
         now=NOW,
     )
@@ -127,7 +134,7 @@ def test_what_is_not_known_is_told(
 def test_percentiles_are_prometheus_own() -> None:
     """Linear within a bucket, as `histogram_quantile`; attainment from the same buckets."""
     histogram = buckets("fast", b0_25=50, b0_5=90, b1=100, inf=100)
-    reading = read([*samples(), *histogram])
+    reading = read(samples(), histograms=histogram)
 
     assert reading.traffic is not None
     assert reading.traffic.latencies == {"TimeToFirstTokenP95": pytest.approx(0.75)}
@@ -136,8 +143,8 @@ def test_percentiles_are_prometheus_own() -> None:
 
 def test_few_requests_are_looked_at_for_longer() -> None:
     """Five requests of the last minute say little: three minutes of them are read."""
-    found = [*samples(), *buckets("fast", b1=5, inf=5), *buckets("steady", b0_5=19, b1=19, inf=19)]
-    traffic = read(found).traffic
+    both = buckets("fast", b1=5, inf=5) | buckets("steady", b0_5=19, b1=19, inf=19)
+    traffic = read(samples(), histograms=both).traffic
 
     assert traffic is not None
     assert traffic.latencies["TimeToFirstTokenP95"] == pytest.approx(0.475)
@@ -145,7 +152,7 @@ def test_few_requests_are_looked_at_for_longer() -> None:
 
 def test_no_request_is_no_latency() -> None:
     """Without a request in the window there is no value, not zero and not NaN."""
-    traffic = read([*samples(), *buckets("fast", b1=0, inf=0)]).traffic
+    traffic = read(samples(), histograms=buckets("fast", b1=0, inf=0)).traffic
 
     assert traffic is not None
     assert traffic.latencies == {}

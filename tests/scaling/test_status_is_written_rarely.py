@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from mm_api.v1alpha1 import AutoscalingSpec
+from mm_api.v1alpha1 import AutoscalingSpec, Schedule
 from mm_operator.autoscaling import Arrivals, Traffic
+from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.follower import REPUBLISH_SECONDS, Asked, Follower
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
@@ -112,3 +113,19 @@ def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
     starts.see([scaled_pod(pod(**changes))])
 
     assert starts.seconds() == 30.0
+
+
+def test_a_schedule_that_cannot_be_read_is_told() -> None:
+    """The condition says which schedule is wrong and how to write it; the rest is followed."""
+    bad = {"name": "day", "start": "99 8 * * *", "duration": "1h", "minReplicas": 2}
+    spec = SPEC.model_copy(update={"schedules": [Schedule.model_validate(bad)]})
+    objectives = objectives_of(spec, slots_per_replica=1)
+    wrong = next(map(problem_of, objectives.schedules))
+    asked, follower = Asked(spec, 1, slots_per_replica=1), Follower({}, NOW, 1)
+    decision = follower.decide(asked, objectives, pods=[POD], reading=reading(2.0), now=NOW)
+    view = follower.publish(asked, decision, Standing(schedules=wrong), NOW)
+
+    assert view is not None
+    assert (view.active, view.reason) == (False, "InvalidSpec")
+    assert "'99 8 * * *' is no cron expression" in view.message
+    assert decision.replicas == 3

@@ -108,7 +108,7 @@ class Follower:
             unschedulable_seconds=now - (self._unschedulable_since or now),
             cold_start_seconds=self.cold_starts.seconds(),
             traffic=reading.traffic,
-            traffic_problem=reading.problem,
+            traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
         )
         decision, self.state = decide(observation, self.state, objectives)
         self.decision, self.attainment = decision, reading.attainment

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mm_operator.cluster.keys import Key
 from mm_operator.scaling.answers import read_number, read_vector
 from mm_operator.scaling.prometheus import Prometheus
-from mm_operator.scaling.queries import custom_query, latency_query, matchers, traffic_query
+from mm_operator.scaling.queries import custom_query, latency_queries, matchers, traffic_query
 from mm_operator.scaling.traffic import Address, PodSeries, by_pod
 
 Answers = Mapping[Address, PodSeries]
@@ -23,13 +23,14 @@ async def read_all(
         MetricsError: no usable answer.
     """
     scope = matchers(namespaces, dict(client.endpoint.match_labels))
-    queries = [traffic_query(scope)]
-    queries += [latency_query(scope, metrics)] if metrics else []
-    answers = await asyncio.gather(*(client.query(text) for text in queries))
-    samples = [sample for one in answers for sample in read_vector(one)]
-    if not samples:
+    latencies = latency_queries(scope, metrics)
+    answers = await asyncio.gather(
+        *(client.query(text) for text in (traffic_query(scope), *latencies.values()))
+    )
+    traffic, *buckets = await asyncio.to_thread(lambda: [read_vector(one) for one in answers])
+    if not traffic:
         client.prefer_another()
-    return by_pod(samples)
+    return by_pod(traffic, dict(zip(latencies, buckets, strict=True)))
 
 
 async def read_custom(client: Prometheus, template: str, key: Key) -> float:

@@ -15,6 +15,8 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.autoscaling import Objectives
+from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.keys import Key
@@ -57,7 +59,14 @@ class _Look:
     endpoint: Endpoint | None = None
     problem: str = ""
     custom: float | None = None
+    objectives: Objectives = field(init=False)
     series: Answers = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Note what is asked of the policy."""
+        self.objectives = objectives_of(
+            self.asked.spec, slots_per_replica=self.asked.slots_per_replica
+        )
 
 
 class Scaler:
@@ -211,13 +220,16 @@ class Scaler:
 
     async def _decide_all(self, looks: Sequence[_Look]) -> None:
         for number, look in enumerate(looks):
-            await self._decide(look)
+            try:
+                await self._decide(look)
+            except Exception:  # noqa: BLE001  # one model's defect must not stop the others
+                _LOG.exception("%s could not be decided on; replicas stay", look.record.key)
             if number % 50 == 49:  # noqa: PLR2004  # about 10 ms: the Lease is renewed in between
                 await asyncio.sleep(0)
 
     async def _decide(self, look: _Look) -> None:
         now, asked, follower = self._clock(), look.asked, look.follower
-        objectives = objectives_of(asked.spec, slots_per_replica=asked.slots_per_replica)
+        objectives = look.objectives
         reading = Reading(None, look.problem)
         former = follower.former_pods(look.pods, now)
         if not look.problem:
@@ -270,7 +282,8 @@ class Scaler:
         engine, key = look.asked.spec.engine, look.record.key
         if engine != "Builtin" and engine not in self._engines:
             return Standing(problem=_NOT_AVAILABLE[engine])
-        return Standing(others=self._rivals.name(key))
+        wrong = next(filter(None, map(problem_of, look.objectives.schedules)), "")
+        return Standing(others=self._rivals.name(key), schedules=wrong)
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)

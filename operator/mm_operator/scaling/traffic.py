@@ -34,19 +34,26 @@ class PodSeries:
     buckets: dict[str, dict[float, float]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def by_pod(samples: Iterable[Sample]) -> dict[Address, PodSeries]:
-    """Return the samples of combined queries by pod; those of no pod are left out."""
+def by_pod(
+    samples: Iterable[Sample], buckets: Mapping[str, Iterable[Sample]]
+) -> dict[Address, PodSeries]:
+    """Return samples by pod; those of no pod are left out.
+
+    Args:
+        samples: of the combined query; a label says which part each answers.
+        buckets: of the latencies, by part.
+    """
     found: dict[Address, PodSeries] = defaultdict(PodSeries)
     for sample in samples:
-        labels = sample.labels
-        part, pod = labels.get(PART), labels.get("pod")
-        if not part or not pod:
-            continue
-        series = found[labels.get("namespace", ""), pod]
-        if (bound := labels.get("le")) is None:
-            series.values[part] = sample.value
-        else:
-            series.buckets[part][float(bound)] = sample.value
+        part, pod = sample.labels.get(PART), sample.labels.get("pod")
+        if part and pod:
+            found[sample.labels.get("namespace", ""), pod].values[part] = sample.value
+    for part, many in buckets.items():
+        for sample in many:
+            pod, bound = sample.labels.get("pod"), sample.labels.get("le")
+            if pod and bound:
+                series = found[sample.labels.get("namespace", ""), pod]
+                series.buckets[part][float(bound)] = sample.value
     return found
 
 

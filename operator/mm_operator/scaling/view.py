@@ -39,6 +39,8 @@ class Standing:
 
     others: str = ""
     """Name of a HorizontalPodAutoscaler of others on the same replicas; empty: none."""
+    schedules: str = ""
+    """What is wrong with a schedule; empty: nothing. Everything else is followed all the same."""
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
 
@@ -118,18 +120,8 @@ def _condition(
 ) -> tuple[bool, Reason, str]:
     if spec.mode == "Recommend":
         return False, Reason.RECOMMEND_ONLY, _RECOMMENDING
-    if standing.problem:
-        return False, Reason.ENGINE_NOT_AVAILABLE, standing.problem
-    if standing.others:
-        return (
-            False,
-            Reason.REPLICAS_CONTESTED,
-            f"HorizontalPodAutoscaler {standing.others} {_CONTESTED}",
-        )
-    if not decision.metrics_available:
-        held = decision.reason is ScalingReason.NO_METRICS
-        what = "replicas stay as they are" if held else "replicas follow what is known"
-        return False, Reason.METRICS_MISSING, f"{what}: {_problem(decision)}"
+    if obstacle := _obstacle(decision, standing):
+        return False, *obstacle
     if decision.capacity_limited:
         return True, Reason.CAPACITY_LIMITED, _LIMITED
     names = [one.name for one in decision.objectives]
@@ -138,6 +130,24 @@ def _condition(
     followed = ", ".join(names) or "the load"
     bounds = f"between {spec.min_replicas} and {spec.max_replicas}"
     return True, Reason.FOLLOWING_LOAD, f"replicas move {bounds} to keep {followed}"
+
+
+def _obstacle(decision: Decision, standing: Standing) -> tuple[Reason, str] | None:
+    """Return why replicas are not, or not wholly, moved; the gravest of several."""
+    if standing.problem:
+        return Reason.ENGINE_NOT_AVAILABLE, standing.problem
+    if standing.others:
+        return (
+            Reason.REPLICAS_CONTESTED,
+            f"HorizontalPodAutoscaler {standing.others} {_CONTESTED}",
+        )
+    if standing.schedules:
+        return Reason.INVALID_SPEC, standing.schedules
+    if not decision.metrics_available:
+        held = decision.reason is ScalingReason.NO_METRICS
+        what = "replicas stay as they are" if held else "replicas follow what is known"
+        return Reason.METRICS_MISSING, f"{what}: {_problem(decision)}"
+    return None
 
 
 def _problem(decision: Decision) -> str:

@@ -1,0 +1,75 @@
+"""Token and certificates of a Prometheus come from Secrets of the model's namespace."""
+
+import asyncio
+
+import pytest
+
+from mm_api.v1alpha1 import PrometheusSpec
+from mm_operator.cluster.client import Client, connect
+from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.prometheus import Endpoint
+from support.model_namespace import Api
+
+pytestmark = pytest.mark.cluster
+
+
+def spec_of(**changes: object) -> PrometheusSpec:
+    """Return a Prometheus with what is laid over it."""
+    return PrometheusSpec.model_validate({"addresses": ["https://a", "https://b"], **changes})
+
+
+def resolve(api: Api, spec: PrometheusSpec | None, default: Endpoint | None = None) -> Endpoint:
+    """Resolve a spec through the real API server."""
+
+    async def asked() -> Endpoint:
+        client = Client(await connect(str(api.cluster.kubeconfig), None))
+        try:
+            return await Endpoints(client, default).resolve(api.namespace, spec)
+        finally:
+            await client.close()
+
+    return asyncio.run(asked())
+
+
+def test_secrets_are_read(api: Api) -> None:
+    """A token is taken without the newline that an editor leaves; labels and name go along."""
+    api.kubectl("create", "secret", "generic", "prom", "--from-literal=token=abc\n")
+    api.kubectl("create", "secret", "generic", "ca", "--from-literal=ca.crt=PEM")
+    spec = spec_of(
+        tokenSecretRef={"name": "prom"},
+        matchLabels={"cluster": "a"},
+        tls={"caSecretRef": {"name": "ca"}, "serverName": "prometheus"},
+    )
+
+    assert resolve(api, spec) == Endpoint(
+        addresses=("https://a", "https://b"),
+        match_labels=(("cluster", "a"),),
+        ca="PEM",
+        server_name="prometheus",
+        token="abc",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        pytest.param({"name": "absent"}, "there is no Secret absent in the model's", id="secret"),
+        pytest.param({"name": "prom", "key": "other"}, "Secret prom has no key other", id="key"),
+    ],
+)
+def test_what_is_missing_is_told(api: Api, reference: dict[str, str], sentence: str) -> None:
+    """A Secret or a key that is not there is named, with what to do."""
+    api.kubectl("create", "secret", "generic", "prom", "--from-literal=token=abc")
+
+    with pytest.raises(MetricsError, match=sentence):
+        resolve(api, spec_of(tokenSecretRef=reference))
+
+
+def test_the_operators_own_is_used_where_none_is_named(api: Api) -> None:
+    """Without a Prometheus in the spec the operator's counts; without either it is told."""
+    own = Endpoint(("http://own",))
+
+    assert resolve(api, None, own) == own
+    with pytest.raises(MetricsError, match="no Prometheus is named"):
+        resolve(api, None)
