@@ -105,6 +105,25 @@ def test_a_failed_sweep_is_tried_again_later() -> None:
     assert sweeps(cluster) == ["llava-sweep-2"]
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "known"),
+    [
+        pytest.param("https://s3.example.com", True, id="full-name"),
+        pytest.param("http://minio:9000", False, id="name-of-the-namespace"),
+    ],
+)
+def test_a_bucket_is_swept_at_its_address(endpoint: str, *, known: bool) -> None:
+    """A bucket needs no volume; a short name of its host means another one in each namespace."""
+    bucket = {"bucket": "engines", "prefix": "a", "endpoint": endpoint}
+    cluster = ImaginedCluster()
+    served(cluster, "llava", {"build": {"store": {"gcAfter": "1h", "s3": bucket}}})
+    assert bool(sweeps(cluster)) is known
+    for name in sweeps(cluster):
+        pod = cluster.objects[Ref("Job", name)]["spec"]["template"]["spec"]
+        assert "s3://engines/a" in pod["containers"][0]["args"]
+        assert [volume["name"] for volume in pod["volumes"]] == ["tmp"]
+
+
 @pytest.mark.parametrize("identity", ["", "volume"])
 def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
     """Who else uses a claim of the user's must be known; else nothing goes, and it is told."""

@@ -2,7 +2,7 @@
 
 from mm_api import labels
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
-from mm_operator.children import pod, volumes
+from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
@@ -19,7 +19,8 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     sweep, wanted = plan.collection, spec.build.store.gc_after
     if not sweep.start or wanted is None:
         return None
-    arguments = ["store", "gc", "--store", store_of(spec).directory, "--keep", *sweep.keep]
+    store = store_of(spec)
+    arguments = ["store", "gc", "--store", store.address, "--keep", *sweep.keep]
     arguments += ["--unused-for", f"{duration.parse(wanted).total_seconds():g}"]
     container: Manifest = {
         "name": "sweep",
@@ -27,13 +28,13 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         "imagePullPolicy": "IfNotPresent",
         "command": ["mm-runtime"],
         "args": [*arguments, "--termination-log", pod.TERMINATION_LOG],
-        "env": pod.environment(),
+        "env": [*pod.environment(), *sources.store_environment(spec)],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            volumes.store_mount(),
+            *([] if store.bucket else [volumes.store_mount()]),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
@@ -56,7 +57,10 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                     "restartPolicy": "Never",
                     "securityContext": pod.pod_security(),
                     "shareProcessNamespace": pod.SHARE_PROCESSES,
-                    "volumes": [volumes.store_volume(spec), pod.scratch("tmp")],
+                    "volumes": [
+                        *([] if store.bucket else [volumes.store_volume(spec)]),
+                        pod.scratch("tmp"),
+                    ],
                     **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
                     **pod.placement(spec.build, Gpu()),
                 },

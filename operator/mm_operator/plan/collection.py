@@ -15,7 +15,7 @@ from mm_operator.model import Collection, JobPhase, JobState, Snapshot, StoredEn
 from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import PLAN_KEY, parse
-from mm_operator.plan.store import store_of
+from mm_operator.plan.store import identity_of, store_of
 
 SWEEPS_IN_TIME = 4
 """Sweeps while an engine waits for its end: it goes at the latest a quarter of the time late."""
@@ -28,8 +28,8 @@ _NONE = Collection()
 def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
     """Return the key of a model's store: equal for all who use it, in any namespace."""
     store = store_of(spec)
-    volume = snapshot.store_identity or f"{snapshot.namespace}/{store.claim}"
-    return names.store_key(volume, store.path)
+    known = identity_of(spec, snapshot.store_identity)
+    return names.store_key(known or "/".join((snapshot.namespace, *store.key)), store.place)
 
 
 def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -> Collection:
@@ -38,11 +38,14 @@ def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -
     engines = snapshot.observed.stored.get(key, ())
     if wanted is None or not engines or not _sweeps(snapshot, engines):
         return _NONE
-    knows = snapshot.store_identity and snapshot.settings.every_namespace
-    if not store_of(spec).operator_made and not knows:
+    store = store_of(spec)
+    known = identity_of(spec, snapshot.store_identity) and snapshot.settings.every_namespace
+    own = store.operator_made and not store.bucket
+    if not own and not known:
         return Collection(
-            problem="spec.build.store.gcAfter has no effect: who else uses the claim is known only "
-            "once it is bound, and to an operator of all namespaces that may read volumes"
+            problem="spec.build.store.gcAfter has no effect: who else uses the store is known only "
+            "to an operator of all namespaces, of a claim that is bound to a volume it may read, "
+            "and of a bucket whose endpoint is a full name"
         )
     period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
     job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)

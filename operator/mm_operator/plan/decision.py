@@ -28,7 +28,7 @@ from mm_operator.plan.preflight import first_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
 from mm_operator.plan.siblings import with_siblings
-from mm_operator.plan.store import store_of
+from mm_operator.plan.store import identity_of, store_of
 
 JOINING_SECONDS = 3.0
 """Longer than a joint write of several models' owners takes, short beside any build."""
@@ -130,7 +130,9 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     if planned.draft is None:
         return _Engine(planned, build)
     fingerprint = planned.draft.build_plan.fingerprint
-    shared = names.shared_engine(fingerprint, snapshot.store_identity, store_of(spec).path)
+    shared = names.shared_engine(
+        fingerprint, identity_of(spec, snapshot.store_identity), store_of(spec).place
+    )
     siblings = snapshot.observed.siblings.get(shared, ()) if shared else ()
     return _Engine(planned, with_siblings(build, siblings, fingerprint), shared)
 

@@ -1,6 +1,7 @@
 """Where engines are kept, and where pods find the source and the store."""
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import S3Source
@@ -26,6 +27,11 @@ class Store:
         return (self.bucket, "") if self.bucket else (self.claim, self.path)
 
     @property
+    def place(self) -> str:
+        """Return the store's directory in its volume; a bucket's address says it already."""
+        return "" if self.bucket else self.path
+
+    @property
     def address(self) -> str:
         """Return the store as `mm-runtime --store` takes it."""
         return self.bucket or self.directory
@@ -47,6 +53,22 @@ def store_of(spec: MultimodalModelSpec) -> Store:
     if claim is None:
         return Store(claim=names.STORE_CLAIM, path="", operator_made=True, bucket=bucket)
     return Store(claim.claim_name, claim.path.strip("/"), operator_made=False, bucket=bucket)
+
+
+def identity_of(spec: MultimodalModelSpec, volume: str) -> str:
+    """Return what tells the place of a model's store from others; empty when that is not known.
+
+    A name of a host without a dot means another host in each namespace.
+
+    Args:
+        spec: the model's spec.
+        volume: what tells the volume of a claim of the user's from others; empty when unknown.
+    """
+    s3 = spec.build.store.s3
+    if s3 is None:
+        return volume
+    host = urlsplit(s3.endpoint).hostname or "" if s3.endpoint else "s3.amazonaws.com"
+    return f"{s3.endpoint or host} {bucket_address(s3)}" if "." in host else ""
 
 
 def bucket_address(s3: S3Source) -> str:
