@@ -172,7 +172,7 @@ _BUSY = frozenset({"PermanentRedirect", "RequestTimeout", "SlowDown", "InternalE
 _CAUSES = (
     ("Connection refused", "connection refused"),
     ("dns error", "the name of the endpoint cannot be resolved"),
-    ("timed out", "no answer in time"),
+    ("kind: Timeout", "no answer in time"),
     ("connection closed", "the connection was cut"),
     ("InvalidCertificate", "the endpoint's certificate is not trusted"),
 )

@@ -18,6 +18,9 @@ from urllib.parse import unquote, urlsplit
 
 REPOSITORY = "acme/tiny-llava"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PAUSE_SECONDS = 60.0
+"""Longer than a test looks at a server that stands still."""
+
 LARGE_BYTES = 4096
 """From here on a file is in large file storage: a SHA-256 and a redirect."""
 
@@ -40,6 +43,9 @@ class Hub:
     """Status codes that the next requests get, one each."""
     cut_after: list[int] = field(default_factory=list)
     """Bytes after which the connection of the next large file's answer is cut, one answer each."""
+    pause_after: int | None = None
+    """Bytes after which a large file's answer stands still until `resumed` is set."""
+    resumed: threading.Event = field(default_factory=threading.Event)
     tampered: set[str] = field(default_factory=set)
     """Files that are sent with other bytes than their metadata announce."""
     requests: list[tuple[str, str, str]] = field(default_factory=list)
@@ -161,6 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not body or self.command == "HEAD":
             return
         sent = content if cut is None else content[:cut]
+        if self.hub.pause_after is not None and len(content) > self.hub.pause_after:
+            self.wfile.write(sent[: self.hub.pause_after])
+            self.wfile.flush()
+            self.hub.resumed.wait(PAUSE_SECONDS)
+            sent = sent[self.hub.pause_after :]
         self.wfile.write(sent)
         self.hub.bytes_sent += len(sent)
         if cut is not None:
