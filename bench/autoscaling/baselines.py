@@ -18,19 +18,6 @@ from mm_operator.simulation.score import Targets
 LATENCY_WINDOW_SECONDS = 120
 
 
-class Static:
-    """A constant."""
-
-    tick_seconds = 60
-
-    def __init__(self, replicas: int) -> None:
-        self._replicas = replicas
-
-    def replicas(self, _: View) -> int:
-        """Return the constant."""
-        return self._replicas
-
-
 # --- Kubernetes HorizontalPodAutoscaler ---------------------------------------------------------
 
 HPA_TOLERANCE = 0.1

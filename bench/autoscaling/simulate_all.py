@@ -1,4 +1,4 @@
-"""Runs every policy on every trace and fault, five seeds each, and writes `results/runs.json`.
+"""Runs every policy on every trace and fault, five seeds each, and writes `results/runs.jsonl`.
 
 `simulate_all.py [--processes N] [--seeds N]`: about 20 minutes on two cores.
 """
@@ -6,15 +6,13 @@
 import argparse
 import json
 import multiprocessing
-import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import runs
-from traces import TRACES
 
-RESULT = Path(__file__).parent / "results" / "runs.json"
+RESULT = Path(__file__).parent / "results" / "runs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -28,25 +26,19 @@ class Job:
 
 
 def jobs(seeds: int) -> list[Job]:
-    """Return every run; those of one trace and seed lie together: the trace is made once."""
-    swept = [
-        Job("frontier", trace, index, seed)
-        for trace in TRACES
-        for seed in range(1, seeds + 1)
-        for index in range(len(runs.SWEPT))
-    ]
+    """Return every run, seed by seed: stopped early, the seeds before are whole."""
     usual = [
         index
         for index, one in enumerate(runs.SWEPT)
         if runs.USUAL.get(one.policy) == one.target and one.policy in runs.FAULT_POLICIES
     ]
-    faults = [
-        Job("fault", fault.name, index, seed)
-        for seed in range(1, seeds + 1)
-        for fault in runs.FAULTS
-        for index in usual
-    ]
-    return swept + faults
+    found = []
+    for seed in range(1, seeds + 1):
+        for trace in runs.FRONTIER:
+            found += [Job("frontier", trace, index, seed) for index in range(len(runs.SWEPT))]
+        for fault in runs.FAULTS:
+            found += [Job("fault", fault.name, index, seed) for index in usual]
+    return found
 
 
 def run(job: Job) -> dict[str, object]:
@@ -85,23 +77,13 @@ def main() -> None:
     options = parser.parse_args()
     started = time.monotonic()
     work = jobs(options.seeds)
-    with multiprocessing.Pool(options.processes) as pool:
-        found = []
-        for number, row in enumerate(pool.imap(run, work, chunksize=len(runs.SWEPT)), start=1):
-            found.append(row)
+    RESULT.parent.mkdir(exist_ok=True)
+    with multiprocessing.Pool(options.processes) as pool, RESULT.open("w", encoding="utf-8") as out:
+        for number, row in enumerate(pool.imap(run, work, chunksize=7), start=1):
+            print(json.dumps(row), file=out, flush=True)
             if number % 50 == 0:
                 print(f"{number} of {len(work)}, {time.monotonic() - started:.0f} s", flush=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    lines = ",\n".join(json.dumps(row) for row in found)
-    head = json.dumps(
-        {
-            "profile": runs.H100_CLASS.name,
-            "python": platform.python_version(),
-            "seeds": options.seeds,
-        }
-    )
-    RESULT.write_text(f'{{"made":{head},"runs":[\n{lines}\n]}}\n', encoding="utf-8")
-    print(f"{RESULT}: {len(found)} runs")
+    print(f"{RESULT}: {len(work)} runs, {runs.H100_CLASS.name}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Traces: what arrives. Each is a function of a seed, two hours or a little more long."""
+"""Traces: what arrives. Each is a function of a seed, between one and two hours long."""
 
 import json
 import math
@@ -16,6 +16,8 @@ HEAVY = 3
 
 MINUTE = 60.0
 HOUR = 3600.0
+DAY = 1.5 * HOUR
+"""Of `diurnal`: a day in a sixteenth of its time, so its slopes are sixteen times as steep."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def _clients() -> tuple[float, tuple[_Client, ...]]:
 def servegen(
     seed: int, *, scale: float, hours: float = 3.0, first_window: int = 3
 ) -> list[Request]:
-    """Return the day's steep rise: every client a renewal process with its own gaps and tokens."""
+    """Return a part of the day: every client a renewal process with its own gaps and tokens."""
     rng = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     window, clients = _clients()
     found: list[Request] = []
@@ -116,14 +118,14 @@ def _none(_: float) -> float:
 
 
 def flash(seed: int) -> list[Request]:
-    """Return crowds of 2.5 times the traffic, image-heavy, 8 min every 40 min."""
+    """Return two crowds of 2.5 times the traffic, image-heavy, 8 min every 40 min."""
 
     def crowd(at: float) -> bool:
         return 20 * MINUTE <= at % (40 * MINUTE) < 28 * MINUTE
 
     return _mixed(
         seed,
-        2 * HOUR,
+        80 * MINUTE,
         lambda at: 20.0 if crowd(at) else 8.0,
         lambda at: 0.6 if crowd(at) else 0.0,
     )
@@ -133,38 +135,29 @@ def image_shift(seed: int) -> list[Request]:
     """Return a constant rate whose requests bring three times the pictures, and back."""
 
     def heavy(at: float) -> float:
-        into = (at - 30 * MINUTE) / (20 * MINUTE)
-        out = (90 * MINUTE - at) / (20 * MINUTE)
+        into = (at - 15 * MINUTE) / (15 * MINUTE)
+        out = (60 * MINUTE - at) / (15 * MINUTE)
         return min(1.0, max(0.0, min(into, out)))
 
-    return _mixed(seed, 2.25 * HOUR, lambda _: 10.0, heavy)
+    return _mixed(seed, 75 * MINUTE, lambda _: 10.0, heavy)
 
 
 def diurnal(seed: int) -> list[Request]:
-    """Return a day pressed into three hours: from 4 to 20 requests a second and back."""
-    return _mixed(
-        seed, 3 * HOUR, lambda at: 12 - 8 * math.cos(2 * math.pi * at / (3 * HOUR)), _none
-    )
+    """Return a day pressed into an hour and a half: from 4 to 20 requests a second and back."""
+    return _mixed(seed, DAY, lambda at: 12 - 8 * math.cos(2 * math.pi * at / DAY), _none)
 
 
 def step(seed: int) -> list[Request]:
     """Return a step from 6 to 16 requests a second and back."""
     return _mixed(
-        seed, 2 * HOUR, lambda at: 16.0 if 40 * MINUTE <= at < 80 * MINUTE else 6.0, _none
+        seed, 75 * MINUTE, lambda at: 16.0 if 20 * MINUTE <= at < 45 * MINUTE else 6.0, _none
     )
 
 
-def steady(seed: int) -> list[Request]:
-    """Return a constant load: nothing for an autoscaler to do."""
-    return _mixed(seed, 2 * HOUR, lambda _: 12.0, _none)
-
-
 TRACES: dict[str, Callable[[int], list[Request]]] = {
-    "servegen-x1": lambda seed: servegen(seed, scale=1.0),
-    "servegen-x2": lambda seed: servegen(seed, scale=2.0, hours=2.0, first_window=6),
+    "servegen": lambda seed: servegen(seed, scale=2.0, hours=1.25, first_window=9),
     "diurnal": diurnal,
     "step": step,
     "image-shift": image_shift,
     "flash": flash,
-    "steady": steady,
 }

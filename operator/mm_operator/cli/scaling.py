@@ -1,28 +1,34 @@
-"""`mmctl scaling explain NAME`: why a model has the replicas it has, and what would change that."""
+"""`mmctl scaling`: why a model has the replicas it has, and what a spec would do with a trace."""
 
 import argparse
 import json
 import sys
 
+from mm_operator.cli import scaling_simulation
 from mm_operator.cli.connection import add_connection_options, connection
 from mm_operator.cli.scaling_sentences import explain
 from mm_operator.cluster.resources import MODEL
 
-HELP = "tell why a model has the replicas it has, and what would change that"
+HELP = "explain the replicas of a model, or simulate the autoscaling of a spec"
+EXPLAIN = "tell why a model has the replicas it has, and what would change that"
 WELL, NOT_THERE = 0, 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     commands = parser.add_subparsers(dest="scaling_command", required=True, metavar="COMMAND")
-    words = commands.add_parser("explain", help=HELP, description=HELP)
+    words = commands.add_parser("explain", help=EXPLAIN, description=EXPLAIN)
     words.add_argument("name", help="name of the MultimodalModel")
     words.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_connection_options(words)
+    told = scaling_simulation.HELP
+    scaling_simulation.configure(commands.add_parser("simulate", help=told, description=told))
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the explanation."""
+    """Print the explanation, or the simulation."""
+    if options.scaling_command == "simulate":
+        return scaling_simulation.run(options)
     async with connection(options) as target:
         model = await target.client.get(MODEL, target.namespace, options.name)
     if model is None:

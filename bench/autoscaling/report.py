@@ -1,0 +1,183 @@
+"""Writes tables and pictures of `docs/autoscaling.md` from `results/runs.jsonl`."""
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import runs
+from plot import Line, frontier
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "autoscaling.md"
+PICTURES = PAGE.parent / "autoscaling"
+START, END = "<!-- measured: start -->", "<!-- measured: end -->"
+
+# Two-sided 95 % of Student's t by degrees of freedom: few seeds need it.
+_T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting on one trace: means over the seeds, half widths of 95 % intervals."""
+
+    policy: str
+    target: str
+    seeds: int
+    hours: float
+    attainment: float
+    attainment_half: float
+    reversals: float
+    changes: float
+    bad_minutes: float
+    p99: float
+    lowest: int
+
+
+def main() -> None:
+    """Write everything."""
+    rows = [
+        json.loads(line)
+        for line in (HERE / "results" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    complete = _whole_seeds(rows)
+    frontiers = _points(rows, "frontier", complete)
+    faults = _points(rows, "fault", complete)
+    PICTURES.mkdir(exist_ok=True)
+    text = [START, f"Seeds: {len(complete)}. Means; ± is half of a 95 % interval.", ""]
+    for trace, points in frontiers.items():
+        lines = [Line(policy, _curve(points, policy)) for policy in _policies(points)]
+        picture = PICTURES / f"{trace}.svg"
+        picture.write_text(frontier(trace, lines), encoding="utf-8")
+        text += [
+            f"### {trace}",
+            "",
+            f"![{trace}](autoscaling/{trace}.svg)",
+            "",
+            *_table(points),
+            "",
+        ]
+    text += ["### Verdict", "", *_verdicts(frontiers), "", "### Faults, on `diurnal`", ""]
+    text += [*_fault_table(faults), "", END]
+    page = PAGE.read_text(encoding="utf-8")
+    head, tail = page.split(START)[0], page.split(END)[1]
+    PAGE.write_text(head + "\n".join(text) + tail, encoding="utf-8")
+    print(f"{PAGE}: {len(rows)} runs, {len(complete)} whole seeds")
+
+
+def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:
+    counts: dict[object, int] = defaultdict(int)
+    for row in rows:
+        counts[row["seed"]] += 1
+    most = max(counts.values())
+    return {seed for seed, count in counts.items() if count == most}
+
+
+def _points(rows: list[dict[str, object]], kind: str, seeds: set[object]) -> dict[str, list[Point]]:
+    grouped: dict[tuple[str, str, str], list[dict[str, object]]] = defaultdict(list)
+    for row in rows:
+        if row["kind"] == kind and row["seed"] in seeds:
+            grouped[str(row["where"]), str(row["policy"]), str(row["target"])].append(row)
+    found: dict[str, list[Point]] = defaultdict(list)
+    for (where, policy, target), same in grouped.items():
+        found[where].append(_point(policy, target, same))
+    return found
+
+
+def _point(policy: str, target: str, same: list[dict[str, object]]) -> Point:
+    def mean(name: str) -> float:
+        return statistics.fmean(float(str(row[name])) for row in same)
+
+    attainments = [100 * float(str(row["attainment"])) for row in same]
+    spread = statistics.stdev(attainments) if len(same) > 1 else 0.0
+    return Point(
+        policy=policy,
+        target=target,
+        seeds=len(same),
+        hours=mean("replica_hours"),
+        attainment=statistics.fmean(attainments),
+        attainment_half=_T.get(len(same) - 1, 2.0) * spread / math.sqrt(len(same)),
+        reversals=mean("reversals"),
+        changes=mean("changes"),
+        bad_minutes=mean("bad_minutes"),
+        p99=mean("first_token_p99_seconds"),
+        lowest=min(int(str(row["lowest_ready"])) for row in same),
+    )
+
+
+def _policies(points: list[Point]) -> list[str]:
+    return list(dict.fromkeys(point.policy for point in points))
+
+
+def _curve(points: list[Point], policy: str) -> list[tuple[float, float]]:
+    return sorted((point.hours, point.attainment) for point in points if point.policy == policy)
+
+
+def _table(points: list[Point]) -> list[str]:
+    head = (
+        "| policy | target | replica hours | kept % | p99 TTFT s | changes | reversals | bad min |"
+    )
+    lines = [head, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for point in sorted(points, key=lambda one: one.hours):
+        name = f"**{point.policy}**" if point.policy == runs.OURS else point.policy
+        lines.append(
+            f"| {name} | {point.target} | {point.hours:.2f} | {point.attainment:.2f} ± "
+            f"{point.attainment_half:.2f} | {point.p99:.2f} | {point.changes:.1f} | "
+            f"{point.reversals:.1f} | {point.bad_minutes:.1f} |"
+        )
+    return lines
+
+
+def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
+    """Name every setting of others that keeps more at the same cost, beyond its interval."""
+    lines = []
+    for trace, points in frontiers.items():
+        ours = _curve(points, runs.OURS)
+        better = [
+            point
+            for point in points
+            if point.policy not in {runs.OURS, runs.BLIND}
+            and (kept := _at(ours, point.hours)) is not None
+            and point.attainment - point.attainment_half > kept
+        ]
+        named = ", ".join(
+            f"{one.policy} {one.target} ({one.attainment:.2f} at {one.hours:.2f} h, ours "
+            f"{_at(ours, one.hours) or 0:.2f})"
+            for one in better
+        )
+        found = f"better at the same cost: {named}" if named else "none is better at the same cost"
+        lines.append(f"- `{trace}`: {found}.")
+    return lines
+
+
+def _at(curve: list[tuple[float, float]], hours: float) -> float | None:
+    """Return what a frontier keeps at a cost, between its points; `None` below its cheapest."""
+    if not curve or hours < curve[0][0]:
+        return None
+    best = 0.0
+    for (low, kept), (high, more) in pairwise(curve):
+        if low <= hours <= high:
+            best = kept + (more - kept) * (hours - low) / (high - low)
+    return max(best, *(kept for cost, kept in curve if cost <= hours))
+
+
+def _fault_table(faults: dict[str, list[Point]]) -> list[str]:
+    lines = [
+        "| fault | policy | target | replica hours | kept % | reversals | fewest Ready |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    lines.extend(
+        f"| {fault} | {point.policy} | {point.target} | {point.hours:.2f} | "
+        f"{point.attainment:.2f} ± {point.attainment_half:.2f} | {point.reversals:.1f} | "
+        f"{point.lowest} |"
+        for fault, points in faults.items()
+        for point in points
+    )
+    return lines
+
+
+if __name__ == "__main__":
+    main()

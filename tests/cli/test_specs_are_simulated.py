@@ -1,0 +1,105 @@
+"""`mmctl scaling simulate` tells what a spec would have done with a trace."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_operator.cli import main
+from support.model_documents import document
+
+PROFILE = {
+    "name": "one request a second",
+    "prompt_seconds": 0.5,
+    "image_token_seconds": 0.0,
+    "text_token_seconds": 0.0,
+    "step_seconds": 0.05,
+    "step_seconds_per_request": 0.0,
+    "slots": 4,
+    "queue_size": 8,
+    "cold_start_seconds": 60.0,
+}
+AUTOSCALING: dict[str, Any] = {
+    "minReplicas": 1,
+    "maxReplicas": 6,
+    "objectives": [{"metric": "TimeToFirstToken", "target": "2s"}],
+    "prometheus": {"addresses": ["http://prometheus.monitoring.svc:9090"]},
+}
+HEADER = "at,image_tokens,text_tokens,output_tokens"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Return a model, a profile, and a trace that doubles what one replica carries."""
+    lines = [f"{second * 0.33:.2f},100,20,10" for second in range(3000)]
+    model = document({"autoscaling": AUTOSCALING})
+    texts = {
+        "model": yaml.safe_dump(model),
+        "profile": yaml.safe_dump(PROFILE),
+        "trace": "\n".join([HEADER, *lines]),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return {name: str(tmp_path / name) for name in texts}
+
+
+def simulated(files: dict[str, str], *more: str) -> int:
+    """Return the exit code of a simulation."""
+    where = ["--trace", files["trace"], "--profile", files["profile"]]
+    return main(["scaling", "simulate", "-f", files["model"], *where, *more])
+
+
+def test_changes_are_told_with_their_reasons(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sum, a constant of the same cost beside it, and every change with its reason."""
+    assert simulated(files, "--measured-cost") == 0
+    printed = capsys.readouterr().out
+
+    assert printed.startswith("3000 requests over 16 min, one request a second\nautoscaling: ")
+    assert "replicas, constant: " in printed
+    assert "Demand: The arriving work keeps" in printed
+
+
+def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The same as JSON, with the profile that it holds for."""
+    assert simulated(files, "-o", "json") == 0
+    body = json.loads(capsys.readouterr().out)
+
+    assert body["profile"] == PROFILE
+    assert body["autoscaling"]["requests"] == 3000
+    assert body["autoscaling"]["changes"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "name", "text"),
+    [
+        pytest.param("must name at, image_tokens", "trace", "time,tokens\n1,2", id="columns"),
+        pytest.param("line 2", "trace", f"{HEADER}\nsoon,1,1,1", id="no-number"),
+        pytest.param("0 or more", "trace", f"{HEADER}\n1,-5,1,1", id="negative"),
+        pytest.param("0 or more", "trace", f"{HEADER}\nnan,5,1,1", id="nan"),
+        pytest.param("holds no request", "trace", HEADER, id="empty"),
+        pytest.param("no service profile", "profile", "speed: 3", id="profile"),
+        pytest.param("no spec.autoscaling", "model", yaml.safe_dump(document()), id="no-field"),
+        pytest.param(
+            "minReplicas",
+            "model",
+            yaml.safe_dump(document({"autoscaling": AUTOSCALING | {"minReplicas": 9}})),
+            id="bounds",
+        ),
+    ],
+)
+def test_wrong_files_are_explained(
+    expected: str,
+    name: str,
+    text: str,
+    files: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2 and one line that says what is wrong with which file."""
+    Path(files[name]).write_text(text)
+
+    assert simulated(files) == 2
+    assert expected in capsys.readouterr().err
