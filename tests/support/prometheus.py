@@ -71,7 +71,12 @@ class Prometheus:
 
 @contextmanager
 def running_prometheus(
-    folder: Path, config: dict[str, Any], *, port: int, arguments: tuple[str, ...] = ()
+    folder: Path,
+    config: dict[str, Any],
+    *,
+    port: int,
+    address: str = "127.0.0.1",
+    arguments: tuple[str, ...] = (),
 ) -> Iterator[Prometheus]:
     """Run a server on a port of this machine until the block ends.
 
@@ -79,6 +84,7 @@ def running_prometheus(
         folder: an empty directory for its configuration, its data and its log.
         config: the configuration file's content.
         port: a free port.
+        address: where it listens.
         arguments: further flags.
     """
     packages.install(packages.MONITORING_PACKAGES)
@@ -90,13 +96,13 @@ def running_prometheus(
                 "prometheus",
                 f"--config.file={file}",
                 f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
+                f"--web.listen-address={address}:{port}",
                 *arguments,
             ],
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    server = Prometheus(f"http://127.0.0.1:{port}", log)
+    server = Prometheus(f"http://{address}:{port}", log)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not server.ready():

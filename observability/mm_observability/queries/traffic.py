@@ -12,7 +12,8 @@ def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the share of requests that ended with a server's error."""
     failed = per_model(rate("mm_requests_total", labels, 'code=~"5.."', window=window))
     every = per_model(rate("mm_requests_total", labels, window=window))
-    return f"{failed} / ({every} > 0)"
+    # The status of a failure is a series from the first one on: until then none have failed.
+    return f"({failed} or {every} * 0) / ({every} > 0)"
 
 
 def rejected(labels: str = ALL, *, window: str = PANEL) -> str:

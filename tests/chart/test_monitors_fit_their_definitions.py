@@ -1,0 +1,85 @@
+"""The Prometheus operator's own definitions take the chart's objects, without an unknown field."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mm_devcluster.cluster import ClusterInfo
+from support.chart import EXHAUSTIVE, rendered
+from support.clusters import eventually, kubectl, namespace
+
+pytestmark = pytest.mark.cluster
+
+MODULE = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+KINDS = {
+    "PodMonitor": "podmonitors",
+    "PrometheusRule": "prometheusrules",
+    "ServiceMonitor": "servicemonitors",
+}
+DOWNLOAD_SECONDS = 240
+
+
+@pytest.fixture(name="definitions", scope="module")
+def installed_definitions(control_plane: ClusterInfo) -> ClusterInfo:
+    """Apply the three definitions from the module of the Prometheus operator."""
+    told = subprocess.run(
+        ["go", "mod", "download", "-json", MODULE],
+        cwd="/",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=DOWNLOAD_SECONDS,
+    ).stdout
+    folder = Path(json.loads(told)["Dir"]) / "example" / "prometheus-operator-crd"
+    for plural in KINDS.values():
+        name = f"{plural}.monitoring.coreos.com"
+        file = folder / f"monitoring.coreos.com_{plural}.yaml"
+        kubectl(control_plane, "apply", "--server-side", "-f", str(file))
+        kubectl(
+            control_plane, "wait", "--for=condition=Established", "--timeout=30s", f"crd/{name}"
+        )
+    return control_plane
+
+
+def test_every_monitor_is_taken(definitions: ClusterInfo) -> None:
+    """Strict validation accepts what the exhaustive values make; nothing is dropped silently."""
+    with namespace(definitions, "monitors"):
+        items = [item for item in rendered(EXHAUSTIVE) if item["kind"] in KINDS]
+        for item in items:
+            item["metadata"]["namespace"] = "monitors"
+            text = yaml.safe_dump(item)
+
+            def taken(text: str = text) -> bool:
+                kubectl(definitions, "apply", "--validate=strict", "-f", "-", stdin=text)
+                return True
+
+            # Discovery learns of a new kind a moment after it is established.
+            assert eventually(taken, timeout=30)
+        found = {
+            kind: kubectl(
+                definitions, "get", plural, "--namespace", "monitors", "-o", "name"
+            ).split()
+            for kind, plural in KINDS.items()
+        }
+
+    assert {item["kind"] for item in items} == set(KINDS)
+    assert [len(names) for names in found.values()] == [1, 1, 1]
+
+
+def test_a_misspelt_field_would_be_refused(definitions: ClusterInfo) -> None:
+    """The check above can fail."""
+    [monitor] = [item for item in rendered(EXHAUSTIVE) if item["kind"] == "PodMonitor"]
+    monitor["spec"]["podMetricsEndpoint"] = monitor["spec"].pop("podMetricsEndpoints")
+    with namespace(definitions, "misspelt"):
+        monitor["metadata"]["namespace"] = "misspelt"
+        told = kubectl(
+            definitions,
+            *("apply", "--validate=strict", "-f", "-"),
+            stdin=yaml.safe_dump(monitor),
+            check=False,
+        )
+
+    assert 'unknown field "spec.podMetricsEndpoint"' in told

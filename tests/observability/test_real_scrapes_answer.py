@@ -1,0 +1,180 @@
+"""Every expression is asked of a real Prometheus that scrapes a real model under real load."""
+
+import asyncio
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mm_observability.boards.all import every_query
+from mm_observability.rules.file import every_alert
+from mm_observability.upstream import TRITON
+from support.clusters import eventually
+from support.empty_queries import LEGITIMATELY_EMPTY
+from support.installed import Installed, Space, model_space
+from support.pod_targets import machine_address, scrape_config, write_targets
+from support.prometheus import Prometheus, running_prometheus
+from support.promql import metrics_in, substituted
+from support.scripts import ROOT, load_tool
+from support.served import free_ports
+from support.tiny_llava import CHECKPOINT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+MODEL, SIBLING = "watched", "sibling"
+LOAD = "90s"
+"""Longer than the dashboards' window of a minute, and some scrapes."""
+LOAD_SECONDS = 240.0
+OBJECTIVES = [
+    {"metric": name, "percentile": 95, "target": "5s"}
+    for name in ("TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime")
+]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A Prometheus that has watched a model under load, and what the load was told."""
+
+    prometheus: Prometheus
+    report: dict[str, object]
+
+
+@pytest.fixture(name="watched", scope="module")
+def watched_model(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    """Serve a model and a sibling that shares its engine, scrape everything, load the model."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    targets, rules = folder / "targets.json", ROOT / load_tool("generate_dashboards").RULES
+    host = machine_address(installed.cluster)
+    port = free_ports(1)[0]
+    targets.write_text("[]")
+    with (
+        running_prometheus(
+            folder, scrape_config(targets, rules, "2s"), port=port, address=host
+        ) as prometheus,
+        model_space(installed, "observed") as space,
+    ):
+        write_targets(installed.cluster, targets)
+        space.upload(CHECKPOINT, "tiny")
+        scaling = {
+            "mode": "Recommend",
+            "maxReplicas": 2,
+            "objectives": OBJECTIVES,
+            "prometheus": {"addresses": [prometheus.address]},
+        }
+        space.apply(space.model(MODEL, "tiny", autoscaling=scaling))
+        space.wait_ready(MODEL)
+        space.apply({**space.model(SIBLING, "tiny"), "spec": _paused(space)})
+        space.wait(SIBLING, "EngineBuilt", lambda condition: condition.holds)
+        write_targets(installed.cluster, targets)
+        yield Watched(prometheus, asyncio.run(_loaded(space)))
+
+
+def _paused(space: Space) -> dict[str, object]:
+    """Return the spec of a model that has its engine and no pod: the node has two cores."""
+    return {**space.model(SIBLING, "tiny")["spec"], "replicas": 0}
+
+
+async def _loaded(space: Space) -> dict[str, object]:
+    """Load the model as a user would, and return the report."""
+    address = f"http://{space.get('service', MODEL)['spec']['clusterIP']}/v1"
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).parent / "mmctl"),
+        *("bench", address, "--users", "4", "--duration", LOAD, "--quiet", "-o", "json"),
+        *("--images", "0:1,1:3", "--max-tokens", "16", "--picture-size", "56"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(LOAD_SECONDS):
+        output, _ = await process.communicate()
+    report: dict[str, object] = json.loads(output)
+    return report
+
+
+def has_value(prometheus: Prometheus, expression: str) -> bool:
+    """Tell whether an expression has a number now."""
+    found = prometheus.query(substituted(expression))
+    return any(not math.isnan(float(series["value"][1])) for series in found)
+
+
+def test_the_load_was_answered(watched: Watched) -> None:
+    """The claims below are about a model that really worked."""
+    assert watched.report["errors"] == {}
+    assert int(str(watched.report["answered"])) > 50
+
+
+def test_every_panel_has_data(watched: Watched) -> None:
+    """Each expression has a value, or stands on the list of empty ones with its reason."""
+    # The last scrape and the rules that read it are a few seconds behind the load.
+    time.sleep(5)
+    empty = {
+        place
+        for place, query in every_query()
+        if not has_value(watched.prometheus, query.expression)
+    }
+
+    assert sorted(empty - set(LEGITIMATELY_EMPTY)) == []
+
+
+def test_the_list_of_empty_ones_names_real_panels() -> None:
+    """An entry whose panel is gone, or was renamed, would hide the next empty one."""
+    assert set(LEGITIMATELY_EMPTY) - {place for place, _ in every_query()} == set()
+
+
+def test_every_rule_is_evaluated(watched: Watched) -> None:
+    """No rule fails on real series: no two of a side match one of the other."""
+
+    def states() -> dict[str, str]:
+        groups = watched.prometheus.api("rules")["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+    eventually(lambda: set(states().values()) == {"ok"}, timeout=30)
+    found = states()
+
+    assert {alert.name for alert in every_alert()} <= set(found)
+
+
+def test_objectives_are_judged(watched: Watched) -> None:
+    """All four objectives have a share of requests that missed them, and a budget of 5 %."""
+    budget = watched.prometheus.query("namespace_model_objective:mm_slo_budget:ratio")
+    found = watched.prometheus.query("namespace_model_objective:mm_slo_bad:ratio_rate5m")
+
+    assert {one["metric"]["objective"] for one in found} == {
+        str(objective["metric"]) for objective in OBJECTIVES
+    }
+    assert {round(float(one["value"][1]), 3) for one in budget} == {0.05}
+
+
+def test_triton_has_the_metrics_that_are_asked_for(watched: Watched) -> None:
+    """The names that come from Triton's documents are those of the real server."""
+    names = set(watched.prometheus.api("label/__name__/values"))
+
+    assert TRITON - names == set()
+
+
+def test_a_healthy_model_wakes_nobody(watched: Watched) -> None:
+    """No alert is pending or firing over a model that answers within its objectives."""
+    active = watched.prometheus.api("alerts")["alerts"]
+
+    assert [alert["labels"]["alertname"] for alert in active] == []
+
+
+def test_recorded_series_are_asked_for(watched: Watched) -> None:
+    """Every series that a rule records has a value: none is computed for nobody."""
+    recorded = {
+        rule["name"]
+        for group in watched.prometheus.api("rules")["groups"]
+        for rule in group["rules"]
+        if rule["type"] == "recording"
+    }
+    asked = {name for _, query in every_query() for name in metrics_in(query.expression)}
+    asked |= {name for alert in every_alert() for name in metrics_in(alert.expression)}
+    goods = {"namespace_model_objective:mm_slo_good:rate5m"}
+
+    assert recorded - asked - goods == set()
+    assert [name for name in sorted(recorded) if not has_value(watched.prometheus, name)] == []
