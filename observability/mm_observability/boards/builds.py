@@ -63,7 +63,7 @@ def _now() -> Row:
 
 def _durations() -> Row:
     return Row(
-        "Durations within the shown time",
+        "Durations since the operator started",
         (
             Panel(
                 "Steps",

@@ -6,16 +6,17 @@ _SECONDS = "mm_operator_build_seconds"
 _STEP_SECONDS = "mm_operator_build_step_seconds"
 
 
-def step_seconds(share: float, *, window: str = RANGE) -> str:
-    """Return the duration that `share` of the runs of each step keep."""
-    buckets = increase(f"{_STEP_SECONDS}_bucket", window=window)
-    return f"histogram_quantile({share}, sum by (step, le) ({buckets}) > 0)"
+def step_seconds(share: float) -> str:
+    """Return the duration that `share` of the runs of each step kept since the operator started.
+
+    Builds are rare, and a step's series begins with its first run, which no increase would count.
+    """
+    return f"histogram_quantile({share}, sum by (step, le) ({_STEP_SECONDS}_bucket))"
 
 
-def build_seconds(share: float, *, window: str = RANGE) -> str:
-    """Return the duration that `share` of the builds keep, by outcome."""
-    buckets = increase(f"{_SECONDS}_bucket", window=window)
-    return f"histogram_quantile({share}, sum by (outcome, le) ({buckets}) > 0)"
+def build_seconds(share: float) -> str:
+    """Return the same for whole builds, by outcome."""
+    return f"histogram_quantile({share}, sum by (outcome, le) ({_SECONDS}_bucket) > 0)"
 
 
 def ended(*, window: str = RANGE) -> str:

@@ -28,8 +28,7 @@ def failed_share(*, window: str = PANEL) -> str:
     """Return the share of reconciles that ended with an error."""
     failed = rate("mm_operator_reconcile_total", more='result="error"', window=window)
     every = rate("mm_operator_reconcile_total", window=window)
-    # The result is a series from the first error on: until then none have failed.
-    return f"(sum({failed}) or sum({every}) * 0) / (sum({every}) > 0)"
+    return f"sum({failed}) / (sum({every}) > 0)"
 
 
 def errors(*, window: str = PANEL) -> str:

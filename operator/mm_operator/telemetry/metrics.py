@@ -24,6 +24,13 @@ class Metrics:
         self._histograms: dict[str, Histogram] = {}
         for metric in (*OPERATOR_METRICS, *(one for one in SCALING_METRICS if not one.labels)):
             self._make(metric)
+        # Exposed before the first event: a rate over a series that begins at 1 misses that one.
+        for outcome in ("succeeded", "failed"):
+            self._histograms["mm_operator_build_seconds"].labels(outcome)
+        for origin in ("model", "store"):
+            self._counters["mm_operator_engine_reuses_total"].labels(origin)
+        for result in ("ok", "error"):
+            self._counters["mm_operator_reconcile_total"].labels(result)
 
     def reconciled(self, result: str, seconds: float) -> None:
         """Count one reconcile: `ok` or `error`."""
