@@ -26,7 +26,7 @@ QUICK = {"qwen2-vl", "t5"}
 """One of each kind in every run; the others start a server each and are marked slow."""
 
 PICTURE_FAMILIES = sorted(set(KINDS) - {"llava"})  # LLaVA has tests of its own
-TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"nmt", "whisper"})
+TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
 
 
 def _slow(families: list[str]) -> list[object]:

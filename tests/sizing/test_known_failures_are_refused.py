@@ -285,6 +285,16 @@ def test_class_token_is_not_kept() -> None:
     assert [error.code for error in plan.errors] == ["FeatureSelect"]
 
 
+def test_fairseq_is_read_in_its_own_layout() -> None:
+    """The converter takes FairSeq's checkpoint, not the one that transformers made of it."""
+    facts = facts_of("nmt").model_copy(update={"architecture": "FSMTForConditionalGeneration"})
+
+    plan = planned("nmt", facts=facts)
+
+    assert "FairSeqLayout" in [error.code for error in plan.errors]
+    assert "FairSeqLayout" not in [error.code for error in planned("nmt").errors]
+
+
 def test_other_vocabularies_of_qwen_are_warned_about() -> None:
     """Upstream's preprocessing model has the vocabulary of 7B written into it."""
     facts = facts_of("qwen2-vl")

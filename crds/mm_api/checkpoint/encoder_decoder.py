@@ -90,7 +90,12 @@ def mbart(config: JsonObject) -> Parts:
 
 
 def nmt(config: JsonObject) -> Parts:
-    """Return decoder and encoder of FairSeq's transformer, from its args namespace."""
+    """Return decoder and encoder of FairSeq's transformer.
+
+    From its args namespace, which TensorRT-LLM's converter reads, or from transformers' FSMT.
+    """
+    if config.get("model_type") == "fsmt":
+        return bart(config | {"vocab_size": config.get("tgt_vocab_size")})
     dictionary = config.get("dictionary")
     types = dictionary.get("types") if isinstance(dictionary, dict) else config.get("vocab_size")
     values = config | {

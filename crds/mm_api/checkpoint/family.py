@@ -51,7 +51,10 @@ def _is_vila(config: JsonObject) -> bool:
 
 def _is_fairseq(config: JsonObject) -> bool:
     # The args namespace of a FairSeq checkpoint, which has no config.json.
-    return "encoder_embed_dim" in config and str(config.get("arch", "")).startswith("transformer")
+    # In transformers' layout it is FSMT.
+    return config.get("model_type") == "fsmt" or (
+        "encoder_embed_dim" in config and str(config.get("arch", "")).startswith("transformer")
+    )
 
 
 def _is_byt5(config: JsonObject) -> bool:
