@@ -5,7 +5,9 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import MemoryPools, ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.engine import Backend
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.draft import gateway_plan
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
@@ -59,6 +61,11 @@ def trtllm_build(
     )
 
 
+VISION_ENGINES: dict[Backend, VisionEngine] = {"TensorRT": "TensorRT", "PyTorch": "Torch"}
+"""What upstream's tools make of the vision half: a TensorRT engine beside a TensorRT-LLM one, and
+nothing of its own where trtllm-serve runs the checkpoint."""
+
+
 def serving_plan(
     model: str, spec: MultimodalModelSpec, sizing: EngineSizing, fingerprint: str
 ) -> ServingPlan:
@@ -104,7 +111,7 @@ def _vision(
     if vision is None or not limits.vision_max_batch_size:
         return None
     return VisionPlan(
-        engine=spec.vision.engine,
+        engine=VISION_ENGINES.get(spec.engine.backend, spec.vision.engine),
         image_size=vision.image_size,
         features_per_image=limits.features_per_image,
         max_batch_size=limits.vision_max_batch_size,
