@@ -14,7 +14,7 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.output_log import LOG_BYTES
-from mm_runtime.build.progress import Progress
+from mm_runtime.build.progress import Progress, percent_in
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.step import Step
@@ -183,3 +183,17 @@ def test_unreadable_journal_is_empty(tmp_path: Path) -> None:
     """A journal cut by a full disk costs time, not the build."""
     (tmp_path / "journal.json").write_text('{"entries": [{')
     assert Journal(tmp_path / "journal.json").finished(script("")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("Loading: 45%|####      | 9/20", 45, id="bar"),
+        pytest.param("first 10 % then 99.7 %", 99, id="last-counts"),
+        pytest.param("step 3 of 7", None, id="none"),
+        pytest.param("cpu 250%", None, id="more-than-all"),
+    ],
+)
+def test_percentages_are_read(line: str, expected: int | None) -> None:
+    """How far a tool says it is becomes the step's progress."""
+    assert expected == percent_in(line)

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
+from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
-from mm_api.documents.trtllm_build import TrtllmBuild
-from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_runtime.build.places import Places
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.source import source_digest
@@ -68,48 +66,15 @@ def write_model(folder: Path, family: str) -> Path:
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_text("{}")
-    if family == "nmt":
+    if family == "vila":
+        (folder / "llm").mkdir()
+        write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
+    elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that nobody opens")
     else:
         name = "model.encoder.conv1.weight"  # a name that Whisper has, and nobody else minds
         write_safetensors(folder / "model.safetensors", {name: ("F16", (8, 11))})
     return folder
-
-
-def trtllm_plan(source: Path, family: str, whole: ModelPlan) -> BuildPlan:
-    """Return what the operator would hand to the build Job."""
-    assert not whole.errors, whole.errors
-    assert whole.limits
-    assert whole.gpu
-    assert whole.convert
-    facts = facts_of(family).model_copy(update={"source_digest": source_digest(source)})
-    limits = whole.limits
-    names = set(EngineLimits.model_fields) - {"max_encoder_input_len"}
-    engine = EngineSpec(
-        source_digest=facts.source_digest,
-        family=family,
-        backend="TensorRT",
-        dtype=whole.dtype,
-        limits=EngineLimits(
-            **{name: getattr(limits, name) for name in names},
-            max_encoder_input_len=limits.max_encoder_input_len or None,
-        ),
-        builder_version="1",
-    )
-    commands = TrtllmBuild(
-        version=str(whole.trtllm_version),
-        tensor_parallel=whole.tensor_parallel,
-        gpu=whole.gpu,
-        convert=whole.convert,
-        engines=whole.engines,
-    )
-    return BuildPlan(
-        fingerprint=engine_fingerprint(engine, commands),
-        engine=engine,
-        facts=facts,
-        trtllm=commands,
-        allow_pickle=True,
-    )
 
 
 def trtllm_site(
@@ -122,10 +87,13 @@ def trtllm_site(
 ) -> TrtllmSite:
     """Return a site for one family; `engine` are fields of the resource."""
     source = write_model(folder / "source", family)
-    whole = planned(family, engine, version=tools.version, gpu=gpu)
+    facts = facts_of(family).model_copy(update={"source_digest": source_digest(source)})
+    whole = planned(family, engine, version=tools.version, gpu=gpu, facts=facts)
+    assert not whole.errors, whole.errors
+    assert whole.build_plan
     store = folder / "store"
     store.mkdir()
-    return TrtllmSite(str(source), store, trtllm_plan(source, family, whole), whole, tools)
+    return TrtllmSite(str(source), store, whole.build_plan, whole, tools)
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:

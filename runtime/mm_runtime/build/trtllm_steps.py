@@ -7,6 +7,7 @@ version has. The commands themselves come from the plan and are run word for wor
 from typing import Any, Final
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_runtime.build.places import PICKLED_FAMILIES, option
 from mm_runtime.build.step import Expected, Step, command_step, module_step
@@ -112,6 +113,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             "compare the engines with each other and with the plan",
             inputs=("tools.json", *engines),
             outputs=("engines.json",),
+            permanent_reason=BuildReason.VERIFICATION_FAILED,
         )
     )
     return tuple(chosen)
