@@ -54,6 +54,7 @@ class Reason(StrEnum):
     BUILD_TIMED_OUT = "BuildTimedOut"
     BUILD_EVICTED = "BuildEvicted"
     ENGINE_CORRUPT = "EngineCorrupt"
+    ENGINE_MISMATCH = "EngineMismatch"
     BUILD_NOT_AVAILABLE = "BuildNotAvailable"
     # RollingOut, Available, Ready
     WAITING_FOR_ENGINE = "WaitingForEngine"

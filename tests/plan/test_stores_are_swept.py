@@ -132,3 +132,13 @@ def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
     served(cluster, "llava", CLAIM)
     told = "gcAfter has no effect" in cluster.models["llava"].status["build"]["message"]
     assert (bool(sweeps(cluster)), told) == (bool(identity), not identity)
+
+
+def test_the_time_of_unused_engines_rolls_no_pod() -> None:
+    """Changing the field starts neither a build nor pods."""
+    cluster = ImaginedCluster()
+    served(cluster, "llava", {})
+    cluster.pods_ready("llava")
+    before = cluster.objects[Ref("Deployment", "llava")]
+    cluster.apply("llava", HOUR)
+    assert cluster.objects[Ref("Deployment", "llava")] == before

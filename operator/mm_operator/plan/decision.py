@@ -24,6 +24,7 @@ from mm_operator.plan.draft import Draft
 from mm_operator.plan.engine_plan import EnginePlan, plan_engine
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
+from mm_operator.plan.match import with_match
 from mm_operator.plan.preflight import first_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
@@ -134,7 +135,8 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
         fingerprint, identity_of(spec, snapshot.store_identity), store_of(spec).place
     )
     siblings = snapshot.observed.siblings.get(shared, ()) if shared else ()
-    return _Engine(planned, with_siblings(build, siblings, fingerprint), shared)
+    build = with_siblings(build, siblings, fingerprint)
+    return _Engine(planned, with_match(build, planned.draft.build_plan, name), shared)
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -33,8 +33,9 @@ class Terms:
 
 def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Terms:
     """Return the terms of a model: a change of any of them is worth a new Job."""
+    store = spec.build.store.model_copy(update={"gc_after": None})  # changes nothing in a build
     content = {
-        "build": stated(spec.build),
+        "build": stated(spec.build.model_copy(update={"store": store})),
         "source": stated(spec.model.source),
         "image": spec.build.image or settings.runtime_image,
         "pullSecrets": list(spec.runtime.image_pull_secrets),

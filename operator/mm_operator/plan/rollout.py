@@ -25,7 +25,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
         "runtime": stated(spec.runtime),
         "gateway": stated(spec.gateway),
         "drainSeconds": drain_seconds(spec),
-        "store": stated(spec.build.store),
+        # How long unused engines stay changes nothing in a pod.
+        "store": stated(spec.build.store.model_copy(update={"gc_after": None})),
         "image": spec.runtime.image or snapshot.settings.runtime_image,
     }
     return digest(content)[:HASH_DIGITS]

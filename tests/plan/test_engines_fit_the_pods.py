@@ -1,0 +1,63 @@
+"""An engine of another GPU or TensorRT-LLM is refused in words, before a container starts."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.engine_manifest import GpuIdentity
+from mm_api.documents.trtllm_build import (
+    Command,
+    EngineCommand,
+    GpuModel,
+    TrtllmBuild,
+)
+from mm_operator.model import BuildDecision, Step
+from mm_operator.plan.match import with_match
+from support.build_plans import build_plan
+from support.models import tiny_facts
+
+H100 = GpuIdentity(product="NVIDIA-H100-80GB-HBM3", compute_capability="9.0")
+A100 = GpuIdentity(product="NVIDIA-A100-SXM4-80GB", compute_capability="8.0")
+TRTLLM = TrtllmBuild(
+    version="0.20.0",
+    gpu=GpuModel(product=H100.product, memory_bytes=80 << 30, compute_capability="9.0"),
+    convert=Command(argv=["convert"]),
+    engines=[EngineCommand(name="llm", argv=["trtllm-build"])],
+)
+
+
+def judged(trtllm: TrtllmBuild | None, **made: Any) -> BuildDecision:
+    """Return the decision about an engine that was built as `made` says."""
+    plan = build_plan(tiny_facts()).model_copy(update={"trtllm": trtllm})
+    result = BuildResult(fingerprint=plan.fingerprint, manifest_sha256="ab" * 32, **made)
+    done = BuildDecision(Step.DONE, "BuildSucceeded", "built", result=result, record=result)
+    return with_match(done, plan, "engine-x")
+
+
+@pytest.mark.parametrize(
+    ("trtllm", "made"),
+    [
+        pytest.param(None, {}, id="no-gpu-planned"),
+        pytest.param(TRTLLM, {"gpu": H100, "versions": {"tensorrt_llm": "0.20.0"}}, id="equal"),
+        pytest.param(TRTLLM, {}, id="nothing-told"),
+    ],
+)
+def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -> None:
+    """Equal GPU and version, or none to compare, change nothing."""
+    assert judged(trtllm, **made).step is Step.DONE
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        pytest.param({"gpu": A100}, ("8.0", "9.0", A100.product), id="compute-capability"),
+        pytest.param({"versions": {"tensorrt_llm": "0.18.0"}}, ("0.18.0", "0.20.0"), id="version"),
+    ],
+)
+def test_what_does_not_fit_is_told(made: dict[str, Any], words: tuple[str, ...]) -> None:
+    """Both sides are named with what to do; the record stays for others to judge."""
+    decision = judged(TRTLLM, **made)
+    assert (decision.step, decision.reason) == (Step.FAILED, "EngineMismatch")
+    assert [word for word in (*words, "ConfigMap engine-x") if word not in decision.message] == []
+    assert decision.record == decision.result
