@@ -1,6 +1,8 @@
 """A tool that ends with 0 may still be wrong, and one that fails may say why."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from mm_runtime.errors import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program
 
+BY_HAND_SECONDS = 120
 BUILT = "build/engines/llm"
 SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
 """A tool that works, and then changes what it wrote."""
@@ -196,3 +199,26 @@ def test_missing_parts_are_named(
     reason, step, message, again = failed(site)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
     assert words in message
+
+
+def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
+    """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is mended."""
+    program = site.tools.script("trtllm-build")
+    right = program.read_text()
+    spoil(site, "#!/bin/sh\nexit 0\n")
+    failed(site)
+    write_program(program, right)
+    own = str(Path(sys.executable).parent)  # in an image python3 is the one that has mm_runtime
+    done = subprocess.run(
+        ["sh", str(site.places.reproduce)],
+        env={**site.environment, "PATH": f"{own}:{site.environment['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=BY_HAND_SECONDS,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    made = {path.name for path in (site.places.unfinished / "llm").iterdir()}
+    assert made == {"config.json", "rank0.engine"}
+    assert "llm, vision agree with the plan" in done.stdout
