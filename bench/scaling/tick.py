@@ -120,19 +120,23 @@ async def measure(models: int, ticks: int, address: str) -> dict[str, Any]:
     )
     cpu: list[float] = []
     wall: list[float] = []
+    decided: list[int] = []
+    problems: set[str] = set()
     for _ in range(ticks):
         began, clock = time.process_time(), time.monotonic()
         await scaler.tick()
         cpu.append(time.process_time() - began)
         wall.append(time.monotonic() - clock)
+        seen = [one.decision for _, _, one in scaler.followers()]
+        decided.append(sum(one is not None and one.metrics_available for one in seen))
+        problems |= {one.vetoes[0].message for one in seen if one and not one.metrics_available}
         await asyncio.sleep(2)
     await endpoints.close()
-    seen = [one.decision for _, _, one in scaler.followers()]
-    assert len(seen) == models
-    assert all(one is not None and one.metrics_available for one in seen), seen[:3]
     return {
         "cpu_seconds_of_each_tick": [round(one, 3) for one in cpu],
         "wall_seconds_of_each_tick": [round(one, 3) for one in wall],
+        "models_decided_with_metrics": decided,
+        "problems": sorted(problems),
         "cores_at_15_s": round(median(cpu[1:]) / INTERVAL_SECONDS, 3),
         "status_writes_asked_for": len(woken),
     }

@@ -76,13 +76,13 @@ class Follower:
         self._published_at = float("-inf")
         self._unschedulable_since: float | None = None
 
-    def former_pods(self, pods: Sequence[ScaledPod], now: float) -> list[str]:
-        """Return pods that went within the longest window, and note those there are."""
+    def names(self, pods: Sequence[ScaledPod], now: float) -> list[str]:
+        """Return the names of the pods, and of those that went within the longest window."""
         self.seen |= {pod.name: now for pod in pods}
         self.seen = {
             name: at for name, at in self.seen.items() if now - at <= OUTPUT_WINDOW_SECONDS
         }
-        return [name for name, at in self.seen.items() if at < now]
+        return list(self.seen)
 
     def decide(
         self,

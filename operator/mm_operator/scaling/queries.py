@@ -1,7 +1,7 @@
 """The PromQL of one tick: a few queries for all models that share a Prometheus. Pure.
 
-Everything is asked for per pod, because only the operator knows which pods are a model's and Ready:
-series of another cluster or of a pod that is gone are left out here, not in PromQL. `max by`
+Everything is asked for per pod and by its name, because only the operator knows which pods are a
+model's and Ready: series of another cluster are no pod of ours. `max by`
 instead of `sum by` makes a pod that two jobs scrape count once.
 """
 
@@ -16,9 +16,6 @@ from mm_operator.autoscaling.observation import (
 
 PART = "mm_part"
 """Label that says which part of a combined query a sample answers."""
-
-MOST_NAMESPACES = 50
-"""Beyond that the matcher costs more than it saves; the answers are matched to pods anyway."""
 
 _FAST = f"{FAST_WINDOW_SECONDS:.0f}s"
 _STEADY = f"{STEADY_WINDOW_SECONDS:.0f}s"
@@ -35,13 +32,22 @@ COUNTERS: Mapping[str, tuple[str, str]] = {
 """Part of the query's answer -> counter of the gateway and a matcher of its own."""
 
 
-def matchers(namespaces: Iterable[str], match_labels: Mapping[str, str]) -> str:
-    """Return the label matchers that every selector carries."""
-    names = sorted(set(namespaces))
-    parts = [f'{name}="{_escaped(value)}"' for name, value in sorted(match_labels.items())]
-    if len(names) <= MOST_NAMESPACES:
-        parts.insert(0, f'namespace=~"{"|".join(names)}"')
-    return ",".join(parts)
+def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -> str:
+    """Return the label matchers that every selector carries.
+
+    Names of pods and namespaces hold no character that a regular expression gives a meaning but
+    the dot, and an alternative of plain names is a set of them for Prometheus' index.
+    """
+    addresses = sorted(set(pods))
+    namespaces = sorted({namespace for namespace, _ in addresses})
+    names = sorted({name.replace(".", "[.]") for _, name in addresses})
+    return ",".join(
+        [
+            f'namespace=~"{"|".join(namespaces)}"',
+            f'pod=~"{"|".join(names)}"',
+            *(f'{name}="{_escaped(value)}"' for name, value in sorted(match_labels.items())),
+        ]
+    )
 
 
 def traffic_query(scope: str) -> str:

@@ -12,17 +12,15 @@ from mm_operator.scaling.traffic import Address, PodSeries, by_pod
 Answers = Mapping[Address, PodSeries]
 
 
-async def read_all(
-    client: Prometheus, namespaces: Iterable[str], metrics: Sequence[str]
-) -> Answers:
-    """Return what a Prometheus knows of the pods of some namespaces.
+async def read_all(client: Prometheus, pods: Iterable[Address], metrics: Sequence[str]) -> Answers:
+    """Return what a Prometheus knows of some pods.
 
     One that answers but knows nothing, as after a restart, makes the next one be asked first.
 
     Raises:
         MetricsError: no usable answer.
     """
-    scope = matchers(namespaces, dict(client.endpoint.match_labels))
+    scope = matchers(pods, dict(client.endpoint.match_labels))
     latencies = latency_queries(scope, metrics)
     answers = await asyncio.gather(
         *(client.query(text) for text in (traffic_query(scope), *latencies.values()))

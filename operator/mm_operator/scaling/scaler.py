@@ -41,6 +41,13 @@ _LOG = logging.getLogger(__name__)
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
 """Field manager of the scale subresource: tells our own moves from those of others."""
 
+_BATCH = 100
+"""Models whose pods are asked for in one query: 1,000 at once took a Prometheus of one core longer
+than a request may take, and a slow batch costs only its own models a decision."""
+
+_BATCHES_AT_ONCE = 2
+"""Each is several queries already; more of them would only queue in Prometheus."""
+
 _NOT_AVAILABLE = {
     "HPA": "engine HPA needs the operator's external metrics API: set the chart's "
     "externalMetrics.enabled, or autoscaling.engine to Builtin",
@@ -56,6 +63,8 @@ class _Look:
     asked: Asked
     follower: Follower
     pods: Sequence[ScaledPod]
+    names: Sequence[str]
+    """Of the pods, and of those that went within the longest window."""
     endpoint: Endpoint | None = None
     problem: str = ""
     custom: float | None = None
@@ -177,7 +186,8 @@ class Scaler:
         limits = (status.get("plan") or {}).get("limits") or {}
         slots = int(limits.get("maxBatchSize") or spec.engine.max_batch_size)
         asked = Asked(spec.autoscaling, spec.replicas, slots, record.replicas_set_by.manager)
-        return _Look(record, asked, follower, self._pods_of(key))
+        pods = self._pods_of(key)
+        return _Look(record, asked, follower, pods, follower.names(pods, self._clock()))
 
     async def _resolve(self, looks: Sequence[_Look]) -> None:
         for look in looks:
@@ -189,12 +199,25 @@ class Scaler:
                 look.problem = str(error)
 
     async def _together(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
-        """Read one Prometheus for all its models, then decide on each."""
+        """Read one Prometheus for its models, batch by batch, and decide on each."""
+        turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
+
+        async def one(batch: Sequence[_Look]) -> None:
+            async with turns:
+                await self._read(endpoint, batch)
+            await self._decide_all(batch)
+
+        async with asyncio.TaskGroup() as group:
+            for first in range(0, len(looks), _BATCH):
+                group.create_task(one(looks[first : first + _BATCH]))
+
+    async def _read(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+        """Fill in what Prometheus knows, or why it does not."""
         metrics = {one.metric for look in looks for one in look.asked.spec.objectives}
+        pods = [(look.record.key.namespace, name) for look in looks for name in look.names]
         try:
             client = await self._endpoints.client(endpoint)
-            namespaces = {look.record.key.namespace for look in looks}
-            series = await read_all(client, namespaces, sorted(metrics))
+            series = await read_all(client, pods, sorted(metrics)) if pods else {}
         except MetricsError as error:
             for look in looks:
                 look.problem = str(error)
@@ -202,7 +225,6 @@ class Scaler:
             for look in looks:
                 look.series = series
             await self._customs(endpoint, looks)
-        await self._decide_all(looks)
 
     async def _customs(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
         client = await self._endpoints.client(endpoint)
@@ -231,12 +253,11 @@ class Scaler:
         now, asked, follower = self._clock(), look.asked, look.follower
         objectives = look.objectives
         reading = Reading(None, look.problem)
-        former = follower.former_pods(look.pods, now)
         if not look.problem:
             reading = read_traffic(
                 namespace=look.record.key.namespace,
                 pods=look.pods,
-                former=former,
+                former=look.names,
                 series=look.series,
                 objectives=objectives.latencies,
                 now=now,
