@@ -204,3 +204,24 @@ def test_cache_without_the_revision_is_told(tmp_path: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
     with pytest.raises(InspectRefusedError, match=f"hf download {REPOSITORY}"):
         inspect_source(SOURCE, InspectOptions(), offline)
+
+
+def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
+    """Repositories hold the same weights again in other folders: nobody reads or counts them."""
+    plain = inspect(small_hub.directory, InspectOptions())
+    other = small_hub.directory / "original"
+    other.mkdir()
+    (other / "consolidated.safetensors").write_bytes(bytes(100_000))
+    facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
+    asked = [path for _, path, _ in small_hub.requests if "consolidated" in path]
+    assert (plain.source_digest, []) == (facts.source_digest, asked)
+
+
+def test_parts_in_folders_count(small_hub: Hub) -> None:
+    """VILA keeps a checkpoint in each of three folders: they are part of the digest."""
+    part = small_hub.directory / "llm"
+    part.mkdir()
+    (part / "config.json").write_text("{}")
+    facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
+    assert inspect(small_hub.directory, InspectOptions()).source_digest == facts.source_digest
+    assert any(path.endswith("/llm/config.json") for _, path, _ in small_hub.requests)

@@ -18,7 +18,7 @@ the file after any check.
 import hashlib
 import struct
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024
@@ -42,12 +42,16 @@ def source_files(source: Path) -> dict[str, Path]:
     Those of the top level come first, then `llm/config.json` and so on where there are such parts.
     """
     folders = [source, *(source / part for part in PARTS if (source / part).is_dir())]
-    return {
-        path.relative_to(source).as_posix(): path
-        for folder in folders
-        for path in sorted(folder.iterdir())
-        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file()
-    }
+    found = (path for folder in folders for path in sorted(folder.iterdir()))
+    named = ((path.relative_to(source).as_posix(), path) for path in found)
+    return {name: path for name, path in named if is_source_file(name) and path.is_file()}
+
+
+def is_source_file(name: str) -> bool:
+    """Return whether a file counts, by its name relative to the checkpoint, with slashes."""
+    path = PurePosixPath(name)
+    placed = len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0] in PARTS)  # noqa: PLR2004
+    return placed and path.suffix in SUFFIXES and not path.name.startswith(".")
 
 
 def source_digest(source: Path) -> str:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
 
@@ -11,6 +12,9 @@ from mm_runtime.buckets import explained, open_bucket, parts
 from mm_runtime.errors import SourceChangedError, SourceNotFoundError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.sources.remote import RemoteFile
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +72,16 @@ class BucketSource:
         where = f"s3://{self.address.bucket}/{key}"
         with explained(where):
             try:
-                answer = obstore.get(
-                    self._store, key, options={"range": (start, end), "if_match": file.version}
-                )
+                answer = obstore.get(self._store, key, options=_part_of(file, start, end))
                 return memoryview(answer.bytes())
             except obstore.exceptions.PreconditionError as error:
                 raise SourceChangedError(
                     f"{where} was replaced while it was read. It is inspected again."
                 ) from error
+
+
+def _part_of(file: RemoteFile, start: int, end: int) -> "GetOptions":
+    """Return what asks for a part of the very object that was listed; some servers tell no ETag."""
+    if file.version:
+        return {"range": (start, end), "if_match": file.version}
+    return {"range": (start, end)}

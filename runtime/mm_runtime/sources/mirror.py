@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 from mm_runtime.build.source import (
     HEADER_LIMIT_BYTES,
     SMALL_BYTES,
-    SUFFIXES,
     blocks,
     header_bytes,
+    is_source_file,
 )
 from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
@@ -38,17 +38,12 @@ def wanted_files(source: RemoteSource) -> list[RemoteFile]:
     wanted = []
     for file in source.files():
         path = PurePosixPath(file.name)
-        if path.suffix not in SUFFIXES or any(part.startswith(".") for part in path.parts):
-            if ".." in path.parts:
-                raise SourceNotFoundError(
-                    f"{source.address} names the file {file.name!r}, which lies outside of it."
-                )
-            continue
-        if path.is_absolute():
+        if path.is_absolute() or ".." in path.parts:
             raise SourceNotFoundError(
                 f"{source.address} names the file {file.name!r}, which lies outside of it."
             )
-        wanted.append(file)
+        if is_source_file(file.name):
+            wanted.append(file)
     if not wanted:
         raise SourceNotFoundError(
             f"{source.address} holds no checkpoint: no config.json and no weights."
