@@ -60,7 +60,7 @@ def objectives(
         cost=cost,
         slots_per_replica=profile.slots,
         warm_replicas=warm,
-        tuning=Tuning(utilisation=utilisation),
+        tuning=Tuning(utilisation=utilisation, slot_utilisation=utilisation),
     )
 
 

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from mm_operator.autoscaling import Arrivals, ScalingReason, Traffic, WorkCost, decide, fresh
+from mm_operator.autoscaling import (
+    Arrivals,
+    ScalingReason,
+    Traffic,
+    Tuning,
+    WorkCost,
+    decide,
+    fresh,
+)
 from mm_operator.autoscaling.demand import work
 from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
 
@@ -39,9 +47,10 @@ def test_refused_requests_are_demand() -> None:
 def test_without_a_measured_cost_requests_in_flight_are_the_demand() -> None:
     """Until the warm-up measured what a token costs, occupied slots say how much is needed."""
     seen = replace(traffic(0), in_flight=24.0)
-    decision, _ = decide(tick(0, 1, seen), fresh(START, 1), replace(SIMPLE, cost=None))
+    blind = replace(SIMPLE, cost=None, tuning=Tuning(slot_utilisation=0.3))
+    decision, _ = decide(tick(0, 1, seen), fresh(START, 1), blind)
 
-    assert decision.replicas == 6  # 24 of 8 slots each: 3 full replicas at half load
+    assert decision.replicas == 10  # 24 of 8 slots each: 3 full replicas at 30 % of the slots
 
 
 def test_a_trend_is_followed_over_the_cold_start() -> None:

@@ -34,7 +34,7 @@ def inputs_of(
         "pendingReplicas": observation.pending,
         "unschedulableReplicas": observation.unschedulable,
         "coldStartSeconds": cold_start_of(observation, objectives.tuning),
-        "utilisationTarget": objectives.tuning.utilisation,
+        "utilisationTarget": objectives.utilisation,
         "pressure": pressure.value,
     }
     if demand is not None:

@@ -102,6 +102,9 @@ class Tuning:
     utilisation: float = 0.7
     """Share of full work that a replica should carry: KPA's target as well. Beyond it the queue of
     a batching engine grows faster than its work."""
+    slot_utilisation: float = 0.7
+    """The same while demand is slots taken, because no cost was measured. The simulation favours
+    0.3 (`docs/autoscaling.md`): prompts queue long before the slots are full."""
     burst_factor: float = 3.0
     """How far the fast window may exceed the steady one. A crowd needs its replicas at once: adding
     them as the steady window fills would start the last of them two minutes late."""
@@ -133,7 +136,8 @@ class Tuning:
     helpful_share: float = 0.5
     """Below this share of `utilisation` a latency does not come from the load: no replica helps."""
     down_share: float = 0.5
-    """Share of replicas that one step down may take, at least one: the same as `boost`."""
+    """Share of replicas that one step down may take, at least one. The memory already says how
+    many are needed; half leaves a second look."""
     consolidation: float = 0.85
     """A replica goes only when the others then stay below this share of `utilisation`."""
     demand_memory_seconds: float = 300.0
@@ -155,11 +159,6 @@ class Tuning:
     no_traffic_ticks: int = 4
     """After so many ticks without an answer (a minute at 15 s) the fallback counts."""
 
-    @property
-    def helpful_utilisation(self) -> float:
-        """Return how busy replicas are at least when the load slows them."""
-        return self.helpful_share * self.utilisation
-
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
@@ -180,3 +179,14 @@ class Objectives:
     scale_down: ScalingRules = ScalingRules()
     schedules: tuple[ScheduleFloor, ...] = ()
     tuning: Tuning = Tuning()
+
+    @property
+    def utilisation(self) -> float:
+        """Return the share of full work that a replica should carry."""
+        tuning = self.tuning
+        return tuning.slot_utilisation if self.cost is None else tuning.utilisation
+
+    @property
+    def helpful_utilisation(self) -> float:
+        """Return how busy replicas are at least when the load slows them."""
+        return self.tuning.helpful_share * self.utilisation

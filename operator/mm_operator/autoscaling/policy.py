@@ -95,7 +95,7 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
 
 
 def _demanded(demand: Demand, objectives: Objectives) -> Iterator[_Wish]:
-    share = objectives.tuning.utilisation
+    share = objectives.utilisation
     carrying = math.ceil(demand.forecast / share)
     text = (
         f"The arriving work keeps {demand.forecast:.2g} replicas busy; at {share:.0%} each "

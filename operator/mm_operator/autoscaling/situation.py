@@ -40,7 +40,7 @@ def helpful(situation: Situation) -> bool:
     """
     state, tuning = situation.state, situation.objectives.tuning
     busy = utilisation(situation, situation.observation.ready)
-    if busy < tuning.helpful_utilisation:
+    if busy < situation.objectives.helpful_utilisation:
         return False
     if state.raised_at is None or busy >= state.raised_utilisation:
         return True

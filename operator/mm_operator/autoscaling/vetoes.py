@@ -22,7 +22,7 @@ def against_down(situation: Situation) -> tuple[Vetoed, ...]:
 def staying(demand: Demand, objectives: Objectives) -> int:
     """Return the fewest replicas that carry the peak of the last minutes with room to spare."""
     tuning = objectives.tuning
-    room = tuning.utilisation * tuning.consolidation
+    room = objectives.utilisation * tuning.consolidation
     return math.ceil(demand.peak / room) + objectives.warm_replicas
 
 
@@ -82,7 +82,7 @@ def _latency(situation: Situation) -> Iterator[Vetoed]:
 def _busy_after(situation: Situation) -> bool:
     """Return whether one replica less would be so busy that the load could slow it."""
     left = max(1, situation.observation.ready - 1)
-    return utilisation(situation, left) >= situation.objectives.tuning.helpful_utilisation
+    return utilisation(situation, left) >= situation.objectives.helpful_utilisation
 
 
 def _consolidation(situation: Situation) -> Iterator[Vetoed]:
