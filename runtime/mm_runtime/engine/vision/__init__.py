@@ -1,5 +1,6 @@
-"""The vision encoder on ONNX Runtime: pixel values in, rows of the prompt table out.
+"""Vision engines: tensors of `processors` in, what the language model takes of pictures out.
 
-Belongs here: the session and how pictures of several requests share one run. Must not: resize or
-normalise (that is `mm_runtime.engine.preprocess`), know Triton, import torch.
+Belongs here: sessions of ONNX Runtime and torch, one encoder for each way families put features
+together, and how pictures of several requests share one run. Must not: resize or normalise, know
+Triton. Only `torch_runner` may import torch, and only a plan with `vision.engine: Torch` loads it.
 """
