@@ -114,5 +114,6 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
             pod.scratch("tmp"),
         ],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **volumes.beside_servers(spec),
         **pod.placement(spec.build, gpu),
     }

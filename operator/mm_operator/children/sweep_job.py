@@ -62,6 +62,7 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                         pod.scratch("tmp"),
                     ],
                     **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+                    **volumes.beside_servers(spec),
                     **pod.placement(spec.build, Gpu()),
                 },
             },

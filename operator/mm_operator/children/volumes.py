@@ -1,5 +1,6 @@
 """Claims in pods: the checkpoint read-only, the store writable for builds alone."""
 
+from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, store_of
@@ -49,6 +50,26 @@ def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manif
 def store_volume(spec: MultimodalModelSpec) -> Manifest:
     """Return the store's volume where it is written to."""
     return _claim(STORE, store_of(spec).claim, read_only=False)
+
+
+def beside_servers(spec: MultimodalModelSpec) -> Manifest:
+    """Return the wish to run where pods hold the operator's own claim, which one node may attach.
+
+    A wish only: a build may need a GPU of another node, and then waits until the claim is free. An
+    affinity of the user's counts instead; a claim of the user's may be attached anywhere.
+    """
+    store = store_of(spec)
+    if not store.operator_made or store.bucket or spec.build.affinity:
+        return {}
+    servers = {
+        labels.APP_NAME: labels.APP_NAME_VALUE,
+        labels.APP_COMPONENT: labels.Component.SERVER,
+    }
+    term = {"labelSelector": {"matchLabels": servers}, "topologyKey": "kubernetes.io/hostname"}
+    wish = {"weight": 100, "podAffinityTerm": term}
+    return {
+        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    }
 
 
 def store_mount() -> Manifest:
