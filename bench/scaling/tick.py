@@ -189,7 +189,7 @@ def main() -> None:
     words = json.dumps(result, indent=2)
     print(words)
     if options.write:
-        (Path(__file__).parent / "results" / "tick.json").write_text(words + "\n")
+        (Path(__file__).parent / "results" / f"tick-{options.models}.json").write_text(words + "\n")
 
 
 def free_ports(count: int) -> tuple[int, ...]:
