@@ -1,11 +1,13 @@
 """Killed processes, servers that hang and full disks cost time, never an engine's bytes."""
 
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.build.commands import fetch
 from mm_runtime.build.durable import sha256
 from mm_runtime.build.places import Places
 from mm_runtime.cli import main
 from mm_runtime.errors import ExitCode, InspectInterruptedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
+from mm_runtime.sources.address import HubAddress
+from mm_runtime.sources.origin import opened
 from support.build_plans import build_plan
 from support.build_sites import text_only
 from support.clusters import eventually
@@ -145,3 +150,23 @@ def test_full_disk_is_told_before_a_byte_is_fetched(
         assert sha256(hub.directory / WEIGHTS) == sha256(places.engine / "llm" / WEIGHTS)
     finally:
         subprocess.run(["umount", store], check=True, timeout=30)
+
+
+def test_progress_is_told_while_a_file_comes(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One file of many gigabytes moves the percentage too, not only its end."""
+    monkeypatch.setattr(fetch, "REPORT_SECONDS", 0.05)
+    caplog.set_level(logging.INFO)
+    hub.pause_after = BEFORE_THE_KILL
+    with (
+        opened(HubAddress(REPOSITORY, COMMIT), hub.environment) as origin,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        copies = {name: tmp_path / name for name in origin.sizes}
+        fetching = pool.submit(fetch._copy_all, origin, copies)
+        told = eventually(lambda: "10 of 12 MiB, 83 %" in caplog.text, timeout=SECONDS)
+        hub.resumed.set()
+        digests = fetching.result(timeout=SECONDS)
+    assert told, caplog.text
+    assert sha256(hub.directory / WEIGHTS) == digests[WEIGHTS]

@@ -1,9 +1,8 @@
 """Copy the checkpoint into the store and compare its digest with the plan's."""
 
 import logging
-import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineFile
@@ -85,9 +84,6 @@ def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
     total = sum(sizes.values())
     folder = next(iter(copies.values())).parent
     _check_space(origin, copies, folder)
-    digests: dict[str, str] = {}
-    done = 0
-    reported = time.monotonic()
     with ThreadPoolExecutor(origin.parallel_files) as pool:
 
         def copied(name: str) -> tuple[str, str]:
@@ -98,17 +94,30 @@ def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
 
         waiting = [pool.submit(copied, name) for name in sorted(sizes)]
         try:
-            for one in waiting:
-                name, digests[name] = one.result()
-                done += sizes[name]
-                if time.monotonic() - reported > REPORT_SECONDS:
-                    reported = time.monotonic()
-                    log.info("%d of %d MiB", done >> 20, total >> 20)
+            while wait(waiting, REPORT_SECONDS, FIRST_EXCEPTION).not_done:
+                if any(one.done() and one.exception() for one in waiting):
+                    break
+                done = _bytes_there(origin, copies)
+                log.info("%d of %d MiB, %d %%", done >> 20, total >> 20, 100 * done // total)
+            digests = dict(one.result() for one in waiting)
         finally:
             for one in waiting:
                 one.cancel()
     log.info("%d files, %d MiB", len(sizes), total >> 20)
     return digests
+
+
+def _bytes_there(origin: Origin, copies: Mapping[str, Path]) -> int:
+    """Return how much of the checkpoint is on the disk, whole or in part."""
+    places = ((path, origin.partial(name, path)) for name, path in copies.items())
+    return sum(_size(path) or _size(partial) for path, partial in places)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _check_space(origin: Origin, copies: Mapping[str, Path], folder: Path) -> None:
