@@ -60,7 +60,17 @@ def main() -> None:
             *_table(points),
             "",
         ]
-    text += ["### Verdict", "", *_verdicts(frontiers), "", "### Faults, on `diurnal`", ""]
+    compared = "Settings that cost less or more than all of ours are not compared."
+    text += [
+        "### Verdict",
+        "",
+        compared,
+        "",
+        *_verdicts(frontiers),
+        "",
+        "### Faults, on `diurnal`",
+        "",
+    ]
     text += [*_fault_table(faults), "", END]
     page = PAGE.read_text(encoding="utf-8")
     head, tail = page.split(START)[0], page.split(END)[1]
@@ -154,8 +164,8 @@ def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
 
 
 def _at(curve: list[tuple[float, float]], hours: float) -> float | None:
-    """Return what a frontier keeps at a cost, between its points; `None` below its cheapest."""
-    if not curve or hours < curve[0][0]:
+    """Return what a frontier keeps at a cost, between its points; `None` outside of them."""
+    if not curve or not curve[0][0] <= hours <= curve[-1][0]:
         return None
     best = 0.0
     for (low, kept), (high, more) in pairwise(curve):
