@@ -72,10 +72,10 @@ def test_tritons_parser_reads_it(model: str) -> None:
     assert (model, 8) == (config.name, config.max_batch_size)
 
 
-def test_only_what_streams_is_decoupled(model: str) -> None:
-    """One request, many responses: only where tokens are made, and where they are passed on."""
+def test_only_the_language_model_is_decoupled(model: str) -> None:
+    """One request, many responses: only where tokens are made."""
     config = parse(files()[f"{model}/config.pbtxt"])
-    expected = model in {"tensorrt_llm", "tensorrt_llm_bls"}
+    expected = model == "tensorrt_llm"
     assert expected == config.model_transaction_policy.decoupled
 
 

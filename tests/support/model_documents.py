@@ -325,6 +325,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.threadPercentage": 25,
     "vision.placement": "Disaggregated",
     "runtime.streaming": False,
+    "runtime.accumulateTokens": True,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
     "autoscaling.engine": "KEDA",

@@ -40,8 +40,8 @@ class RuntimeSpec(Scheduling):
     )
     accumulate_tokens: bool = Field(
         default=False,
-        description="Streams of Triton's model tensorrt_llm_bls repeat the whole text with each "
-        "response, not the new part only. The ensemble's and the gateway's never do.",
+        description="Triton's own streams repeat the whole text with each response, not the new "
+        "part only. The gateway needs the new part.",
     )
     max_concurrency: int | None = Field(
         default=None,

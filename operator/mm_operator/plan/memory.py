@@ -12,7 +12,7 @@ DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 PROCESS_BYTES = 640 << 20
 """What the processes take beside the plan's terms: measured 43 MB for the server, 38 MB for each of
-four small stubs, 386 MB for the one with torch, rounded up. Requested, but no part of the verdict:
+three small stubs, 386 MB for the one with torch, rounded up. Requested, but no part of the verdict:
 the libraries of another image may take less."""
 
 _VISION_DTYPE_BYTES = 4

@@ -12,18 +12,11 @@ from mm_runtime.repository.configs import (
     postprocessing,
     preprocessing,
     tensorrt_llm,
-    tensorrt_llm_bls,
 )
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.values import RepositoryValues, values_of
 
-PYTHON_MODELS = (
-    preprocessing,
-    multimodal_encoders,
-    tensorrt_llm,
-    postprocessing,
-    tensorrt_llm_bls,
-)
+PYTHON_MODELS = (preprocessing, multimodal_encoders, tensorrt_llm, postprocessing)
 MODELS = (ensemble, *PYTHON_MODELS)
 MODEL_NAMES = tuple(module.NAME for module in MODELS)
 

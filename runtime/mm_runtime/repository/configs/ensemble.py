@@ -198,9 +198,9 @@ STEPS = (
 simply absent from the optional inputs of the steps after it."""
 
 
-def steps(*, has_vision: bool) -> tuple[EnsembleStep, ...]:
+def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     """Return the steps of an engine; without an encoder nothing reads or makes its tensors."""
-    if has_vision:
+    if values.has_vision:
         return STEPS
     encoder = next(step for step in STEPS if step.model_name == multimodal_encoders.NAME)
     kept = [step for step in STEPS if step is not encoder]
@@ -228,5 +228,5 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
         outputs=OUTPUTS,
-        ensemble=EnsembleScheduling(steps(has_vision=values.has_vision)),
+        ensemble=EnsembleScheduling(_steps(values)),
     )
