@@ -21,6 +21,9 @@ TYPES = {
     "top_p": ("FP32", np.float32),
     "random_seed": ("UINT64", np.uint64),
     "stream": ("BOOL", np.bool_),
+    "pad_id": ("INT32", np.int32),
+    "repetition_penalty": ("FP32", np.float32),
+    "prompt_table_extra_id": ("UINT64", np.uint64),
     "return_log_probs": ("BOOL", np.bool_),
     "return_context_logits": ("BOOL", np.bool_),
     "return_generation_logits": ("BOOL", np.bool_),
@@ -49,8 +52,9 @@ class Answer:
 class Ensemble:
     """One gRPC stream; one request at a time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, model: str = "ensemble") -> None:
         """Open the stream."""
+        self._model = model
         self._client = triton.InferenceServerClient(url)
         self._responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self._client.start_stream(
@@ -111,7 +115,7 @@ class Ensemble:
         if stop is not None:
             inputs.append(_text("stop_words", stop))
         inputs += [_tensor(name, value) for name, value in values.items()]
-        self._client.async_stream_infer("ensemble", inputs, enable_empty_final_response=True)
+        self._client.async_stream_infer(self._model, inputs, enable_empty_final_response=True)
 
 
 def ask_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:

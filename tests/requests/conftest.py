@@ -1,0 +1,34 @@
+"""One real server on the tiny model for all requests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.served import Served, start_serving
+from support.tiny_llava import BuiltEngine, build_engine
+
+MODELS = ("ensemble",)
+"""What clients ask; upstream's `tensorrt_llm_bls` belongs here once it is served."""
+
+MAX_SEQ_LEN = 1024
+"""All positions the checkpoint has: an answer that nobody ends runs for seconds."""
+
+
+@pytest.fixture(scope="session")
+def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """An engine built from the committed checkpoint by the real commands."""
+    return build_engine(tmp_path_factory.mktemp("tiny-engine"), max_seq_len=MAX_SEQ_LEN)
+
+
+@pytest.fixture(scope="session")
+def served(built_engine: BuiltEngine) -> Iterator[Served]:
+    """The real tritonserver on the built engine."""
+    with start_serving(built_engine.manifest, built_engine.serving) as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> str:
+    """Each model that clients ask."""
+    return str(request.param)

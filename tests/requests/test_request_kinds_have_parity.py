@@ -1,0 +1,125 @@
+"""One table: each kind of request, by every call that clients use."""
+
+import base64
+import json
+from collections.abc import Mapping
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from PIL import Image
+from tritonclient.utils import InferenceServerException
+
+from mm_runtime.engine.preprocess import ImagePreprocessor
+from support.ensemble import Ensemble
+from support.served import Served
+from support.tiny_llava import CHECKPOINT, PICTURES
+
+pytestmark = pytest.mark.triton
+
+RED, GREEN = "red-square.png", "big-green-triangle.png"
+QUESTION = "What is in the image?"
+GREETING = "i answer questions about shapes"
+
+
+def _url(name: str) -> str:
+    return "data:image/png;base64," + base64.b64encode((PICTURES / name).read_bytes()).decode()
+
+
+def _pixels(*names: str) -> object:
+    return np.stack([np.asarray(Image.open(PICTURES / name)) for name in names])[np.newaxis]
+
+
+def _values(name: str) -> object:
+    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
+    return preprocess([Image.open(PICTURES / name)])[np.newaxis].astype(np.float16)
+
+
+GUIDE = {
+    "end_id": -1,
+    "pad_id": 1,
+    "beam_width": 1,
+    "top_k": 1,
+    "top_p": 0.0,
+    "temperature": 1.0,
+    "repetition_penalty": 1.0,
+    "max_tokens": 3,
+}
+"""What upstream's client.py sends with each request; its end_id ends nothing."""
+
+GRPC = {
+    "text": ("Hello!", {}, GREETING),
+    "image_input": (QUESTION, {"image_input": _values(RED)}, "a red square"),
+    "image_bytes_input": (QUESTION, {"image_bytes_input": _pixels(RED)}, "a red square"),
+    "image_url_input": (QUESTION, {"image_url_input": _url(RED)}, "a red square"),
+    "two pictures": (
+        "What is in the second image?",
+        {"image_bytes_input": _pixels(RED, GREEN)},
+        "a green triangle",
+    ),
+    "two URLs": (
+        "What is in the first image?",
+        {"image_url_input": [_url(RED), _url(GREEN)]},
+        "a red square",
+    ),
+    "prompt_table_extra_id": (
+        QUESTION,
+        {"image_bytes_input": _pixels(RED), "prompt_table_extra_id": 7},
+        "a red square",
+    ),
+    "client.py": (QUESTION, {"image_input": _values(RED), **GUIDE}, "a red square"),
+    "stop_words": ("Hello!", {"stop_words": ["about"]}, "i answer questions"),
+}
+
+HTTP: dict[str, tuple[dict[str, object], str]] = {
+    "text": ({"text_input": "Hello!"}, GREETING),
+    "picture": ({"text_input": QUESTION, "image_url_input": _url(RED)}, "a red square"),
+    "nested parameters": (
+        {
+            "id": "42",
+            "text_input": QUESTION,
+            "image_url_input": _url(RED),
+            "parameters": {**GUIDE, "end_id": 3, "max_tokens": 16},
+        },
+        "a red square",
+    ),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("kind", sorted(GRPC))
+def test_grpc(served: Served, model: str, kind: str, stream: bool) -> None:  # noqa: FBT001
+    """ModelStreamInfer gives the kind's answer, whole or in pieces."""
+    text, values, expected = GRPC[kind]
+    with Ensemble(served.grpc_url, model) as client:
+        assert expected == client.ask(text, stream=stream, **values).text
+
+
+def _post(served: Served, model: str, call: str, body: Mapping[str, object]) -> str:
+    url = f"{served.http_url}/v2/models/{model}/{call}"
+    limit = {} if "parameters" in body else {"max_tokens": 24}
+    answer = httpx.post(url, json={**limit, **body}, timeout=60)
+    assert answer.is_success, answer.text
+    lines = (line.removeprefix("data: ") for line in answer.text.splitlines() if line)
+    return "".join(json.loads(line)["text_output"] for line in lines)
+
+
+@pytest.mark.parametrize("kind", sorted(HTTP))
+def test_http(served: Served, model: str, kind: str) -> None:
+    """`generate`, and `generate_stream` with and without pieces."""
+    body, expected = HTTP[kind]
+    assert expected == _post(served, model, "generate", body)
+    assert expected == _post(served, model, "generate_stream", body)
+    assert expected == _post(served, model, "generate_stream", {**body, "stream": True})
+
+
+def test_model_infer_is_refused_in_words(served: Served, model: str) -> None:
+    """Triton serves models that can stream by ModelStreamInfer only; a client reads that."""
+    with triton.InferenceServerClient(served.grpc_url) as client:
+        text = triton.InferInput("text_input", [1, 1], "BYTES")
+        text.set_data_from_numpy(np.array([[b"Hello!"]], dtype=np.object_))
+        tokens = triton.InferInput("max_tokens", [1, 1], "INT32")
+        tokens.set_data_from_numpy(np.array([[4]], dtype=np.int32))
+        with pytest.raises(InferenceServerException, match="decoupled transaction policy"):
+            client.infer(model, [text, tokens], client_timeout=60)
