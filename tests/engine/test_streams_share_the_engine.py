@@ -46,12 +46,16 @@ def _wait_active(served: Served, expected: float) -> None:
 
 
 def test_concurrent_streams_interleave(served: Served) -> None:
-    """Eight answers of 100 tokens: every stream has begun before the first one ends."""
+    """Eight answers of 400 tokens: every stream has begun before the first one ends."""
     order: list[int] = []
+    # Connecting takes about as long as 100 tokens: without waiting, the first could end before.
+    connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
+    tokens = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
 
     def ask(number: int) -> None:
         with Ensemble(served.grpc_url) as ensemble:
-            ensemble.ask("Hello!", on_piece=lambda _: order.append(number), **ENDLESS)
+            connected.wait()
+            ensemble.ask("Hello!", on_piece=lambda _: order.append(number), **tokens)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]
     for thread in threads:
