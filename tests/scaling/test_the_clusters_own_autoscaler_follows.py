@@ -95,6 +95,8 @@ def test_replicas_follow_through_the_clusters_controller(
             assert eventually(lambda: replicas(api) == 3, timeout=90), get(api, "hpa", "llava")
             assert active(api)["status"] == "True"
             assert "replicas 1 -> 3" not in operator.log.read_text()
+            # The operator sees at its next tick what another controller has moved.
+            assert eventually(lambda: scaling(api).get("history"), timeout=60), scaling(api)
             assert scaling(api)["history"][0]["toReplicas"] == 3
     finally:
         api.kubectl("delete", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found")
