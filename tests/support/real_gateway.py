@@ -88,7 +88,11 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
             start_server=start_server,
         )
         _wait_until_ready(pair)
-        yield pair
+        try:
+            yield pair
+        finally:
+            # Before any server, also one that was restarted: a server drains until it has gone.
+            _end(gateway)
 
 
 def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
