@@ -87,6 +87,7 @@ def test_the_second_model_needs_no_build(space: Space) -> None:
     space.kubectl("delete", "mmm", "second", "--timeout=60s")
 
 
+@pytest.mark.slow  # a crashed pod may wait minutes for its next start
 def test_a_damaged_engine_is_built_again(space: Space) -> None:
     """A pod that starts with a damaged file refuses it by name; the operator builds it anew."""
     before = build_of(space, "first")

@@ -108,7 +108,7 @@ def test_a_running_build_tells_its_step(alone: Space) -> None:
     alone.apply(build_only(alone, "told", "good", build={"resources": SLOW}))
 
     def stands() -> dict[str, Any]:
-        found: dict[str, Any] = alone.read("told")["status"].get("build", {})
+        found: dict[str, Any] = alone.read("told").get("status", {}).get("build", {})
         return found if found.get("phase") == "Building" and "step" in found else {}
 
     told = eventually(stands, timeout=180)
