@@ -15,7 +15,7 @@ from mm_runtime.engine.generation import read_request
 from mm_runtime.engine.preprocessing import Preprocessor
 from mm_runtime.engine.reference.load import load_engine
 from mm_runtime.engine.reference.request import Piece
-from mm_runtime.engine.vision.encoder import VisionEncoder
+from mm_runtime.engine.vision.load import load_encoder
 
 _DEADLINE_SECONDS = 60
 
@@ -55,11 +55,7 @@ class InProcess:
         directory = EngineDirectory.open(engine_dir)
         assert directory.vision is not None
         self._preprocessor = Preprocessor.load(directory, serving)
-        self._encoder = VisionEncoder(
-            directory.vision_model,
-            max_batch_size=directory.vision.max_batch_size,
-            image_size=directory.vision.image_size,
-        )
+        self._encoder = load_encoder(directory, directory.vision)
         self._loaded = load_engine(
             directory,
             max_queue_size=serving.max_queue_size,
