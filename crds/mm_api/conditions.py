@@ -10,24 +10,20 @@ from enum import StrEnum
 class ConditionType(StrEnum):
     """Types in the order in which they are written to the status."""
 
+    # At least one replica of the wanted revision answers, and nothing blocks.
     READY = "Ready"
+    # At least one replica, of any revision, answers requests.
     AVAILABLE = "Available"
+    # The checkpoint was inspected and every limit and byte is computed.
     PLANNED = "Planned"
+    # The engine of the current plan is in the store.
     ENGINE_BUILT = "EngineBuilt"
+    # Pods are being replaced or started.
     ROLLING_OUT = "RollingOut"
+    # The operator itself moves the number of replicas.
     SCALING_ACTIVE = "ScalingActive"
+    # Something needs a person: see reason and message.
     DEGRADED = "Degraded"
-
-
-CONDITION_MEANING: dict[ConditionType, str] = {
-    ConditionType.READY: "At least one replica of the wanted revision answers, and nothing blocks.",
-    ConditionType.AVAILABLE: "At least one replica, of any revision, answers requests.",
-    ConditionType.PLANNED: "The checkpoint was inspected and every limit and byte is computed.",
-    ConditionType.ENGINE_BUILT: "The engine of the current plan is in the store.",
-    ConditionType.ROLLING_OUT: "Pods are being replaced or started.",
-    ConditionType.SCALING_ACTIVE: "The operator itself moves the number of replicas.",
-    ConditionType.DEGRADED: "Something needs a person: see reason and message.",
-}
 
 
 class Reason(StrEnum):

@@ -17,8 +17,6 @@ from mm_observability.rules.rule import RUNBOOKS
 TAG = "multimodal"
 HEIGHT = 8
 STAT_HEIGHT = 4
-SCHEMA_VERSION = 36
-"""What the SDK's types describe; a newer Grafana migrates it when it loads."""
 
 _Builder = timeseries.Panel | stat.Panel | table.Panel | statetimeline.Panel
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-CHANNELS = 3
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
 

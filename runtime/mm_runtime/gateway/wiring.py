@@ -35,10 +35,6 @@ _BODY_TIMEOUT_SECONDS = 60.0
 nothing."""
 
 
-_NO_IMAGES = ImageGeometry(1, Image.Resampling.BICUBIC)
-"""Stands in for a text-only engine: requests with images are refused before it is used."""
-
-
 _BODY_MEMORY_BYTES = 512 * 1024 * 1024
 """For all bodies that are read or prepared at one time: about twenty with the largest image."""
 

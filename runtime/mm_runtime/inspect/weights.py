@@ -16,7 +16,6 @@ from mm_runtime.inspect.small_files import listing, read_object
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
-PICKLE_SINGLE = "pytorch_model.bin"
 
 HEADER_LIMIT_BYTES = 100_000_000
 """Largest header the safetensors format allows."""

@@ -18,7 +18,6 @@ from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR
 SHRINK_ABOVE = 1.1
 """A grid is scaled down when its side is more than 1.1 times that of `grid_limit` tiles."""
 
-DEFAULT_GRID = 27
 VIDEO_POOL = 2
 """Frames are pooled 2 x 2."""
 
