@@ -1,0 +1,80 @@
+"""The records that flow through one reconcile: what was seen, what was decided, what was done.
+
+`mm_operator.cluster` makes `Snapshot` and `Outcome`; `plan`, `children` and `status` turn them into
+decisions, objects and status. Everything is frozen and holds values only: no client, no clock.
+
+Contents of ConfigMaps and termination messages travel as the text that was found. The pure half
+parses them, so that a damaged document is a decision like any other and never an I/O error.
+
+May import: `mm_api`, `mm_operator.errors`.
+"""
+
+from mm_operator.model.decisions import (
+    BuildDecision,
+    BuildPhase,
+    Choice,
+    Collection,
+    InspectDecision,
+    Plan,
+    RolloutDecision,
+    Step,
+)
+from mm_operator.model.objects import (
+    Builder,
+    ClaimState,
+    ConfigState,
+    DeploymentState,
+    EngineState,
+    JobPhase,
+    JobState,
+    Owner,
+    PodDamage,
+    PodEnd,
+    PodState,
+    Ref,
+    Sibling,
+    StoredEngine,
+)
+from mm_operator.model.outcome import (
+    Outcome,
+    StageError,
+)
+from mm_operator.model.snapshot import (
+    GpuNode,
+    Observed,
+    PlanSettings,
+    ScalingView,
+    Snapshot,
+)
+
+__all__ = [
+    "BuildDecision",
+    "BuildPhase",
+    "Builder",
+    "Choice",
+    "ClaimState",
+    "Collection",
+    "ConfigState",
+    "DeploymentState",
+    "EngineState",
+    "GpuNode",
+    "InspectDecision",
+    "JobPhase",
+    "JobState",
+    "Observed",
+    "Outcome",
+    "Owner",
+    "Plan",
+    "PlanSettings",
+    "PodDamage",
+    "PodEnd",
+    "PodState",
+    "Ref",
+    "RolloutDecision",
+    "ScalingView",
+    "Sibling",
+    "Snapshot",
+    "StageError",
+    "Step",
+    "StoredEngine",
+]

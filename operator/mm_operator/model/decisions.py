@@ -1,0 +1,159 @@
+"""What one reconcile decided, stage by stage, each with its reason."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_progress import BuildProgress
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.serving_plan import ServingPlan
+from mm_operator.errors import SpecError
+from mm_operator.model.objects import Builder, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One number of the plan: the field, its value, and why it has this value."""
+
+    field: str
+    value: str
+    reason: str
+
+
+class Step(StrEnum):
+    """What a decision asks for."""
+
+    DONE = "Done"
+    """Nothing to do: the result is there."""
+    START = "Start"
+    """A Job must be created now."""
+    RUNNING = "Running"
+    """Under way: wait for an event."""
+    WAITING = "Waiting"
+    """Not possible yet: another stage comes first, or a delay must pass."""
+    FAILED = "Failed"
+    """A person must act, or the next attempt is due later (`Plan.recheck_after`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectDecision:
+    """What becomes of the inspection."""
+
+    step: Step
+    reason: str
+    message: str
+    job: str = ""
+    """Name of the Job that runs or must exist; empty when none must."""
+    inputs_hash: str = ""
+    attempt: int = 1
+    round: int = 0
+    """How often the source changed between inspection and build."""
+    facts: ModelFacts | None = None
+    """What was found; set exactly when `step` is Done."""
+    inspected_at: datetime | None = None
+    retry_in: float | None = None
+    """Seconds until the next attempt; None when none is due by itself."""
+
+
+BuildPhase = Literal["Pending", "Waiting", "Building", "Succeeded", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDecision:
+    """What becomes of the engine of the current plan."""
+
+    step: Step
+    reason: str
+    message: str
+    job: str = ""
+    """Name of the Job that runs or must exist; empty when none must."""
+    attempt: int = 1
+    result: BuildResult | None = None
+    """How the build ended, well or badly, when it said so."""
+    failed_pods: int = 0
+    phase: BuildPhase = "Pending"
+    """What the status calls it."""
+    progress: BuildProgress | None = None
+    """How far the running build was when its log was last read."""
+    started_at: datetime | None = None
+    """When the pod that builds now was started."""
+    builder: Builder | None = None
+    """The model whose Job built or builds the engine."""
+    built_at: datetime | None = None
+    """When the engine was built; set with `record`."""
+    record: BuildResult | None = None
+    """The result that stays recorded for every model that shares the engine."""
+    damage: str = ""
+    """The engine was or is built again: the record of why, as it is kept."""
+    stale_source: bool = False
+    """The build found another source than was inspected: a new inspection is needed."""
+    retry_in: float | None = None
+    """Seconds until the next attempt; None when none is due by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Whether and how the model's store is swept of engines that nobody uses."""
+
+    job: str = ""
+    """Name of the last or the next sweep's Job; empty when this model sweeps nothing."""
+    start: bool = False
+    attempt: int = 0
+    keep: tuple[str, ...] = ()
+    """Fingerprints of the engines in use, when a sweep starts."""
+    due_in: float | None = None
+    """Seconds until the next sweep; None when none is due by time alone."""
+    problem: str = ""
+    """Why nothing is removed although the spec asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutDecision:
+    """Which engine and serving plan the pods get, and how far they are."""
+
+    step: Step
+    reason: str
+    message: str
+    serving_hash: str = ""
+    """Empty while nothing may be served."""
+    held: bool = False
+    """The pods keep the recorded revision: the engine of the current plan is not there yet."""
+    complete: bool = False
+    """Every wanted pod runs this serving plan and no older pod is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every decision of one reconcile. `children` and `status` follow it and decide nothing."""
+
+    inspect: InspectDecision
+    build: BuildDecision
+    rollout: RolloutDecision
+    problem: SpecError | None = None
+    """The spec cannot be carried out; whatever serves now is left as it is."""
+    build_plan: BuildPlan | None = None
+    serving_plan: ServingPlan | None = None
+    """What the pods get once the engine is built; while the rollout is held, the recorded one is
+    used instead."""
+    sizes: ModelPlan | None = None
+    """Every number of the plan; also of one that does not fit."""
+    choices: tuple[Choice, ...] = ()
+    frozen: bool = False
+    """Change and delete nothing: the spec is not understood."""
+    keep: frozenset[Ref] = frozenset()
+    """Existing objects that stay as they are: neither applied again nor pruned."""
+    release: tuple[str, ...] = ()
+    """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
+    collection: Collection = Collection()
+    store_key: str = ""
+    """Key of the model's store, equal for all who use it; empty while there is no plan."""
+    shared_engine: str = ""
+    """Key of the engine in a store that other namespaces may use too; empty in one's own."""
+    engine_config: str = ""
+    """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
+    recheck_after: float | None = None
+    """Seconds until time alone changes a decision; None when only events do."""

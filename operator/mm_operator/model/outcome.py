@@ -1,0 +1,29 @@
+"""What the edge did with the children of one plan."""
+
+from dataclasses import dataclass
+
+from mm_operator.model.objects import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class StageError:
+    """An error of one stage of the reconcile: observe, plan, apply, prune, status.
+
+    `reason` is QuotaExceeded for a quota's refusal, else ClusterError. `message` is a sentence
+    without generated names or times.
+    """
+
+    stage: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the edge did with the children of one plan."""
+
+    applied: tuple[Ref, ...] = ()
+    """Objects that were wanted; those that needed no write included."""
+    changed: tuple[Ref, ...] = ()
+    deleted: tuple[Ref, ...] = ()
+    errors: tuple[StageError, ...] = ()

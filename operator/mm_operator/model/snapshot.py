@@ -1,0 +1,110 @@
+"""What one reconcile saw: the model, its children, its neighbours, the nodes, the time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus
+from mm_operator.errors import SpecError
+from mm_operator.model.objects import (
+    ClaimState,
+    ConfigState,
+    DeploymentState,
+    EngineState,
+    JobState,
+    Owner,
+    PodState,
+    Ref,
+    Sibling,
+    StoredEngine,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The children as the caches know them.
+
+    `configs` and `jobs` (by name) carry the label `labels.MODEL` of this model. `engines` maps the
+    name of an engine's ConfigMap to what the namespace shares about that engine; it holds every
+    engine of the namespace, may be a live view of a cache and is only asked by name.
+    `owned_engines` names those of them that this model owns. `refs` lists every existing object
+    labelled with this model, for pruning.
+    """
+
+    configs: Mapping[str, ConfigState] = field(default_factory=dict)
+    jobs: Mapping[str, JobState] = field(default_factory=dict)
+    engines: Mapping[str, EngineState] = field(default_factory=dict)
+    owned_engines: frozenset[str] = frozenset()
+    siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
+    """Key of an engine in its store -> what other namespaces have of it; asked like `engines`."""
+    stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
+    """Key of a store -> its engines in use, of every namespace; asked like `engines`."""
+    store: ClaimState | None = None
+    deployment: DeploymentState | None = None
+    pods: tuple[PodState, ...] = ()
+    refs: frozenset[Ref] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """The operator's own settings that change what is planned."""
+
+    runtime_image: str
+    """Image of inspect, build and serving pods unless the spec names another."""
+    builder_version: str
+    """Version of the build code; part of every fingerprint."""
+    every_namespace: bool = True
+    """The operator sees the models of every namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNode:
+    """A node with GPUs, as its labels describe it; None: it has no such label."""
+
+    name: str
+    product: str
+    memory_mib: int | None
+    compute_capability: str | None
+    count: int | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingView:
+    """What the autoscaler last said about a model: its part of the status, and its condition."""
+
+    status: ScalingStatus
+    active: bool
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One model and everything a decision about it may depend on."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    created: datetime
+    spec: MultimodalModelSpec | None
+    """None exactly when `spec_error` is set."""
+    spec_error: SpecError | None
+    status: Mapping[str, Any]
+    """The status as last written, camelCase; empty before the first."""
+    settings: PlanSettings
+    observed: Observed
+    now: datetime
+    store_sharers: tuple[Owner, ...] = ()
+    """Every model of the namespace that uses the operator-made store, this one included, sorted by
+    name: a function of the specs alone, so that two reconciles never disagree about it."""
+    gpu_nodes: tuple[GpuNode, ...] | None = None
+    """Nodes with GPUs, by name; None: the operator may not read nodes."""
+    store_identity: str = ""
+    """What tells the volume of the user's store from others; empty when nobody else can use it."""
+    deleting: bool = False
+    scaling: ScalingView | None = None
+    """None while the autoscaler did not look at the model yet; the status then stays as it is."""
