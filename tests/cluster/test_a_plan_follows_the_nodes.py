@@ -1,5 +1,6 @@
 """A model for a GPU on the real API server: asked for, planned from node labels, planned anew."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,8 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
-from support.absent_kubelet import get, inspected
+from support.absent_kubelet import built, get, inspected, serving
 from support.clusters import apply, eventually, kubectl
 from support.gpu_nodes import H100, node_object
 from support.model_configs import facts_of
@@ -58,22 +60,26 @@ def planned(api: Api, status: str, reason: str) -> dict[str, Any]:
     return found
 
 
-def no_gpu_taken(api: Api) -> bool:
-    """Return whether nothing but the inspection ever asked for a place to run."""
-    jobs = api.kubectl("get", "jobs", "-o", "name").split()
-    return not [job for job in jobs if "engine-" in job] and not api.kubectl(
-        "get", "deployments", "-o", "name"
-    )
+def engine_jobs(api: Api) -> dict[str, dict[str, Any]]:
+    """Return the pods of the build Jobs, by the product that they wait for."""
+    items = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+    pods = [
+        job["spec"]["template"]["spec"]
+        for job in items
+        if job["metadata"]["name"].startswith("engine-")
+    ]
+    return {pod["nodeSelector"]["nvidia.com/gpu.product"]: pod for pod in pods}
 
 
 def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
-    """No node: a question. A node: a plan, whose build says why it waits. Other labels: another."""
+    """No node: a question. A node: a plan and a build for it. Other labels: another of both."""
     with running_operator(api.cluster, tmp_path, api.namespace, watch_nodes=True):
         api.apply(document(SPEC, name="m"))
         inspected(api, "m", facts_of("llava"))
         question = planned(api, "False", "GpuUnknown")
         assert "which GPU?" in question["message"]
         assert "spec.runtime.gpu.product" in question["message"]
+        assert engine_jobs(api) == {}
 
         with gpu_node(api.cluster) as name:
             verdict = planned(api, "True", "PlanComplete")
@@ -81,7 +87,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             status = get(api, "mmm", "m")["status"]["plan"]
             assert status["gpu"]["product"] == H100
             assert 0 < status["kvCacheFreeGpuMemoryFraction"] < 1
-            assert conditions(api)["EngineBuilt"]["reason"] == "BuildNotAvailable"
+            assert eventually(lambda: set(engine_jobs(api)) == {H100}, timeout=30)
 
             label = ["label", "node", name, "--overwrite"]
             kubectl(api.cluster, *label, "nvidia.com/gpu.memory=16384")
@@ -95,8 +101,8 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             kubectl(api.cluster, *label, product, "nvidia.com/gpu.memory=46068")
             verdict = planned(api, "True", "PlanComplete")
             assert f"on 1 x {L40S}: " in verdict["message"]
+            assert eventually(lambda: set(engine_jobs(api)) == {L40S}, timeout=30)
 
-        assert no_gpu_taken(api)
         assert conditions(api)["Planned"]["status"] == "True"
 
 
@@ -111,4 +117,27 @@ def test_other_families_are_planned_for_gpus(api: Api, tmp_path: Path) -> None:
         limits = get(api, "mmm", "m")["status"]["plan"]["limits"]
 
     assert limits["maxEncoderInputLen"] == 4 * 1601
-    assert no_gpu_taken(api)
+
+
+def test_an_engine_is_served_on_its_gpus(api: Api, tmp_path: Path) -> None:
+    """A Job on one GPU builds every rank; the pod takes a GPU of the product for each of them."""
+    spec = {
+        **SPEC,
+        "engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}},
+        "runtime": {"gpu": {"product": H100}},
+    }
+    gpu = GpuIdentity(product=H100, compute_capability="9.0")
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(spec, name="m"))
+        inspected(api, "m", facts_of("llava"))
+        assert eventually(lambda: set(engine_jobs(api)) == {H100}, timeout=30)
+        job = engine_jobs(api)[H100]
+        built(api, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
+        serving(api, "m")
+        assert eventually(lambda: conditions(api)["Ready"]["status"] == "True", timeout=30)
+        pod = get(api, "deployment", "m")["spec"]["template"]["spec"]
+
+    server = next(one for one in pod["initContainers"] if one["name"] == "server")
+    assert job["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert server["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}

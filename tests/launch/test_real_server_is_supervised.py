@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE, EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import Ports
@@ -232,6 +233,24 @@ def test_another_engines_plan_is_refused(
     assert main([*arguments, "--repository", str(tmp_path / "repository")]) == 3
     assert manifest.fingerprint[:16] in caplog.text
     assert "f" * 16 in caplog.text
+
+
+def test_another_backends_engine_is_refused(
+    random_engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An engine that this image has no model repository for ends the pod with what to do."""
+    sealed = EngineManifest.from_json(random_engine.manifest.read_bytes())
+    engine = sealed.plan.engine.model_copy(update={"backend": "TensorRT"})
+    plan = sealed.plan.model_copy(update={"engine": engine})
+    manifest, serving = tmp_path / "manifest.json", tmp_path / "serving.json"
+    manifest.write_text(sealed.model_copy(update={"plan": plan}).to_json())
+    plan_of_pods = ServingPlan.from_json(random_engine.serving.read_bytes())
+    serving.write_text(plan_of_pods.model_copy(update={"backend": "TensorRT"}).to_json())
+    arguments = ["serve", "--manifest", str(manifest), "--serving", str(serving)]
+
+    assert main([*arguments, "--repository", str(tmp_path / "repository")]) == 3
+    assert "does not serve engines of backend TensorRT" in caplog.text
+    assert "Set spec.runtime.image" in caplog.text
 
 
 def _wait_for_log(served: Served, words: str) -> None:

@@ -1,6 +1,7 @@
-"""Backends that need a GPU: planned to the last byte, told, and stopped before a Job takes one."""
+"""Backends that need a GPU: planned to the last byte, told, and built on the GPU of the plan."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,17 +9,19 @@ import pytest
 from mm_api.conditions import Reason
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelStatus
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children.all import build
 from mm_operator.model import Outcome, Step
 from mm_operator.plan.engine_plan import plan_engine
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, L4, node
 from support.model_configs import FOLDERS, facts_of, planned
-from support.models import snapshot_of, spec_of
+from support.models import SETTINGS, snapshot_of, spec_of
 from support.staged import inspected
 
 TRTLLM = {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}}
 NODES = (node("a", H100),)
+JUNE, AUGUST = (f"tritonserver:25.0{month}-trtllm-python-py3" for month in (6, 8))
 
 
 def told(
@@ -39,17 +42,51 @@ def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("family", FOLDERS)
-def test_every_family_is_planned_and_not_built(family: str) -> None:
-    """Planned is True with the verdict, EngineBuilt says what to do, and no Job is made."""
-    status, kinds = told(family)
-    built = condition(status, "EngineBuilt")
+def test_every_family_is_built_from_its_plan(family: str) -> None:
+    """Planned is True with the verdict; a Job on the planned GPU reads the commands of `mmctl`."""
+    snapshot, plan = inspected(
+        {"model": {"allowPickle": True}, **TRTLLM}, facts=facts_of(family), gpu_nodes=NODES
+    )
+    status = derive(snapshot, plan, Outcome())
+    made = {child["kind"]: child for child in build(snapshot, plan) if child["kind"] != "ConfigMap"}
+    pod = made["Job"]["spec"]["template"]["spec"]
+    engine = next(
+        child for child in build(snapshot, plan) if child["metadata"]["name"] == plan.engine_config
+    )
 
     assert condition(status, "Planned")["status"] == "True"
     assert "bytes are needed on the fullest GPU" in condition(status, "Planned")["message"]
-    assert (built["status"], built["reason"]) == ("False", Reason.BUILD_NOT_AVAILABLE)
-    assert "mmctl plan -o commands" in built["message"]
-    assert "Job" not in kinds
-    assert "Deployment" not in kinds
+    assert condition(status, "EngineBuilt")["reason"] == Reason.BUILDING
+    assert BuildPlan.from_json(engine["data"]["plan.json"]) == planned(family).build_plan
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert "Deployment" not in made
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_a_built_engine_is_served_on_its_gpus(tensor: int) -> None:
+    """Once the engine is there, one pod takes a GPU of the product for each rank."""
+    changes = {**TRTLLM, "engine": {"backend": "TensorRT", "parallelism": {"tensor": tensor}}}
+    snapshot, plan = inspected(changes, built=True, facts=facts_of("llava"), gpu_nodes=NODES)
+    made = {child["kind"]: child for child in build(snapshot, plan)}
+    pod = made["Deployment"]["spec"]["template"]["spec"]
+    server = next(one for one in pod["initContainers"] if one["name"] == "server")
+
+    assert condition(derive(snapshot, plan, Outcome()), "EngineBuilt")["status"] == "True"
+    assert server["resources"]["limits"] == {"nvidia.com/gpu": str(tensor)}
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
+    assert "Job" not in made
+
+
+def test_a_build_sets_aside_what_the_converter_reads() -> None:
+    """The Job asks for host memory for the checkpoint beside the tools' own."""
+    facts = facts_of("llava")
+    snapshot, plan = inspected(TRTLLM, facts=facts, gpu_nodes=NODES)
+    made = {child["kind"]: child for child in build(snapshot, plan)}
+    container = made["Job"]["spec"]["template"]["spec"]["containers"][0]
+    asked = bytes_of(container["resources"]["requests"]["memory"])
+
+    assert 0 <= asked - facts.weight_bytes - 2**30 < 2**20
 
 
 def test_pytorch_is_planned_and_not_served() -> None:
@@ -142,14 +179,25 @@ def test_too_big_is_told_with_what_would_fit() -> None:
             id="everything-that-is-wrong",
         ),
         pytest.param(
-            {
-                "build": {"image": "tritonserver:25.06-trtllm-python-py3"},
-                "runtime": {"image": "tritonserver:25.08-trtllm-python-py3"},
-            },
+            {"build": {"image": JUNE}, "runtime": {"image": AUGUST}},
             {},
             "InvalidSpec",
             "use one image for both",
             id="two-versions",
+        ),
+        pytest.param(
+            {"build": {"image": JUNE}},
+            {"settings": replace(SETTINGS, runtime_image=AUGUST)},
+            "InvalidSpec",
+            "use one image for both",
+            id="another-version-than-the-operators-image",
+        ),
+        pytest.param(
+            {"build": {"image": JUNE, "trtllmVersion": "0.20.0"}, "runtime": {"image": AUGUST}},
+            {},
+            "InvalidSpec",
+            "use one image for both",
+            id="two-versions-whatever-is-given",
         ),
     ],
 )

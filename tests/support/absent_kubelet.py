@@ -23,12 +23,15 @@ def inspected(api: Api, model: str, facts: ModelFacts | None = None) -> None:
     end_pod(api, wait_for_pod(api, selector), message=message)
 
 
-def built(api: Api) -> str:
-    """Let the build pod of the namespace end well; return the fingerprint."""
+def built(api: Api, **found: Any) -> str:
+    """Let the build pod of the namespace end well; return the fingerprint.
+
+    `found` are fields of the result: GPU and versions that a builder of engines tells.
+    """
     pod = wait_for_pod(api, f"{labels.APP_COMPONENT}={labels.Component.BUILD}")
     fingerprint = fingerprint_of(api, pod)
     result = BuildResult(
-        fingerprint=fingerprint, manifest_sha256="ab" * 32, step_seconds={"export": 1.5}
+        fingerprint=fingerprint, manifest_sha256="ab" * 32, step_seconds={"export": 1.5}, **found
     )
     end_pod(api, pod, message=result.to_json())
     return fingerprint

@@ -16,9 +16,6 @@ from mm_operator.plan.store import store_of
 PERMANENT_EXIT_CODES = (2, 3, 4)
 """Usage, permanent errors, and a source that changed since it was inspected."""
 
-_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
-"""Exporting and checking the tiny model took below 0.9 GB; big models name their own."""
-
 
 def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the Job when a build must start and the ConfigMap of its plan exists."""
@@ -47,13 +44,15 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},
-                "spec": _pod(snapshot, spec, plan),
+                "spec": _pod(snapshot, spec, plan, hardware.building_requests(plan.build_plan)),
             },
         },
     }
 
 
-def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
+def _pod(
+    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, requests: dict[str, str]
+) -> Manifest:
     # This model's own: the recorded plan may be of a model that found the same files elsewhere.
     commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
     gpu = hardware.building_gpu(spec.build.gpu, plan.sizes)
@@ -82,7 +81,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest:
             *sources.source_environment(spec),
             *sources.store_environment(spec),
         ],
-        "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=_REQUESTS),
+        "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=requests),
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -1,8 +1,14 @@
 """What pods ask for because the plan says so: GPUs, their product, host memory."""
 
+from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.v1alpha1 import Gpu
 from mm_operator.plan.gpu import CUSTOM
+
+_MIB = 1 << 20
+_BUILD_CPU = "500m"
+_BUILD_BYTES = 1 << 30
+"""Exporting and checking the tiny model took below 0.9 GB."""
 
 
 def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
@@ -23,6 +29,18 @@ def building_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
     if sizes is None or not sizes.engines:
         return asked
     return _of(asked, sizes, max(1, asked.count))
+
+
+def building_requests(plan: BuildPlan) -> dict[str, str]:
+    """Return what a build sets aside; the spec's own numbers count instead.
+
+    Upstream's converters read the whole checkpoint into host memory. Without commands weights are
+    copied file by file, and only the vision half is loaded.
+    """
+    if plan.trtllm is None:
+        return {"cpu": _BUILD_CPU, "memory": "1Gi"}
+    needed = _BUILD_BYTES + plan.facts.weight_bytes
+    return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 
 def _of(asked: Gpu, sizes: ModelPlan, count: int) -> Gpu:

@@ -5,9 +5,6 @@ Whoever makes a backend work in the cluster deletes its row.
 """
 
 BUILD_LACKS = {
-    "TensorRT": "this version does not serve TensorRT-LLM engines, so no GPU is taken to build "
-    "one: build it by hand with the commands of `mmctl plan -o commands`, or set "
-    "spec.engine.backend to Reference",
     "PyTorch": "this version does not serve with TensorRT-LLM on PyTorch: set spec.engine.backend "
     "to Reference",
 }

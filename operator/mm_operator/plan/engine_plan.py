@@ -75,6 +75,7 @@ def _sizes(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> 
             given_version=None,
             backend=spec.engine.backend,
             builder_version=settings.builder_version,
+            serving_image=spec.runtime.image or settings.runtime_image,
         )
     )
 

@@ -35,6 +35,9 @@ STARTUP_POLL_SECONDS = 0.1
 DRAIN_POLL_SECONDS = 0.2
 REPORT_SECONDS = 15.0
 
+SERVED = frozenset({"Reference"})
+"""Backends that the model repository of this version is written for."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
@@ -94,6 +97,12 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
         raise PermanentError(
             f"{options.manifest} is for backend {engine.plan.engine.backend}; the serving plan says"
             f" {options.serving.backend}."
+        )
+    if engine.plan.engine.backend not in SERVED:
+        raise PermanentError(
+            f"This image does not serve engines of backend {engine.plan.engine.backend}; expected"
+            f" {' or '.join(sorted(SERVED))}. Set spec.runtime.image to a version that does, or"
+            " spec.engine.backend to Reference."
         )
     began = time.monotonic()
     manifests.verify(options.manifest.parent, engine)

@@ -37,6 +37,8 @@ class Inputs:
     given_version: str | None
     backend: str
     builder_version: str
+    serving_image: str | None = None
+    """Of the pods; None: the one of the spec, or the one that builds."""
 
 
 def plan_model(inputs: Inputs) -> ModelPlan:
@@ -54,7 +56,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
         version, why = trtllm_version(
             inputs.image or spec.build.image,
             inputs.given_version or spec.build.trtllm_version,
-            spec.runtime.image,
+            inputs.serving_image or spec.runtime.image,
         )
     except SpecError as error:
         return empty.model_copy(update={"errors": [_as_error(error)]})

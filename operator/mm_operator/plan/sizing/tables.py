@@ -49,7 +49,8 @@ def trtllm_version(
 
     Args:
         image: a reference such as `nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3`.
-        given: the version that the user names; it wins.
+        given: the version that the user names; it wins over tags, which must not contradict each
+            other all the same.
         serving: the image that serves, where another one builds.
 
     Raises:
@@ -57,13 +58,20 @@ def trtllm_version(
             the image that serves.
     """
     images: dict[str, dict[str, str]] = table("images")["images"]
+    built, served = _version_in(image or ""), _version_in(serving or image or "")
+    if built and served and built != served:
+        raise SpecError(
+            "ImagesDiffer",
+            f"{serving} has TensorRT-LLM {served}, and the engine is built with {built}, which no "
+            "other version can load: use one image for both",
+            "spec.runtime.image",
+        )
     if given:
         version_of(given)
         return given, "as given"
     if not image:
         newest = max(images)
         return images[newest]["trtllm"], f"of the newest image that is known, {newest}"
-    built, served = _version_in(image), _version_in(serving or image)
     if built is None or served is None:
         which = image if built is None else serving
         raise SpecError(
@@ -72,13 +80,6 @@ def trtllm_version(
             f"{max(images)}-trtllm-python-py3): set spec.build.trtllmVersion, for example to "
             "0.20.0 (mmctl plan: --trtllm-version)",
             "spec.build.trtllmVersion",
-        )
-    if built != served:
-        raise SpecError(
-            "ImagesDiffer",
-            f"{serving} has TensorRT-LLM {served}, and the engine is built with {built}, which no "
-            "other version can load: use one image for both",
-            "spec.runtime.image",
         )
     return built, f"of the image's tag {_tag(image)}"
 
