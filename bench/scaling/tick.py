@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.endpoints import Endpoints
-from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.scaler import Scaler
 from support.prometheus import running_prometheus  # tests/ is no package of the distribution
@@ -108,7 +108,7 @@ async def measure(models: int, ticks: int, address: str) -> dict[str, Any]:
             cache.put("Pod", pod(number, replica))
     woken: list[object] = []
     api: Any = NoApi()
-    endpoints = Endpoints(api, Endpoint((address,)))
+    endpoints = Endpoints(api, OwnPrometheus(OwnPrometheusSettings((address,))))
     scaler = Scaler(
         models=records,
         cache=cache,

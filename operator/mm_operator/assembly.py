@@ -35,7 +35,7 @@ from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.metrics_api import serve_metrics_api
-from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
@@ -89,7 +89,7 @@ class Operator:
             models=self._models,
             cache=self._cache,
             client=client,
-            endpoints=Endpoints(client, self._default_prometheus()),
+            endpoints=Endpoints(client, OwnPrometheus(settings.prometheus)),
             rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
@@ -215,10 +215,6 @@ class Operator:
         )
         _LOG.info("serving external.metrics.k8s.io on port %d", port)
         return runner
-
-    def _default_prometheus(self) -> Endpoint | None:
-        addresses = self._settings.prometheus
-        return Endpoint(addresses) if addresses else None
 
     def _lease(self, api: ApiClient) -> LeaseObject:
         client = Client(api, timeout_seconds=REQUEST_SECONDS, listener=self._metrics.requested)

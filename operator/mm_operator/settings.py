@@ -1,12 +1,14 @@
 """What an operator process can be told: flags, with an environment variable for each."""
 
 import argparse
+import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mm_operator.model import PlanSettings
+from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
 BUILDER_VERSION = "1"
 """Version of the build code, part of every fingerprint: a new one builds every engine anew."""
@@ -52,8 +54,8 @@ class Settings:
     """The safety net: everything is looked at again this often, without any write when all is as
     it should be. Each round costs one list of the models, 500 a page."""
 
-    prometheus: tuple[str, ...] = ()
-    """Addresses of the Prometheus, replicas of each other, for models that name none."""
+    prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
+    """Where metrics are of models that name no Prometheus."""
 
     scaling_interval_seconds: float = 15.0
     """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
@@ -101,7 +103,13 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         log_level=given.log_level,
         workers=given.workers,
         resync_seconds=given.resync_seconds,
-        prometheus=tuple(given.prometheus_address),
+        prometheus=OwnPrometheusSettings(
+            addresses=tuple(given.prometheus_address),
+            match_labels=tuple(sorted(given.prometheus_match_label)),
+            credentials=given.prometheus_credentials,
+            server_name=given.prometheus_server_name,
+            insecure=given.prometheus_insecure_skip_verify,
+        ),
         metrics_api_port=given.metrics_api_port,
         metrics_api_certificates=given.metrics_api_certificates,
         scaling_interval_seconds=given.scaling_interval_seconds,
@@ -155,6 +163,21 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="where metrics of models are that name no Prometheus; replicas may follow",
     )
     run.add_argument(
+        "--prometheus-match-label",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="a label that every series of that Prometheus must have",
+    )
+    run.add_argument(
+        "--prometheus-credentials",
+        metavar="FOLDER",
+        help=f"a mounted Secret for that Prometheus, with some of the keys {', '.join(KEYS)}",
+    )
+    run.add_argument("--prometheus-server-name", default="", metavar="NAME")
+    run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
+    run.add_argument(
         "--scaling-interval-seconds",
         type=float,
         default=float(told("SCALING_INTERVAL_SECONDS", "15")),
@@ -169,3 +192,10 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a Prometheus label")
+    return name, value

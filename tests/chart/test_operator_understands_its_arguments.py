@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mm_operator.scaling.own_prometheus import OwnPrometheusSettings
 from mm_operator.settings import Settings, parse_settings
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
 
@@ -32,7 +33,13 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                 watch_nodes=False,
                 log_level="debug",
                 workers=9,
-                prometheus=("http://prometheus-0:9090", "http://prometheus-1:9090"),
+                prometheus=OwnPrometheusSettings(
+                    addresses=("http://prometheus-0:9090", "http://prometheus-1:9090"),
+                    match_labels=(("cluster", "a"), ("replica", "x y")),
+                    credentials="/etc/multimodal-operator/prometheus",
+                    server_name="prometheus.example",
+                    insecure=True,
+                ),
                 scaling_interval_seconds=30.0,
                 metrics_api_port=6443,
             ),

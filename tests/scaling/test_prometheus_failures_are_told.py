@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.prometheus import Endpoint, Prometheus, tls_context
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.trust import trust
 from support.certificates import signed_by_itself
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -33,7 +34,7 @@ async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIter
 
 async def ask(endpoint: Endpoint, seconds: float = 5.0) -> object:
     """Return what a client gets."""
-    client = Prometheus(endpoint, tls_context(endpoint), seconds)
+    client = Prometheus(endpoint, trust(endpoint), seconds)
     try:
         return await client.query("up")
     finally:
@@ -121,7 +122,7 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
         return await refuse(request)
 
     async with server(count) as bad, server(fine) as good:
-        client = Prometheus(Endpoint((bad, good), token="secret"), tls_context(Endpoint(())))
+        client = Prometheus(Endpoint((bad, good), token="secret"), trust(Endpoint(())))
         try:
             first, second = [read_vector(await client.query("up")) for _ in range(2)]
         finally:
@@ -150,7 +151,7 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 def test_damaged_authorities_are_told() -> None:
     """A Secret with something else in it is told before anything is asked."""
     with pytest.raises(MetricsError, match="cannot be read: it must be PEM"):
-        tls_context(Endpoint((), ca="no certificate"))
+        trust(Endpoint((), ca="no certificate"))
 
 
 def test_secrets_do_not_show() -> None:

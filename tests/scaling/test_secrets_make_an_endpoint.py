@@ -8,6 +8,7 @@ from mm_api.v1alpha1 import PrometheusSpec
 from mm_operator.cluster.client import Client, connect
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint
 from support.model_namespace import Api
 
@@ -19,13 +20,14 @@ def spec_of(**changes: object) -> PrometheusSpec:
     return PrometheusSpec.model_validate({"addresses": ["https://a", "https://b"], **changes})
 
 
-def resolve(api: Api, spec: PrometheusSpec | None, default: Endpoint | None = None) -> Endpoint:
+def resolve(api: Api, spec: PrometheusSpec | None, *own: str) -> Endpoint:
     """Resolve a spec through the real API server."""
 
     async def asked() -> Endpoint:
         client = Client(await connect(str(api.cluster.kubeconfig), None))
         try:
-            return await Endpoints(client, default).resolve(api.namespace, spec)
+            settings = OwnPrometheusSettings(addresses=own)
+            return await Endpoints(client, OwnPrometheus(settings)).resolve(api.namespace, spec)
         finally:
             await client.close()
 
@@ -51,6 +53,19 @@ def test_secrets_are_read(api: Api) -> None:
     )
 
 
+def test_a_user_and_a_password_are_read(api: Api) -> None:
+    """A Secret of Kubernetes' own type for basic authentication takes the place of a token."""
+    kind = "--type=kubernetes.io/basic-auth"
+    api.kubectl(
+        *("create", "secret", "generic", "user", kind),
+        *("--from-literal=username=ada", "--from-literal=password=secret"),
+    )
+
+    found = resolve(api, spec_of(basicAuthSecretRef={"name": "user"}))
+
+    assert (found.username, found.password, found.token) == ("ada", "secret", "")
+
+
 @pytest.mark.parametrize(
     ("reference", "sentence"),
     [
@@ -68,8 +83,6 @@ def test_what_is_missing_is_told(api: Api, reference: dict[str, str], sentence: 
 
 def test_the_operators_own_is_used_where_none_is_named(api: Api) -> None:
     """Without a Prometheus in the spec the operator's counts; without either it is told."""
-    own = Endpoint(("http://own",))
-
-    assert resolve(api, None, own) == own
+    assert resolve(api, None, "http://own") == Endpoint(("http://own",))
     with pytest.raises(MetricsError, match="no Prometheus is named"):
         resolve(api, None)

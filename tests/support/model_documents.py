@@ -302,6 +302,20 @@ RULE_EXAMPLES = (
         at("autoscaling.prometheus", {**_PROMETHEUS, "matchLabels": {"cluster": "a"}}),
         at("autoscaling.prometheus", {**_PROMETHEUS, "matchLabels": {"kubernetes.io/name": "a"}}),
     ),
+    RuleExample(
+        "one-credential",
+        "spec.autoscaling.prometheus",
+        "tokenSecretRef and basicAuthSecretRef exclude each other",
+        at("autoscaling.prometheus", {**_PROMETHEUS, "basicAuthSecretRef": {"name": "a"}}),
+        at(
+            "autoscaling.prometheus",
+            {
+                **_PROMETHEUS,
+                "basicAuthSecretRef": {"name": "a"},
+                "tokenSecretRef": {"name": "a"},
+            },
+        ),
+    ),
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {

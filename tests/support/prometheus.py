@@ -1,6 +1,8 @@
 """The real Prometheus of the distribution: its checker, and a server of a test's own."""
 
+import http.client
 import json
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -40,6 +42,19 @@ class Prometheus:
 
     address: str
     log: Path
+    tls: ssl.SSLContext | None = None
+    """How https is trusted."""
+    authorization: str = ""
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        """Send a GET request as somebody whom the server lets in."""
+        request = urllib.request.Request(f"{self.address}{path}")  # noqa: S310
+        if self.authorization:
+            request.add_header("Authorization", self.authorization)
+        answer: http.client.HTTPResponse = urllib.request.urlopen(  # noqa: S310
+            request, timeout=REQUEST_SECONDS, context=self.tls
+        )
+        return answer
 
     def api(self, path: str, **parameters: str) -> Any:
         """Return the `data` of an API answer.
@@ -47,9 +62,8 @@ class Prometheus:
         Raises:
             AssertionError: Prometheus refused; its error is the message.
         """
-        url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=REQUEST_SECONDS) as reply:  # noqa: S310
+            with self.open(f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}") as reply:
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{path} {parameters}: {error.read().decode()}") from error
@@ -61,10 +75,8 @@ class Prometheus:
     def ready(self) -> bool:
         """Tell whether the server answers."""
         try:
-            with urllib.request.urlopen(  # noqa: S310
-                f"{self.address}/-/ready", timeout=REQUEST_SECONDS
-            ) as reply:
-                return int(reply.status) == 200
+            with self.open("/-/ready") as reply:
+                return reply.status == 200
         except OSError:
             return False
 
@@ -77,6 +89,8 @@ def running_prometheus(
     port: int,
     address: str = "127.0.0.1",
     arguments: tuple[str, ...] = (),
+    tls: ssl.SSLContext | None = None,
+    authorization: str = "",
 ) -> Iterator[Prometheus]:
     """Run a server on a port of this machine until the block ends.
 
@@ -86,6 +100,8 @@ def running_prometheus(
         port: a free port.
         address: where it listens.
         arguments: further flags.
+        tls: how to trust a server whose flags make it speak https.
+        authorization: the header of somebody whom it lets in, where it asks.
     """
     packages.install(packages.MONITORING_PACKAGES)
     file, log = folder / "prometheus.yml", folder / "prometheus.log"
@@ -102,7 +118,8 @@ def running_prometheus(
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    server = Prometheus(f"http://{address}:{port}", log)
+    scheme = "https" if tls else "http"
+    server = Prometheus(f"{scheme}://{address}:{port}", log, tls, authorization)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not server.ready():

@@ -55,3 +55,8 @@ class PrometheusSpec(ApiModel):
     token_secret_ref: SecretKeyRef | None = Field(
         default=None, description="Bearer token for Prometheus."
     )
+    basic_auth_secret_ref: SecretRef | None = Field(
+        default=None,
+        description="Secret of type kubernetes.io/basic-auth with the user's name and password, in "
+        "place of a token.",
+    )

@@ -372,6 +372,11 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             ),
             field="matchLabels",
         ),
+        Rule(
+            cel="!(has(self.tokenSecretRef) && has(self.basicAuthSecretRef))",
+            message="tokenSecretRef and basicAuthSecretRef exclude each other: remove one of them",
+            holds=lambda spec: spec.token_secret_ref is None or spec.basic_auth_secret_ref is None,
+        ),
     ),
 }
 

@@ -3,21 +3,17 @@
 import asyncio
 import base64
 import binascii
-import ssl
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from mm_api.v1alpha1 import PrometheusSpec
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import SECRET
 from mm_operator.errors import ClusterError
 from mm_operator.scaling.answers import MetricsError
-from mm_operator.scaling.prometheus import Endpoint, Prometheus, tls_context
-
-_SECRET_SECONDS = 60.0
-"""A renewed token is read within a minute; 1,000 models do not read 1,000 Secrets a tick."""
+from mm_operator.scaling.own_prometheus import SECRET_SECONDS, OwnPrometheus
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.trust import trust
 
 
 class Endpoints:
@@ -25,18 +21,18 @@ class Endpoints:
 
     Args:
         client: reads Secrets.
-        default: for models that name no Prometheus; None: there is none.
+        own: for models that name no Prometheus.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
         client: Client,
-        default: Endpoint | None,
+        own: OwnPrometheus,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._default = default
+        self._own = own
         self._clock = clock
         self._open: dict[Endpoint, Prometheus] = {}
         self._secrets: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
@@ -48,16 +44,14 @@ class Endpoints:
             MetricsError: nowhere, or a Secret is missing or damaged.
         """
         if spec is None:
-            if self._default is None:
-                raise MetricsError(
-                    "no Prometheus is named: set autoscaling.prometheus.addresses, or the "
-                    "operator's own (chart value prometheus.addresses)"
-                )
-            return self._default
+            return await self._own.endpoint()
         tls = spec.tls
-        token = ca = certificate = key = ""
+        token = username = password = ca = certificate = key = ""
         if (ref := spec.token_secret_ref) is not None:
             token = (await self._value(namespace, ref.name, ref.key)).strip()
+        if (basic := spec.basic_auth_secret_ref) is not None:
+            username = (await self._value(namespace, basic.name, "username")).strip()
+            password = (await self._value(namespace, basic.name, "password")).strip()
         if tls.ca_secret_ref is not None:
             ca = await self._value(namespace, tls.ca_secret_ref.name, tls.ca_secret_ref.key)
         if tls.client_secret_ref is not None:
@@ -72,6 +66,8 @@ class Endpoints:
             server_name=tls.server_name or "",
             insecure=tls.insecure_skip_verify,
             token=token,
+            username=username,
+            password=password,
         )
 
     async def client(self, endpoint: Endpoint) -> Prometheus:
@@ -81,7 +77,7 @@ class Endpoints:
             MetricsError: a certificate is damaged.
         """
         if endpoint not in self._open:
-            tls = await asyncio.to_thread(_trust, endpoint)
+            tls = await asyncio.to_thread(trust, endpoint)
             self._open[endpoint] = Prometheus(endpoint, tls)
         return self._open[endpoint]
 
@@ -96,7 +92,7 @@ class Endpoints:
 
     async def _value(self, namespace: str, name: str, key: str) -> str:
         held = self._secrets.get((namespace, name))
-        if held is None or self._clock() - held[0] > _SECRET_SECONDS:
+        if held is None or self._clock() - held[0] > SECRET_SECONDS:
             held = self._clock(), await self._read(namespace, name)
             self._secrets[namespace, name] = held
         if key not in held[1]:
@@ -119,12 +115,3 @@ class Endpoints:
             }
         except (binascii.Error, UnicodeDecodeError) as error:
             raise MetricsError(f"Secret {name} holds something that is no text") from error
-
-
-def _trust(endpoint: Endpoint) -> ssl.SSLContext:
-    if not endpoint.certificate:
-        return tls_context(endpoint)
-    with tempfile.TemporaryDirectory() as folder:  # mode 0700, gone before the first query
-        file = Path(folder) / "client.pem"
-        file.write_text(f"{endpoint.certificate}\n{endpoint.key}\n")
-        return tls_context(endpoint, str(file))

@@ -5,6 +5,7 @@ redirect is followed: the token would go where nobody sent it.
 """
 
 import asyncio
+import base64
 import json
 import ssl
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 _UNAUTHORIZED = frozenset({401, 403})
 _CONNECTIONS = 8
+_REFUSED_OURS = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
+"""OpenSSL's names of what a server says that wanted another client certificate, or one at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class Endpoint:
     server_name: str = ""
     insecure: bool = False
     token: str = ""
+    username: str = ""
+    """With a password in place of a token."""
+    password: str = ""
 
     def __repr__(self) -> str:
         """Return the addresses only."""
@@ -48,7 +54,7 @@ class Prometheus:
 
     Args:
         endpoint: where to ask.
-        tls: how https is trusted; made by `tls_context`, which reads files.
+        tls: how https is trusted; made by `mm_operator.scaling.trust`.
     """
 
     def __init__(
@@ -57,9 +63,8 @@ class Prometheus:
         self.endpoint = endpoint
         self._preferred = 0
         self._seconds = request_seconds
-        headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
         self._session = aiohttp.ClientSession(
-            headers=headers,
+            headers=_authorization(endpoint),
             connector=aiohttp.TCPConnector(ssl=tls, limit=_CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=request_seconds),
             trust_env=False,
@@ -108,36 +113,26 @@ class Prometheus:
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise MetricsError(
                 f"Prometheus at {address} shows a certificate that is not trusted: set "
-                "prometheus.tls.caSecretRef to the authority that signed it"
+                "prometheus.tls.caSecretRef to the authority that signed it (of the operator's "
+                "own Prometheus: ca.crt in its Secret)"
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if any(alert in str(error) for alert in _REFUSED_OURS):
+                raise MetricsError(
+                    f"Prometheus at {address} wants a certificate of ours that it knows: set "
+                    "prometheus.tls.clientSecretRef (of the operator's own Prometheus: tls.crt and "
+                    "tls.key in its Secret)"
+                ) from error
             raise MetricsError(
                 f"Prometheus at {address} cannot be reached ({type(error).__name__})"
             ) from error
 
 
-def tls_context(endpoint: Endpoint, key_file: str = "") -> ssl.SSLContext:
-    """Return how https is trusted.
-
-    Args:
-        endpoint: with authorities and our own certificate as texts.
-        key_file: a file with our certificate and key; the library reads them from files only.
-
-    Raises:
-        MetricsError: a certificate is damaged.
-    """
-    try:
-        context = ssl.create_default_context(cadata=endpoint.ca or None)
-        if key_file:
-            context.load_cert_chain(key_file)
-    except (ssl.SSLError, ValueError) as error:
-        raise MetricsError(
-            "a certificate in prometheus.tls cannot be read: it must be PEM, the key beside it"
-        ) from error
-    if endpoint.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+def _authorization(endpoint: Endpoint) -> dict[str, str]:
+    if endpoint.username:
+        pair = f"{endpoint.username}:{endpoint.password}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
 
 
 async def _read(answer: aiohttp.ClientResponse, address: str) -> Any:
@@ -145,7 +140,8 @@ async def _read(answer: aiohttp.ClientResponse, address: str) -> Any:
     if answer.status in _UNAUTHORIZED:
         raise MetricsError(
             f"Prometheus at {address} refused the credentials (HTTP {answer.status}): check "
-            "prometheus.tokenSecretRef"
+            "prometheus.tokenSecretRef or basicAuthSecretRef (of the operator's own Prometheus: "
+            "the Secret of chart value prometheus.secretName)"
         )
     if 300 <= answer.status < 400:  # noqa: PLR2004  # HTTP's redirects
         raise MetricsError(

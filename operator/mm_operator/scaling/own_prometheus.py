@@ -1,0 +1,107 @@
+"""The operator's own Prometheus: addresses from flags, credentials from a mounted Secret.
+
+The kubelet renews the files of a Secret in place, so they are read again each minute: a renewed
+token needs no restart.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.prometheus import Endpoint
+
+SECRET_SECONDS = 60.0
+"""A renewed token is read within a minute; 1,000 models do not read 1,000 Secrets a tick."""
+
+KEYS = ("token", "username", "password", "ca.crt", "tls.crt", "tls.key")
+"""Keys of the Secret. Each is optional; others are not looked at."""
+
+_MOST_BYTES = 1 << 20
+"""The most that a Secret holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPrometheusSettings:
+    """What flags say of it."""
+
+    addresses: tuple[str, ...] = ()
+    match_labels: tuple[tuple[str, str], ...] = ()
+    credentials: str | None = None
+    """Folder of a mounted Secret with some of `KEYS`; None: neither credentials nor authority."""
+    server_name: str = ""
+    insecure: bool = False
+
+
+@dataclass(slots=True)
+class OwnPrometheus:
+    """Makes the endpoint, anew when its Secret may have changed."""
+
+    settings: OwnPrometheusSettings
+    clock: Callable[[], float] = time.monotonic
+    _held: Endpoint | None = field(default=None, init=False)
+    _read_at: float = field(default=0.0, init=False)
+
+    async def endpoint(self) -> Endpoint:
+        """Return where the metrics are of models that name no Prometheus.
+
+        Raises:
+            MetricsError: nowhere, or the Secret is damaged.
+        """
+        if not self.settings.addresses:
+            raise MetricsError(
+                "no Prometheus is named: set autoscaling.prometheus.addresses, or the "
+                "operator's own (chart value prometheus.addresses)"
+            )
+        if self._held is None or self.clock() - self._read_at > SECRET_SECONDS:
+            self._held = await asyncio.to_thread(read_endpoint, self.settings)
+            self._read_at = self.clock()
+        return self._held
+
+
+def read_endpoint(settings: OwnPrometheusSettings) -> Endpoint:
+    """Return the endpoint with the credentials that lie in its folder now.
+
+    Raises:
+        MetricsError: they do not fit together, or are no text.
+    """
+    found: dict[str, str] = {}
+    if settings.credentials is not None:
+        folder = Path(settings.credentials)
+        found = {key: _text(folder / key) for key in KEYS if (folder / key).is_file()}
+        if problem := _problem(found):
+            raise MetricsError(f"the Secret of the operator's own Prometheus {problem}")
+    return Endpoint(
+        addresses=settings.addresses,
+        match_labels=settings.match_labels,
+        ca=found.get("ca.crt", ""),
+        certificate=found.get("tls.crt", ""),
+        key=found.get("tls.key", ""),
+        server_name=settings.server_name,
+        insecure=settings.insecure,
+        token=found.get("token", "").strip(),
+        username=found.get("username", "").strip(),
+        password=found.get("password", "").strip(),
+    )
+
+
+def _problem(found: Mapping[str, str]) -> str:
+    if not found:
+        return f"has none of the keys {', '.join(KEYS)}: see chart value prometheus.secretName"
+    if {"token", "username"} <= found.keys():
+        return "has a token and a username: remove one of them"
+    for one, other in (("username", "password"), ("tls.crt", "tls.key")):
+        if (one in found) != (other in found):
+            return f"has only one of {one} and {other}: add the other"
+    return ""
+
+
+def _text(file: Path) -> str:
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise MetricsError(f"{file} is larger than a Secret can be")
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetricsError(f"{file} cannot be read as text ({type(error).__name__})") from error

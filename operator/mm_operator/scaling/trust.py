@@ -1,0 +1,38 @@
+"""From an endpoint's certificates, which are texts of Secrets, to how https is trusted."""
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from mm_operator.scaling.answers import MetricsError
+from mm_operator.scaling.prometheus import Endpoint
+
+
+def trust(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return how https is trusted, with our own certificate where there is one.
+
+    Raises:
+        MetricsError: a certificate is damaged.
+    """
+    if not endpoint.certificate:
+        return _context(endpoint)
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700, gone before the first query
+        file = Path(folder) / "client.pem"
+        file.write_text(f"{endpoint.certificate}\n{endpoint.key}\n")
+        return _context(endpoint, str(file))
+
+
+def _context(endpoint: Endpoint, key_file: str = "") -> ssl.SSLContext:
+    # Authorities may be texts; the library reads our own certificate and its key from files only.
+    try:
+        context = ssl.create_default_context(cadata=endpoint.ca or None)
+        if key_file:
+            context.load_cert_chain(key_file)
+    except (ssl.SSLError, ValueError) as error:
+        raise MetricsError(
+            "a certificate in prometheus.tls cannot be read: it must be PEM, the key beside it"
+        ) from error
+    if endpoint.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,163 @@
+"""A real Prometheus behind TLS, passwords and client certificates, as its web.config makes it."""
+
+import base64
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_operator.scaling.answers import MetricsError, read_vector
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.trust import trust
+from support.certificates import signed_by_itself
+from support.prometheus import running_prometheus
+from support.served import free_ports
+
+USER, PASSWORD = "ada", "correct horse"
+# What `htpasswd -nbB` prints for the password, with the fewest rounds.
+HASH = "$2b$04$swoxCMuDgC3T/3DbKlU6rulvi5tywoB6iEwJ6XdxL/P4BDIuUwblS"
+
+
+@pytest.fixture(name="guarded", scope="module")
+def guarded_prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """One that wants a client certificate and a password; and the folder of all certificates."""
+    folder = tmp_path_factory.mktemp("guarded")
+    for name in ("server", "client", "stranger"):
+        signed_by_itself(folder, name)
+    web = {
+        "tls_server_config": {
+            "cert_file": str(folder / "server.crt"),
+            "key_file": str(folder / "server.key"),
+            "client_auth_type": "RequireAndVerifyClientCert",
+            "client_ca_file": str(folder / "client.crt"),
+        },
+        "basic_auth_users": {USER: HASH},
+    }
+    file = folder / "web.yml"
+    file.write_text(yaml.safe_dump(web))
+    tls = ssl.create_default_context(cafile=str(folder / "server.crt"))
+    tls.load_cert_chain(folder / "client.crt", folder / "client.key")
+    pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    with running_prometheus(
+        folder,
+        {},
+        port=free_ports(1)[0],
+        arguments=(f"--web.config.file={file}",),
+        tls=tls,
+        authorization=f"Basic {pair}",
+    ) as server:
+        yield server.address, folder
+
+
+def secret(folder: Path, certificates: Path, **changes: str | None) -> Path:
+    """Lay a Secret's keys into a folder, as the kubelet does; None leaves one out."""
+    keys: dict[str, str | None] = {
+        "ca.crt": (certificates / "server.crt").read_text(),
+        "tls.crt": (certificates / "client.crt").read_text(),
+        "tls.key": (certificates / "client.key").read_text(),
+        "username": USER,
+        "password": f"{PASSWORD}\n",
+        **changes,
+    }
+    for name, content in keys.items():
+        (folder / name).unlink(missing_ok=True)
+        if content is not None:
+            (folder / name).write_text(content)
+    return folder
+
+
+async def asked(endpoint: Endpoint) -> list[Any]:
+    """Return what a query gets."""
+    client = Prometheus(endpoint, trust(endpoint))
+    try:
+        return read_vector(await client.query("vector(1)"))
+    finally:
+        await client.close()
+
+
+async def test_the_operators_own_secret_opens_it(guarded: tuple[str, Path], tmp_path: Path) -> None:
+    """Authority, client certificate and password from one mounted Secret are enough."""
+    address, certificates = guarded
+    folder = secret(tmp_path, certificates)
+    own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
+
+    assert [one.value for one in await asked(await own.endpoint())] == [1.0]
+
+
+async def test_the_other_of_a_pair_is_asked(guarded: tuple[str, Path], tmp_path: Path) -> None:
+    """Of an HA pair one is away: the same credentials open the other."""
+    address, certificates = guarded
+    folder = secret(tmp_path, certificates)
+    pair = ("https://127.0.0.1:1", address)
+    own = OwnPrometheus(OwnPrometheusSettings(pair, credentials=str(folder)))
+
+    assert [one.value for one in await asked(await own.endpoint())] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        pytest.param({"password": "wrong"}, "refused the credentials", id="password"),
+        pytest.param({"username": None, "password": None}, "refused the credentials", id="nobody"),
+        pytest.param({"ca.crt": None}, "shows a certificate that is not trusted", id="authority"),
+        pytest.param(
+            {"tls.crt": None, "tls.key": None}, "wants a certificate of ours", id="no-certificate"
+        ),
+        pytest.param({"tls.crt": "stranger.crt", "tls.key": "stranger.key"}, "of ours", id="other"),
+    ],
+)
+async def test_what_is_wrong_is_told(
+    guarded: tuple[str, Path], tmp_path: Path, changes: dict[str, str | None], sentence: str
+) -> None:
+    """A wrong or missing part is named in words."""
+    address, certificates = guarded
+    read = {
+        key: (certificates / text).read_text() if text and text.startswith("stranger") else text
+        for key, text in changes.items()
+    }
+    folder = secret(tmp_path, certificates, **read)
+    own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
+
+    with pytest.raises(MetricsError, match=sentence):
+        await asked(await own.endpoint())
+
+
+async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Path) -> None:
+    """The kubelet changes a password in place: a minute later the new one is sent."""
+    address, certificates = guarded
+    folder = secret(tmp_path, certificates, password="old")
+    now = [0.0]
+    settings = OwnPrometheusSettings((address,), credentials=str(folder))
+    own = OwnPrometheus(settings, clock=lambda: now[0])
+    with pytest.raises(MetricsError, match="refused the credentials"):
+        await asked(await own.endpoint())
+
+    secret(tmp_path, certificates)
+    now[0] = 61.0
+
+    assert len(await asked(await own.endpoint())) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        pytest.param({}, "has none of the keys token, username", id="empty"),
+        pytest.param({"token": "a", "username": "b", "password": "c"}, "remove one", id="both"),
+        pytest.param({"username": "b"}, "has only one of username and password", id="no-password"),
+        pytest.param({"tls.crt": "b"}, "has only one of tls.crt and tls.key", id="no-key"),
+    ],
+)
+async def test_a_damaged_secret_is_told(
+    tmp_path: Path, keys: dict[str, str], sentence: str
+) -> None:
+    """Keys that do not fit together are told before anything is asked."""
+    for name, content in keys.items():
+        (tmp_path / name).write_text(content)
+    own = OwnPrometheus(OwnPrometheusSettings(("https://a",), credentials=str(tmp_path)))
+
+    with pytest.raises(MetricsError, match=sentence):
+        await own.endpoint()
