@@ -204,7 +204,7 @@ def _codes() -> str:
     """Return the refusals, read from the source that raises them."""
     sizing = ROOT / "operator" / "mm_operator" / "plan" / "sizing"
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(sizing.glob("*.py")))
-    found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."]+,\s*)?"([A-Z]\w+)"', text)
+    found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
     found += re.findall(r'PlanError\(\s*path="[\w.]+",\s*code="([A-Z]\w+)"', text)
     images = table("images")["images"]
     lines = [

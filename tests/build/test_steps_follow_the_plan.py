@@ -24,6 +24,11 @@ def without_vision(plan: BuildPlan) -> BuildPlan:
     return plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
 
 
+def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
+    """Return a plan for another backend."""
+    return plan.model_copy(update={"engine": plan.engine.model_copy(update={"backend": backend})})
+
+
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
@@ -32,6 +37,10 @@ def without_vision(plan: BuildPlan) -> BuildPlan:
             PICKLED, ("fetch", "unpickle", "export-vision", "verify-vision"), id="pickled-llava"
         ),
         pytest.param(without_vision(PLAN), ("fetch",), id="text-only"),
+        pytest.param(served_by("PyTorch"), ("fetch", "verify-checkpoint"), id="staged"),
+        pytest.param(
+            served_by("PyTorch", PICKLED), ("fetch", "unpickle", "verify-checkpoint"), id="pickles"
+        ),
     ],
 )
 def test_names_and_order(plan: BuildPlan, expected: tuple[str, ...]) -> None:
@@ -66,15 +75,18 @@ def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("plan", "words"),
     [
-        pytest.param({"backend": "PyTorch"}, "Backend PyTorch cannot be built", id="backend"),
-        pytest.param({"backend": "TensorRT"}, "has no commands", id="no-commands"),
+        pytest.param(served_by("TensorRT"), "has no commands", id="no-commands"),
+        pytest.param(
+            served_by("PyTorch", PICKLED.model_copy(update={"allow_pickle": False})),
+            "the plan does not allow them",
+            id="pickles",
+        ),
     ],
 )
-def test_unknown_engines_are_refused(change: dict[str, object], words: str) -> None:
-    """What this version cannot build is said before anything is copied."""
-    plan = PLAN.model_copy(update={"engine": PLAN.engine.model_copy(update=change)})
+def test_plans_that_do_not_fit_are_refused(plan: BuildPlan, words: str) -> None:
+    """What cannot be built is said before anything is copied."""
     with pytest.raises(PermanentError, match=words):
         steps(plan)
 

@@ -12,7 +12,7 @@ from support.model_configs import planned
 from support.models import spec_of, tiny_facts
 
 TWO_RANKS = planned("llava", {"parallelism": {"tensor": 2}})
-PYTORCH = planned("llava", {"backend": "PyTorch"}, version="1.0.0")
+PYTORCH = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.0.0")
 REFERENCE = plan_reference(model="m", spec=spec_of(), facts=tiny_facts(), builder_version="1")
 
 

@@ -92,7 +92,7 @@ def test_a_build_sets_aside_what_the_converter_reads() -> None:
 def test_pytorch_is_planned_and_not_served() -> None:
     """TensorRT-LLM on PyTorch: numbers, a warning about the estimate, no commands, no Job."""
     status, kinds = told(
-        "llava", {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
+        "qwen2-vl", {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
     )
 
     assert condition(status, "Planned")["status"] == "True"

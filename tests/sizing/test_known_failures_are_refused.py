@@ -17,6 +17,11 @@ def engine(**fields: Any) -> dict[str, Any]:
     return {"engine": fields}
 
 
+def served(**fields: Any) -> dict[str, Any]:
+    """Return arguments of `planned` for TensorRT-LLM on PyTorch."""
+    return {"version": "1.1.0", **engine(backend="PyTorch", **fields)}
+
+
 CASES = [
     case(
         "FamilyMismatch",
@@ -38,7 +43,7 @@ CASES = [
     case(
         "BackendTooOld",
         "spec.engine.backend",
-        "llava",
+        "qwen2-vl",
         {"version": "0.21.0", **engine(backend="PyTorch")},
         {"version": "1.0.0", **engine(backend="PyTorch")},
     ),
@@ -48,6 +53,48 @@ CASES = [
         "bart",
         {"version": "1.0.0", **engine(backend="PyTorch")},
         {"version": "1.0.0"},
+    ),
+    case(
+        "BackendTextOnly",
+        "spec.engine.maxImagesPerRequest",
+        "mllama",
+        served(),
+        served(maxImagesPerRequest=0),
+    ),
+    case(
+        "QuantizationNotStaged",
+        "spec.engine.quantization",
+        "qwen2-vl",
+        served(quantization="FP8"),
+        served(),
+    ),
+    case(
+        "BeamsNotServed",
+        "spec.engine.maxBeamWidth",
+        "qwen2-vl",
+        served(maxBeamWidth=2),
+        served(maxBeamWidth=1),
+    ),
+    case(
+        "DtypeNotServed",
+        "spec.engine.dtype",
+        "qwen2-vl",
+        served(dtype="float16"),
+        served(dtype="bfloat16"),
+    ),
+    case(
+        "NothingIsBuilt",
+        "spec.engine.plugins",
+        "qwen2-vl",
+        served(plugins={"gemm_plugin": "auto"}),
+        served(),
+    ),
+    case(
+        "NothingIsBuilt",
+        "spec.engine.extraBuildArgs",
+        "qwen2-vl",
+        served(extraBuildArgs=["--fast_build"]),
+        served(),
     ),
     case(
         "DtypeNotSupported",

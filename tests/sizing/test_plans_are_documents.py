@@ -104,15 +104,6 @@ def test_the_golden_files_are_the_families() -> None:
     assert recorded == set(FOLDERS)
 
 
-def test_pytorch_builds_nothing() -> None:
-    """TensorRT-LLM on PyTorch loads the checkpoint itself: no commands, and memory all the same."""
-    plan = planned("llava", {"backend": "PyTorch"}, version="1.0.0")
-
-    assert (plan.errors, plan.convert, plan.engines) == ([], None, [])
-    assert plan.memory is not None
-    assert "PyTorchEstimate" in [warning.code for warning in plan.warnings]
-
-
 @pytest.mark.parametrize("family", FOLDERS)
 def test_same_inputs_same_plan(family: str) -> None:
     """Nothing but the inputs decides: the text of two plans is equal."""

@@ -13,6 +13,7 @@ from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
+from mm_api.documents.trtllm_serve import TrtllmServe
 
 Bound = Literal["GatewayConcurrency", "ExecutorQueue"]
 
@@ -181,6 +182,9 @@ class ModelPlan(Document):
     limits: PlannedLimits | None = None
     convert: Command | None = None
     engines: list[EngineCommand] = Field(default=[], description="In the order of the build.")
+    serve: TrtllmServe | None = Field(
+        default=None, description="Backend PyTorch: the server's command; nothing is built."
+    )
     memory: MemoryPlan | None = None
     pool: PoolPlan | None = None
     serving: ServingLimits | None = None

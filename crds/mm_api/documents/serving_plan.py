@@ -9,6 +9,7 @@ from pydantic import Field
 
 from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
+from mm_api.documents.trtllm_serve import TrtllmServe
 
 
 class MemoryPools(Document):
@@ -51,3 +52,6 @@ class ServingPlan(Document):
         default=0, ge=0, description="Host memory for features of pictures seen before; 0: none."
     )
     gateway: GatewayPlan
+    trtllm_serve: TrtllmServe | None = Field(
+        default=None, description="Backend PyTorch: the server's command. None: another backend."
+    )

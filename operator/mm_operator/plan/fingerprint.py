@@ -9,6 +9,9 @@ from mm_api.base import ApiModel
 from mm_api.documents.build_plan import EngineSpec
 from mm_api.documents.trtllm_build import TrtllmBuild
 
+_STAGED = ("sourceDigest", "family", "backend", "builderVersion")
+"""What the files of a staged checkpoint depend on."""
+
 
 def canonical_json(value: Mapping[str, Any]) -> str:
     """Return the one JSON text of a value: sorted keys, no spaces, ASCII only."""
@@ -39,6 +42,9 @@ def engine_fingerprint(engine: EngineSpec, trtllm: TrtllmBuild | None = None) ->
     How much memory the GPU has decides whether a plan fits, not what is built; and an adapter is
     known by its digest, wherever it lies.
     """
+    if engine.backend == "PyTorch":
+        # The checkpoint is kept as it is: limits and types are told to the server when it starts.
+        return digest({name: plain(engine)[name] for name in _STAGED})
     if trtllm is None:
         return digest(plain(engine))
     commands = plain(trtllm)

@@ -24,6 +24,9 @@ PROCESSOR_PREFIXES = (
 )
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 
+STAGED = "checkpoint"
+"""Folder of a staged checkpoint in the engine."""
+
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
 
 
@@ -60,6 +63,9 @@ class Places:
     """Folder of the tree that TensorRT-LLM's tools read the checkpoint from. Empty: none run, and
     the checkpoint's files are part of the engine."""
 
+    staged: bool = False
+    """The engine is the checkpoint itself, every file of it in one folder, for trtllm-serve."""
+
     keeps_pickles: bool = False
     """The tools read pickles themselves: FairSeq's and OpenAI's checkpoints are nothing else."""
 
@@ -67,7 +73,7 @@ class Places:
     def of(cls, store: Path, plan: BuildPlan) -> Self:
         """Return the places of a plan's build."""
         if plan.trtllm is None:
-            return cls(store, plan.fingerprint)
+            return cls(store, plan.fingerprint, staged=plan.engine.backend == "PyTorch")
         return cls(
             store,
             plan.fingerprint,
@@ -166,15 +172,24 @@ class Places:
         return self.work / "engines.json"
 
     @property
+    def checkpoint_report(self) -> Path:
+        """What verify-checkpoint found."""
+        return self.work / "checkpoint.json"
+
+    @property
     def weights(self) -> Path:
         """Where the checkpoint's weights and configs are copied to."""
+        if self.staged:
+            return self.unfinished / STAGED
         return self.tree / self.checkpoint if self.checkpoint else self.llm
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """What must exist before the first step."""
-        own = (self.logs, self.pickles, self.processor, self.weights)
-        return own if self.checkpoint else (*own, self.vision)
+        own = (self.logs, self.pickles, self.weights)
+        if self.staged:
+            return own
+        return (*own, self.processor) if self.checkpoint else (*own, self.processor, self.vision)
 
     @property
     def unfinished(self) -> Path:
@@ -200,6 +215,6 @@ class Places:
         """Return where a file of the checkpoint goes."""
         if Path(name).suffix in PICKLE_SUFFIXES and not self.keeps_pickles:
             return self.pickles / name
-        if self.checkpoint:
+        if self.checkpoint or self.staged:
             return self.weights / name
         return (self.processor if name.startswith(PROCESSOR_PREFIXES) else self.weights) / name

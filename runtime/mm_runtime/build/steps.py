@@ -2,9 +2,9 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_runtime.build.staging_steps import staging_steps
 from mm_runtime.build.step import Step, module_step
 from mm_runtime.build.trtllm_steps import trtllm_steps
-from mm_runtime.errors import PermanentError
 
 TENSORRT = frozenset({"TensorRT", "TensorRTRTX"})
 """Vision engines that are built from the ONNX model."""
@@ -14,16 +14,13 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
     """Return the steps of a plan, in order.
 
     Raises:
-        PermanentError: a backend or vision engine that this version does not build.
+        PermanentError: a plan whose parts do not fit together.
     """
     engine = plan.engine
     if engine.backend == "TensorRT":
         return trtllm_steps(plan)
-    if engine.backend != "Reference":
-        raise PermanentError(
-            f"Backend {engine.backend} cannot be built by this version; expected Reference"
-            " or TensorRT."
-        )
+    if engine.backend == "PyTorch":
+        return staging_steps(plan)
     chosen = [
         module_step(
             plan,

@@ -1,4 +1,4 @@
-"""Stand-ins for TensorRT-LLM's build programs, one set a version.
+"""Stand-ins for TensorRT-LLM's programs, one set a version.
 
 They take exactly the options that a version takes (names from the planner's table, types and
 choices from upstream's argparse definitions), end with argparse's code 2 on any other, check that

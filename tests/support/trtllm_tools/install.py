@@ -86,7 +86,8 @@ def install(
     _launch(root, table("tools")["quantize"], "quantize", "quantize")
     _launch(root, where["vision"], "vision", "vision")
     _launch(root, "bin/trtllm-build", "build", "trtllm-build")
-    for name in ("quantize", "vision", "trtllm-build"):
+    _launch(root, "bin/trtllm-serve", "serve", "trtllm-serve")
+    for name in ("quantize", "vision", "trtllm-build", "trtllm-serve"):
         declared["programs"][name] = options_of(name, flags_of(name, known))
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
     # The builder asks the python3 of the tools for versions.

@@ -3,6 +3,7 @@
 Sources, by their paths in TensorRT-LLM's repository: `tensorrt_llm/commands/build.py`,
 `tensorrt_llm/plugin/plugin.py`, `examples/*/convert_checkpoint.py` (0.20: `examples/models/...`),
 `examples/quantization/quantize.py`, `tensorrt_llm/tools/multimodal_builder.py`,
+`tensorrt_llm/commands/serve.py`,
 `tensorrt_llm/lora_manager.py`.
 """
 
@@ -174,6 +175,31 @@ VISION: Final[dict[str, Option]] = {
 }
 
 
+FRACTION: Final[Option] = {"type": "float"}
+
+SERVE: Final[dict[str, Option]] = {
+    **_each(
+        "tokenizer host extra_llm_api_options config reasoning_parser metadata_server_config_file"
+        " server_role disagg_cluster_uri media_io_kwargs custom_tokenizer custom_module_dirs"
+        " revision tool_parser otlp_traces_endpoint chat_template",
+        TEXT,
+    ),
+    **_each(
+        "port max_beam_width max_batch_size max_num_tokens max_seq_len tp_size pp_size ep_size"
+        " cluster_size gpus_per_node num_postprocess_workers tensor_parallel_size"
+        " pipeline_parallel_size",
+        NUMBER,
+    ),
+    **_each(
+        "trust_remote_code fail_fast_on_attention_window_too_large enable_chunked_prefill grpc",
+        SWITCH,
+    ),
+    **_each("kv_cache_free_gpu_memory_fraction free_gpu_memory_fraction", FRACTION),
+    "backend": {"choices": ["pytorch", "tensorrt", "trt", "_autodeploy"]},
+    "log_level": BUILD["log_level"],
+}
+
+
 def options_of(program: str, names: frozenset[str]) -> dict[str, Option]:
     """Return the declarations of a program's options.
 
@@ -184,5 +210,6 @@ def options_of(program: str, names: frozenset[str]) -> dict[str, Option]:
         "trtllm-build": BUILD,
         "quantize": QUANTIZE,
         "vision": VISION,
+        "trtllm-serve": SERVE,
     }.get(program) or {**CONVERT, **OF_CONVERTER.get(program, {})}
     return {name: declared[name] for name in sorted(names)}

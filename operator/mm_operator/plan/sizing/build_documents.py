@@ -4,6 +4,7 @@ from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, Vis
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import MemoryPools, ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
+from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.engine import Backend
 from mm_api.v1alpha1.quantity import bytes_of
@@ -67,7 +68,11 @@ nothing of its own where trtllm-serve runs the checkpoint."""
 
 
 def serving_plan(
-    model: str, spec: MultimodalModelSpec, sizing: EngineSizing, fingerprint: str
+    model: str,
+    spec: MultimodalModelSpec,
+    sizing: EngineSizing,
+    fingerprint: str,
+    trtllm_serve: TrtllmServe | None,
 ) -> ServingPlan:
     """Return what pods read."""
     limits, pools = sizing.sized.limits, sizing.pools
@@ -87,6 +92,7 @@ def serving_plan(
             concurrency=pools.gateway_concurrency or limits.max_batch_size,
             images=limits.max_images_per_request,
         ),
+        trtllm_serve=trtllm_serve,
     )
 
 

@@ -5,14 +5,12 @@ of upstream's known failures that they answer to: #known-failures.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlanError
-from mm_api.documents.trtllm_build import GpuModel
-from mm_operator.plan.families.family import Family, Kind
-from mm_operator.plan.sizing.ask import Ask
+from mm_operator.plan.families.family import Kind
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
+from mm_operator.plan.sizing.serve_checks import serve_problems
+from mm_operator.plan.sizing.situation import Situation, plan_error
 from mm_operator.plan.sizing.tables import flags_of, table, version_of
 
 LOOKAHEAD = "lookahead_decoding"
@@ -36,22 +34,6 @@ PLANNED_FLAGS = frozenset(
 """Flags that are planned: memory and pools were computed for their values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What the checks look at."""
-
-    ask: Ask
-    facts: ModelFacts
-    family: Family
-    backend: str
-    gpu: GpuModel
-    version: str
-    gpu_count: int
-    """GPUs of a pod as the spec says; 0: it says nothing."""
-    family_asked: str | None
-    allow_pickle: bool
-
-
 Check = Callable[[Situation], Iterator[PlanError]]
 
 
@@ -60,13 +42,9 @@ def problems(situation: Situation) -> list[PlanError]:
     return [problem for check in _CHECKS for problem in check(situation)]
 
 
-def _error(path: str, code: str, message: str) -> PlanError:
-    return PlanError(path=f"spec.{path}" if path else "", code=code, message=message)
-
-
 def _family(now: Situation) -> Iterator[PlanError]:
     if now.family_asked not in {None, now.family.name}:
-        yield _error(
+        yield plan_error(
             "model.family",
             "FamilyMismatch",
             f"the checkpoint is of the family {now.family.name}: remove the field or set it to "
@@ -74,14 +52,14 @@ def _family(now: Situation) -> Iterator[PlanError]:
         )
     vision = now.facts.vision
     if now.family.name == "llava" and vision and vision.feature_select == "full":
-        yield _error(
+        yield plan_error(
             "model.source",
             "FeatureSelect",
             "vision_feature_select_strategy is 'full', and upstream's vision wrapper always drops "
             "the class token: use a checkpoint with 'default', or backend Reference",
         )
     if now.facts.architecture.startswith("FSMT") and now.backend == "TensorRT":
-        yield _error(
+        yield plan_error(
             "model.source",
             "FairSeqLayout",
             "the checkpoint is in transformers' layout (FSMT), and TensorRT-LLM's converter reads "
@@ -92,30 +70,17 @@ def _family(now: Situation) -> Iterator[PlanError]:
 def _backend(now: Situation) -> Iterator[PlanError]:
     version, bounds = version_of(now.version), table("images")["engines"]
     if now.backend == "PyTorch":
-        first = table("images")["pytorch"]["first"]
-        if version < version_of(first):
-            yield _error(
-                "engine.backend",
-                "BackendTooOld",
-                f"PyTorch needs TensorRT-LLM {first} or newer, and the image has {now.version}: "
-                "use an image of 25.09 or newer",
-            )
-        if now.family.kind is Kind.ENCODER_DECODER:
-            yield _error(
-                "engine.backend",
-                "BackendFamily",
-                f"TensorRT-LLM on PyTorch does not serve {now.family.name}: use TensorRT",
-            )
+        yield from serve_problems(now)
         return
     if version > version_of(bounds["last"]):
-        yield _error(
+        yield plan_error(
             "engine.backend",
             "BackendGone",
             f"TensorRT-LLM {now.version} has no engines any more ({bounds['last']} was the last): "
             "use backend PyTorch, or an image up to 26.07",
         )
     if version < version_of(bounds["first"]):
-        yield _error(
+        yield plan_error(
             "build.image",
             "VersionTooOld",
             f"the flags of TensorRT-LLM {now.version} are not known (known from {bounds['first']} "
@@ -129,14 +94,14 @@ def _quantization(now: Situation) -> Iterator[PlanError]:
         return
     if asked not in now.family.quantizations:
         can = ", ".join(now.family.quantizations) or "none"
-        yield _error(
+        yield plan_error(
             "engine.quantization",
             "QuantizationNotSupported",
             f"{asked} is not supported for {now.family.name} (supported: {can}): use one of them "
             "or remove the field",
         )
     if asked == "FP8" and capability(now.gpu) < FP8_SINCE:
-        yield _error(
+        yield plan_error(
             "engine.quantization",
             "Fp8NeedsGpu",
             f"FP8 needs compute capability 8.9, and {now.gpu.product} has "
@@ -149,7 +114,7 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
     text, path = now.facts.text, "engine.parallelism.tensor"
     if text.attention_heads % tensor:
         fits = [str(n) for n in (1, 2, 3, 4, 6, 8) if text.attention_heads % n == 0]
-        yield _error(
+        yield plan_error(
             path,
             "TensorParallelHeads",
             f"{text.attention_heads} heads cannot be split over {tensor} GPUs: use "
@@ -157,25 +122,25 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
         )
     keys = text.key_value_heads
     if text.attention_heads % tensor == 0 and keys % tensor and tensor % keys:
-        yield _error(
+        yield plan_error(
             path,
             "TensorParallelKeyValueHeads",
             f"{keys} key-value heads can be neither split over nor repeated on {tensor} GPUs: use "
             "a divisor or a multiple",
         )
     if tensor > 1 and not now.family.tensor_parallel:
-        yield _error(
+        yield plan_error(
             path, "TensorParallel", f"{now.family.name}'s converter cannot split it: use 1"
         )
     if pipeline > 1:
-        yield _error(
+        yield plan_error(
             "engine.parallelism.pipeline",
             "PipelineParallel",
             "the encoder's output reaches one stage only, and upstream's converters of "
             "encoder-decoders and OPT refuse it: use tensor parallelism",
         )
     if now.gpu_count and now.gpu_count != tensor * pipeline:
-        yield _error(
+        yield plan_error(
             "runtime.gpu.count",
             "GpuCount",
             f"{now.gpu_count} GPUs, and the engine has {tensor * pipeline} ranks: set it to "
@@ -186,7 +151,7 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
 def _images(now: Situation) -> Iterator[PlanError]:
     asked, most = now.ask.max_images, now.family.max_images
     if now.facts.vision is not None and asked > most:
-        yield _error(
+        yield plan_error(
             "engine.maxImagesPerRequest",
             "TooManyImages",
             f"{asked} images are not possible for {now.family.name}: "
@@ -197,14 +162,14 @@ def _images(now: Situation) -> Iterator[PlanError]:
 def _limits(now: Situation) -> Iterator[PlanError]:
     ask = now.ask
     if ask.max_num_tokens is not None and ask.max_num_tokens < ask.max_batch_size:
-        yield _error(
+        yield plan_error(
             "engine.maxNumTokens",
             "NumTokensBelowBatch",
             f"{ask.max_num_tokens} is below maxBatchSize {ask.max_batch_size}: every request of a "
             "step needs a token; raise it",
         )
     if ask.max_encoder_input_len is not None and now.family.kind is not Kind.ENCODER_DECODER:
-        yield _error(
+        yield plan_error(
             "engine.maxEncoderInputLen",
             "NoEncoder",
             f"{now.family.name} has no encoder of text or sound (mllama's limit follows from its "
@@ -212,7 +177,7 @@ def _limits(now: Situation) -> Iterator[PlanError]:
         )
     crossing = now.family.kind is not Kind.PROMPT_TABLE
     if ask.cross_fraction is not None and not crossing:
-        yield _error(
+        yield plan_error(
             "engine.kvCache.crossFraction",
             "NoCrossAttention",
             f"{now.family.name} has no cross attention: remove the field",
@@ -225,7 +190,7 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
     known = flags_of("trtllm-build", version_of(now.version))
     for name, _ in now.ask.plugins:
         if name not in known or name in PLANNED_FLAGS:
-            yield _error(
+            yield plan_error(
                 f"engine.plugins.{name}",
                 "PluginUnknown",
                 f"trtllm-build of TensorRT-LLM {now.version} has no plugin {name}: remove it",
@@ -234,14 +199,14 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
     for argument in given:
         name = argument[2:].partition("=")[0]
         if name in PLANNED_FLAGS:
-            yield _error(
+            yield plan_error(
                 "engine.extraBuildArgs",
                 "FlagIsPlanned",
                 f"--{name} is planned, and memory was computed for its value: use the field of "
                 "spec.engine",
             )
         elif name not in known:
-            yield _error(
+            yield plan_error(
                 "engine.extraBuildArgs",
                 "FlagUnknown",
                 f"trtllm-build of TensorRT-LLM {now.version} has no flag --{name}: remove it",
@@ -249,7 +214,7 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
     if any(LOOKAHEAD in argument for argument in now.ask.extra_build_args) and (
         now.family.kind is Kind.PROMPT_TABLE
     ):
-        yield _error(
+        yield plan_error(
             "engine.extraBuildArgs",
             "LookaheadPromptTable",
             "lookahead decoding with a prompt table gives wrong answers (upstream issue 6009): "
@@ -259,7 +224,7 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
 
 def _source(now: Situation) -> Iterator[PlanError]:
     if now.facts.weight_format == "pickle" and not now.allow_pickle:
-        yield _error(
+        yield plan_error(
             "model.allowPickle",
             "PickleRefused",
             "the weights are pickles, which can run code when they are loaded: set it to true if "

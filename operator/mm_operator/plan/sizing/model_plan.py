@@ -1,6 +1,6 @@
 """The whole plan of a TensorRT engine: checks, sizes, commands, verdict and fingerprint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan, PlanError, PlanWarning, Reason
@@ -14,10 +14,12 @@ from mm_operator.plan.sizing import commands
 from mm_operator.plan.sizing.ask import Ask, ask_of
 from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, trtllm_build
 from mm_operator.plan.sizing.cache import fraction_of
-from mm_operator.plan.sizing.checks import Situation, problems
+from mm_operator.plan.sizing.checks import problems
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest, verdict
 from mm_operator.plan.sizing.pool import serving_limits
+from mm_operator.plan.sizing.serve_command import serve
+from mm_operator.plan.sizing.situation import Situation
 from mm_operator.plan.sizing.suggestions import suggest
 from mm_operator.plan.sizing.tables import table, trtllm_version, version_of
 
@@ -60,7 +62,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
         )
     except SpecError as error:
         return empty.model_copy(update={"errors": [_as_error(error)]})
-    ask = ask_of(spec)
+    ask = _ask(inputs)
     situation = Situation(
         ask=ask,
         facts=facts,
@@ -100,6 +102,9 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     document = build_plan(
         spec, facts, sizing, trtllm=trtllm, builder_version=inputs.builder_version
     )
+    served = None
+    if inputs.backend == "PyTorch":
+        served = serve(inputs.model, spec, facts, sizing, version)
     return empty.model_copy(
         update={
             "dtype": sizing.dtype,
@@ -107,6 +112,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
             "limits": sizing.sized.limits,
             "convert": convert,
             "engines": engines,
+            "serve": served,
             "memory": sizing.memory,
             "pool": sizing.pools.pool,
             "serving": serving_limits(
@@ -115,15 +121,29 @@ def plan_model(inputs: Inputs) -> ModelPlan:
             "fit": verdict(sizing.memory, suggestions),
             "reasons": [
                 Reason(field="trtllmVersion", value=version, reason=why),
-                sizing.dtype_reason,
+                _dtype_reason(situation, sizing),
                 *sizing.sized.reasons,
                 _pool_reason(sizing),
             ],
             "warnings": _warnings(situation, sizing),
             "build_plan": document,
-            "serving_plan": serving_plan(inputs.model, spec, sizing, document.fingerprint),
+            "serving_plan": serving_plan(inputs.model, spec, sizing, document.fingerprint, served),
         }
     )
+
+
+def _ask(inputs: Inputs) -> Ask:
+    """Return what is asked; trtllm-serve computes in the checkpoint's type, whatever engines do."""
+    ask, own = ask_of(inputs.spec), inputs.facts.dtype
+    if inputs.backend == "PyTorch" and ask.dtype == "Auto" and own in {"float16", "bfloat16"}:
+        return replace(ask, dtype=own)
+    return ask
+
+
+def _dtype_reason(now: Situation, sizing: EngineSizing) -> Reason:
+    if now.backend == "PyTorch" and sizing.dtype == now.facts.dtype:
+        return Reason(field="dtype", value=sizing.dtype, reason="the checkpoint's own")
+    return sizing.dtype_reason
 
 
 def _as_error(error: SpecError) -> PlanError:

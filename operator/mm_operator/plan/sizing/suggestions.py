@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from mm_api.documents.model_plan import Change, Suggestion
 from mm_operator.errors import SpecError
 from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.checks import Situation, problems
+from mm_operator.plan.sizing.checks import problems
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest
+from mm_operator.plan.sizing.situation import Situation
 
 MOST = 5
 """Suggestions shown: one of each kind is enough to choose from."""

@@ -1,0 +1,30 @@
+"""How TensorRT-LLM on PyTorch serves a staged checkpoint: one command and the file beside it.
+
+Part of `ModelPlan` (what `mmctl plan` prints) and of `ServingPlan` (what pods read): the two are
+equal word for word. Paths are relative to a folder where `models/NAME` is the checkpoint; the last
+part is the name that the server tells its clients.
+"""
+
+from pydantic import Field, JsonValue
+
+from mm_api.base import Document
+
+
+class TrtllmServe(Document):
+    """`trtllm-serve` with its arguments, and the options that have no flag."""
+
+    version: str = Field(description="Of TensorRT-LLM; the serving image must have it.")
+    tensor_parallel: int = Field(default=1, ge=1)
+    pipeline_parallel: int = Field(default=1, ge=1)
+    checkpoint: str = Field(description="Where the command reads the checkpoint, `models/NAME`.")
+    port: int = Field(ge=1, le=65535)
+    argv: list[str] = Field(min_length=1)
+    options_file: str = Field(description="Name of the file that `argv` names.")
+    options: dict[str, JsonValue] = Field(
+        description="Its content: fields of upstream's LlmArgs; they win over flags."
+    )
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of GPUs."""
+        return self.tensor_parallel * self.pipeline_parallel

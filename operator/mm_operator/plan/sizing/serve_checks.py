@@ -1,0 +1,77 @@
+"""What TensorRT-LLM on PyTorch is known not to do: each check has a code, a field and a way out."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.model_plan import PlanError
+from mm_operator.plan.sizing.situation import Situation, plan_error
+from mm_operator.plan.sizing.tables import table, version_of
+
+_HALVES = ("float16", "bfloat16")
+
+
+def serve_problems(now: Situation) -> Iterator[PlanError]:
+    """Return what keeps `trtllm-serve` from serving a model."""
+    yield from _version(now)
+    yield from _family(now)
+    yield from _engine(now)
+
+
+def _version(now: Situation) -> Iterator[PlanError]:
+    first = table("images")["pytorch"]["first"]
+    if version_of(now.version) < version_of(first):
+        yield plan_error(
+            "engine.backend",
+            "BackendTooOld",
+            f"PyTorch needs TensorRT-LLM {first} or newer, and the image has {now.version}: use an "
+            "image of 25.09 or newer",
+        )
+
+
+def _family(now: Situation) -> Iterator[PlanError]:
+    served: dict[str, str] = table("images")["pytorch"]["families"]
+    name = now.family.name
+    if name not in served:
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(sorted(served))}): "
+            "use TensorRT",
+        )
+    elif served[name] == "text" and now.ask.max_images:
+        yield plan_error(
+            "engine.maxImagesPerRequest",
+            "BackendTextOnly",
+            f"TensorRT-LLM on PyTorch serves {name} without its vision tower: set it to 0, or use "
+            "backend TensorRT",
+        )
+
+
+def _engine(now: Situation) -> Iterator[PlanError]:
+    ask = now.ask
+    if ask.quantization is not None:
+        yield plan_error(
+            "engine.quantization",
+            "QuantizationNotStaged",
+            "a checkpoint is served on PyTorch as it is: remove the field, and use a checkpoint "
+            "that was quantized before (hf_quant_config.json tells the server how)",
+        )
+    if ask.max_beam_width > 1:
+        yield plan_error(
+            "engine.maxBeamWidth",
+            "BeamsNotServed",
+            "beam search is planned for engines only: set it to 1, or use backend TensorRT",
+        )
+    if ask.dtype != "Auto" and now.facts.dtype in _HALVES and ask.dtype != now.facts.dtype:
+        yield plan_error(
+            "engine.dtype",
+            "DtypeNotServed",
+            f"trtllm-serve computes in the checkpoint's type, {now.facts.dtype}: set it to that or "
+            "to Auto",
+        )
+    for name, given in (("plugins", ask.plugins), ("extraBuildArgs", ask.extra_build_args)):
+        if given:
+            yield plan_error(
+                f"engine.{name}",
+                "NothingIsBuilt",
+                "it is for trtllm-build, which backend PyTorch does not run: remove it",
+            )

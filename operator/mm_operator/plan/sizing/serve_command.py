@@ -1,0 +1,100 @@
+"""How `trtllm-serve` of one TensorRT-LLM version is called for a plan: flags, and its file.
+
+The server reads a checkpoint of Hugging Face, so nothing is built; the plan's limits reach it here.
+"""
+
+import yaml
+from pydantic import JsonValue
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.plan.sizing.engine import EngineSizing
+from mm_operator.plan.sizing.shell import folded
+from mm_operator.plan.sizing.tables import version_of
+
+PORT = 8000
+"""trtllm-serve's own default, and the port of Triton's HTTP endpoint in the other backends."""
+
+OPTIONS_FILE = "serve.yaml"
+
+
+def checkpoint_folder(model: str) -> str:
+    """Return where the command finds the checkpoint.
+
+    The server tells its clients the folder's last part as the model's name
+    (tensorrt_llm/serve/openai_server.py), and `trtllm-serve NAME` alone could be a subcommand.
+    """
+    return f"models/{model}"
+
+
+def serve(
+    model: str,
+    spec: MultimodalModelSpec,
+    facts: ModelFacts,
+    sizing: EngineSizing,
+    version: str,
+) -> TrtllmServe:
+    """Return the server's command and its options."""
+    limits, parallelism = sizing.sized.limits, spec.engine.parallelism
+    folder = checkpoint_folder(model)
+    argv = ["trtllm-serve", folder, "--backend", "pytorch"]
+    argv += ["--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 (a pod's; localhost by default)
+    values = {
+        "max_batch_size": limits.max_batch_size,
+        "max_num_tokens": limits.max_num_tokens,
+        "max_seq_len": limits.max_seq_len,
+        "max_beam_width": limits.max_beam_width,
+    }
+    if parallelism.tensor > 1:
+        values["tp_size"] = parallelism.tensor
+    if parallelism.pipeline > 1:
+        values["pp_size"] = parallelism.pipeline
+    argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
+    if spec.model.trust_remote_code:
+        argv.append("--trust_remote_code")
+    argv += ["--extra_llm_api_options", OPTIONS_FILE]
+    return TrtllmServe(
+        version=version,
+        tensor_parallel=parallelism.tensor,
+        pipeline_parallel=parallelism.pipeline,
+        checkpoint=folder,
+        port=PORT,
+        argv=argv,
+        options_file=OPTIONS_FILE,
+        options=_options(facts, sizing, version),
+    )
+
+
+def as_script(serving: TrtllmServe) -> str:
+    """Return the shell commands that a person would start the server with."""
+    options = yaml.safe_dump(serving.options, sort_keys=True)
+    return "\n".join(
+        [
+            f"cat > {serving.options_file} <<'YAML'",
+            f"{options}YAML",
+            "",
+            folded(serving.argv),
+        ]
+    )
+
+
+def _options(facts: ModelFacts, sizing: EngineSizing, version: str) -> dict[str, JsonValue]:
+    cache: dict[str, JsonValue] = {
+        # In the file and not as a flag: the file's kv_cache_config replaces the one made of flags
+        # as a whole (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
+        "free_gpu_memory_fraction": sizing.memory.kv_cache_free_gpu_memory_fraction
+    }
+    if facts.vision is not None:
+        # Blocks of two pictures would be taken for equal: placeholders have one id
+        # (docs/source/commands/trtllm-serve, Multimodal Serving).
+        cache["enable_block_reuse"] = False
+    options: dict[str, JsonValue] = {
+        "kv_cache_config": cache,
+        # Since 1.2 its default is 1024, below one picture of most families.
+        "max_input_len": sizing.sized.limits.max_input_len,
+        "enable_iter_perf_stats": True,  # /metrics is empty without
+    }
+    if version_of(version) >= version_of("1.1.0"):
+        options["return_perf_metrics"] = True  # /prometheus/metrics is empty without
+    return options

@@ -1,0 +1,55 @@
+"""PURE: the steps that stage a checkpoint for TensorRT-LLM on PyTorch, which builds no engine."""
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildReason
+from mm_runtime.build.places import STAGED
+from mm_runtime.build.step import Step, module_step
+from mm_runtime.errors import PermanentError
+
+FOLDER = f"engine/{STAGED}"
+"""Where the checkpoint lies, seen from the working directory."""
+
+
+def staging_steps(plan: BuildPlan) -> tuple[Step, ...]:
+    """Return the steps of a plan for backend PyTorch, in order.
+
+    Raises:
+        PermanentError: the weights are pickles, and the plan does not allow them.
+    """
+    pickled = plan.facts.weight_format == "pickle"
+    if pickled and not plan.allow_pickle:
+        raise PermanentError(
+            "The weights are pickles, which can run code, and the plan does not allow them: use"
+            " safetensors, or set spec.model.allowPickle."
+        )
+    chosen = [
+        module_step(
+            plan,
+            "fetch",
+            "copy the checkpoint and compare its digest with the plan's",
+            inputs=(),
+            outputs=(FOLDER, "pickles", "fetched.json"),
+            permanent_reason=BuildReason.SOURCE_NOT_FOUND,
+        )
+    ]
+    if pickled:
+        chosen.append(
+            module_step(
+                plan,
+                "unpickle",
+                "turn pickled weights into safetensors: the server is given no others",
+                inputs=("pickles",),
+                outputs=(FOLDER,),
+            )
+        )
+    chosen.append(
+        module_step(
+            plan,
+            "verify-checkpoint",
+            "compare every tensor's header with its index and with the plan's facts",
+            inputs=(FOLDER,),
+            outputs=("checkpoint.json",),
+            permanent_reason=BuildReason.VERIFICATION_FAILED,
+        )
+    )
+    return tuple(chosen)

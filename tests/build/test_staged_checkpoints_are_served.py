@@ -1,0 +1,130 @@
+"""What `mmctl plan -o commands` prints starts a server on the staged checkpoint, word for word."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm_operator.cli.plan_commands import as_commands
+from support.served import free_ports
+from support.staging_sites import StagingSite, staging_site
+from support.trtllm_tools.install import Tools, install
+
+START_SECONDS = 30
+REQUEST_SECONDS = 5
+VERSION = "1.1.0"
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The recorded tools."""
+    return install(tmp_path_factory.mktemp("tools") / VERSION, VERSION)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> StagingSite:
+    """A staged checkpoint."""
+    site = staging_site(tmp_path_factory.mktemp("staged"), version=VERSION)
+    site.build()
+    return site
+
+
+def prepared(folder: Path, site: StagingSite) -> Path:
+    """Return a folder where the command of the plan finds the checkpoint."""
+    assert site.planned.serve is not None
+    where = folder / "pod"
+    link = where / site.planned.serve.checkpoint
+    link.parent.mkdir(parents=True)
+    link.symlink_to(site.staged)
+    return where
+
+
+@contextlib.contextmanager
+def started(script: str, where: Path, tools: Tools) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a script in a process group of its own, and end it."""
+    environment = {**os.environ, **tools.environment(os.environ["PATH"])}
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=where,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(START_SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def ask(port: int, path: str, body: object = None) -> tuple[int, bytes]:
+    """Ask once the server listens; return status and body."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", data, {"content-type": "application/json"}
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:  # noqa: S310
+                return answer.status, answer.read()
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingSite) -> None:
+    """The server is healthy, knows the model by its name, and answers about a picture."""
+    (port,) = free_ports(1)
+    script = as_commands(site.planned).replace("--port 8000", f"--port {port}")
+    where = prepared(tmp_path, site)
+    with started(script, where, tools):
+        assert ask(port, "/health") == (200, b"")
+        models = json.loads(ask(port, "/v1/models")[1])
+        assert [model["id"] for model in models["data"]] == ["qwen2-vl"]
+        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+        body = {"messages": [{"role": "user", "content": [picture]}]}
+        answer = json.loads(ask(port, "/v1/chat/completions", body)[1])
+    message = answer["choices"][0]["message"]["content"]
+    assert message == "A recorded answer about 1 pictures."
+
+
+@pytest.mark.parametrize(
+    ("edit", "code", "words"),
+    [
+        pytest.param(("--max_seq_len", "--max_sequence"), 2, "unrecognized", id="flag"),
+        pytest.param(("--max_seq_len", "--max_seq"), 2, "unrecognized", id="abbreviation"),
+        pytest.param(("--backend pytorch", "--backend torch"), 2, "invalid choice", id="choice"),
+        pytest.param(("max_input_len:", "max_inputs:"), 1, "Extra inputs are not", id="field"),
+        pytest.param(("models/qwen2-vl", "models/other"), 1, "is no folder", id="checkpoint"),
+    ],
+)
+def test_the_recorded_server_is_strict(
+    tmp_path: Path,
+    tools: Tools,
+    site: StagingSite,
+    *,
+    edit: tuple[str, str],
+    code: int,
+    words: str,
+) -> None:
+    """What upstream's server refuses, the recorded one refuses too."""
+    script = as_commands(site.planned)
+    assert edit[0] in script
+    with started(script.replace(*edit), prepared(tmp_path, site), tools) as process:
+        output, _ = process.communicate(timeout=START_SECONDS)
+    assert code == process.returncode
+    assert words in output.decode()

@@ -1,0 +1,23 @@
+# mllama: mllama for 1 x NVIDIA-H100-80GB-HBM3
+# TensorRT-LLM 1.1.0
+# In a folder where models/mllama is the checkpoint.
+set -eu
+
+cat > serve.yaml <<'YAML'
+enable_iter_perf_stats: true
+kv_cache_config:
+  enable_block_reuse: false
+  free_gpu_memory_fraction: 0.95
+max_input_len: 1536
+return_perf_metrics: true
+YAML
+
+trtllm-serve models/mllama \
+  --backend pytorch \
+  --host 0.0.0.0 \
+  --port 8000 \
+  --max_batch_size 8 \
+  --max_num_tokens 8192 \
+  --max_seq_len 2048 \
+  --max_beam_width 1 \
+  --extra_llm_api_options serve.yaml

@@ -1,0 +1,96 @@
+"""Backend PyTorch: the plan is a command of trtllm-serve and its file, right for each version."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_plan import ModelPlan
+from mm_operator.cli.plan_commands import as_commands
+from mm_operator.plan.sizing.tables import flags_of, version_of
+from support.golden import Golden
+from support.model_configs import facts_of, planned
+
+VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
+SERVED = {"qwen2-vl": {}, "vila": {}, "mllama": {"maxImagesPerRequest": 0}}
+
+
+def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> ModelPlan:
+    """Return a plan without errors."""
+    plan = planned(
+        family, {"backend": "PyTorch", **SERVED[family], **engine}, version=version, model={}
+    )
+    assert plan.errors == []
+    return plan
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("family", SERVED)
+def test_every_flag_exists(family: str, version: str) -> None:
+    """No command has a flag that trtllm-serve of this version does not take."""
+    plan = served(family, version, parallelism={"tensor": 2})
+    assert plan.serve is not None
+    used = {word[2:] for word in plan.serve.argv if word.startswith("--")}
+    assert used - flags_of("trtllm-serve", version_of(version)) == set()
+    assert "tp_size" in used
+
+
+@pytest.mark.parametrize("family", SERVED)
+def test_commands_are_as_recorded(family: str, golden: Golden) -> None:
+    """What `mmctl plan -o commands` prints, readable as documentation."""
+    golden.check(f"serve-{family}.sh", as_commands(served(family)) + "\n")
+
+
+def test_limits_reach_the_server() -> None:
+    """The server is told the planned limits, and pods read the same command as `mmctl` prints."""
+    plan = served(maxBatchSize=3)
+    assert plan.serve is not None
+    assert plan.limits is not None
+    assert plan.serving_plan is not None
+    argv = plan.serve.argv
+    told = {flag: argv[argv.index(f"--{flag}") + 1] for flag in ("max_batch_size", "max_seq_len")}
+
+    assert told == {"max_batch_size": "3", "max_seq_len": str(plan.limits.max_seq_len)}
+    assert plan.serve.options["max_input_len"] == plan.limits.max_input_len
+    assert plan.serving_plan.trtllm_serve == plan.serve
+    assert (plan.convert, plan.engines) == (None, [])
+    assert "PyTorchEstimate" in [warning.code for warning in plan.warnings]
+
+
+def test_a_server_of_a_version_gets_fields_of_that_version() -> None:
+    """return_perf_metrics came with 1.1; 1.0 would refuse it."""
+    old, new = served(version="1.0.0").serve, served(version="1.1.0").serve
+    assert old is not None
+    assert new is not None
+
+    assert {"return_perf_metrics"} == set(new.options) - set(old.options)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"version": "1.2.1"}, id="version"),
+        pytest.param({"maxBatchSize": 2}, id="limits"),
+        pytest.param({"parallelism": {"tensor": 2}}, id="ranks"),
+    ],
+)
+def test_serving_changes_no_fingerprint(other: dict[str, Any]) -> None:
+    """The staged files are the checkpoint's, however they are served."""
+    assert served(**other).fingerprint == served().fingerprint
+
+
+def test_another_checkpoint_is_staged_anew() -> None:
+    """The source is in the fingerprint."""
+    facts = facts_of("qwen2-vl").model_copy(update={"source_digest": "sha256:" + "1" * 64})
+    other = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.1.0", facts=facts, model={})
+
+    assert other.fingerprint != served().fingerprint
+
+
+def test_types_are_the_checkpoints_own() -> None:
+    """trtllm-serve computes in what config.json says, whatever engines of the family are."""
+    plan = served()
+
+    assert (facts_of("qwen2-vl").dtype, "the checkpoint's own") == (
+        plan.dtype,
+        next(one.reason for one in plan.reasons if one.field == "dtype"),
+    )

@@ -1,0 +1,99 @@
+"""Builds that stage a checkpoint for TensorRT-LLM on PyTorch: real configs, hollow weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildResult
+from mm_api.documents.model_plan import ModelPlan
+from mm_runtime.build.places import Places
+from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.build.source import PARTS, source_digest
+from mm_runtime.errors import ExitCode
+from mm_runtime.inspect.weights import read, read_parts
+from mm_runtime.launch.stopping import StopSignal
+from support.hollow_checkpoint import write_safetensors
+from support.model_configs import facts_of, planned
+from support.trtllm_sites import write_model
+
+TEXT_ONLY = {"mllama": {"maxImagesPerRequest": 0}}
+"""Fields of spec.engine that a family needs on PyTorch."""
+
+
+@dataclass(frozen=True)
+class StagingSite:
+    """A checkpoint, its plan and a store."""
+
+    source: Path
+    store: Path
+    plan: BuildPlan
+    planned: ModelPlan
+
+    @property
+    def places(self) -> Places:
+        """Where this build keeps what."""
+        return Places.of(self.store, self.plan)
+
+    @property
+    def staged(self) -> Path:
+        """The staged checkpoint of a finished build."""
+        return self.places.engine / "checkpoint"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Command line of the build."""
+        path = self.store.parent / "plan.json"
+        path.write_text(self.plan.to_json())
+        where = ["--plan", str(path), "--source", str(self.source)]
+        return ["build", *where, "--store", str(self.store)]
+
+    def build(self) -> tuple[BuildResult, ExitCode]:
+        """Build in this process."""
+        return build(BuildOptions(self.plan, str(self.source), self.store, 60), StopSignal())
+
+
+def write_source(folder: Path, family: str) -> Path:
+    """Write a checkpoint; VILA's parts have weights each."""
+    write_model(folder, family)
+    for part in PARTS:
+        if family == "vila" and not (folder / part / "model.safetensors").is_file():
+            (folder / part).mkdir(exist_ok=True)
+            write_safetensors(folder / part / "model.safetensors", {"b": ("F16", (3, 5))})
+    return folder
+
+
+def staging_site(
+    folder: Path,
+    family: str = "qwen2-vl",
+    engine: Mapping[str, Any] | None = None,
+    *,
+    source: Path | None = None,
+    version: str = "1.1.0",
+    allow_pickle: bool = False,
+) -> StagingSite:
+    """Return a site; its facts are those of the files, as an inspection would find them."""
+    source = source or write_source(folder / "source", family)
+    parts = tuple(part for part in PARTS if (source / part).is_dir())
+    found = (
+        read_parts(source, parts, allow_pickle=allow_pickle, config_dtype="float16")
+        if parts
+        else read(source, allow_pickle=allow_pickle, config_dtype="float16")
+    )
+    facts = facts_of(family).model_copy(
+        update={
+            "source_digest": source_digest(source),
+            "parameters": found.parameters,
+            "weight_format": found.format,
+        }
+    )
+    fields = {"backend": "PyTorch", **TEXT_ONLY.get(family, {}), **(engine or {})}
+    whole = planned(
+        family, fields, version=version, facts=facts, model={"allowPickle": allow_pickle}
+    )
+    assert not whole.errors, whole.errors
+    assert whole.build_plan
+    store = folder / "store"
+    store.mkdir(exist_ok=True)
+    return StagingSite(source, store, whole.build_plan, whole)

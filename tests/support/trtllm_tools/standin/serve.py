@@ -1,0 +1,167 @@
+"""trtllm-serve: a Hugging Face folder answers as OpenAI's API does, with a sentence that is fixed.
+
+Standard library but for yaml, which every python3 that serves a model has.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+from arguments import TABLE, TYPES, VERSION, refuse
+from files import check_weights, read_json
+
+CLASSES = (
+    "Qwen2VLForConditionalGeneration",
+    "LlavaLlamaModel",
+    "MllamaForConditionalGeneration",
+    "LlavaNextForConditionalGeneration",
+)
+"""@register_auto_model of tensorrt_llm/_torch/models, as far as this project's families go."""
+
+FIELDS = {
+    "kv_cache_config",
+    "max_input_len",
+    "max_seq_len",
+    "max_batch_size",
+    "max_num_tokens",
+    "enable_iter_perf_stats",
+    "disable_overlap_scheduler",
+    "cuda_graph_config",
+    "dtype",
+}
+"""Fields of TorchLlmArgs (tensorrt_llm/llmapi/llm_args.py), as far as a plan may use them."""
+
+CACHE_FIELDS = {"enable_block_reuse", "max_tokens", "free_gpu_memory_fraction", "host_cache_size"}
+SUBCOMMANDS = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve"}
+
+
+def main(program: str) -> None:
+    """Serve until SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    arguments = _parse(program)
+    folder = Path(arguments.model)
+    if not folder.is_dir():
+        refuse(f"{folder} is no folder, and this stand-in downloads nothing")
+    config = read_json(folder / "config.json")
+    _check(arguments, folder, config)
+    options = _options(arguments)
+    print(f"[TRT-LLM] [I] options {json.dumps(options, sort_keys=True)}", flush=True)
+    Handler.model = folder.name
+    server = ThreadingHTTPServer((arguments.host, arguments.port), Handler)
+    print(f"INFO: Uvicorn running on http://{arguments.host}:{server.server_port}", flush=True)
+    server.serve_forever()
+
+
+def _parse(program: str) -> argparse.Namespace:
+    words = sys.argv[1:]
+    if words[:1] == ["serve"]:
+        words = words[1:]
+    elif words and words[0] in SUBCOMMANDS:
+        refuse(f"subcommand {words[0]} is not recorded")
+    # click takes no abbreviations; it ends with 2 as argparse does.
+    parser = argparse.ArgumentParser(prog=program, allow_abbrev=False)
+    parser.add_argument("model")
+    for name, option in TABLE["programs"][program].items():
+        keywords: dict[str, Any] = dict(option)
+        if "type" in keywords:
+            keywords["type"] = {**TYPES, "float": float}[keywords["type"]]
+        parser.add_argument(f"--{name}", **keywords)
+    arguments = parser.parse_args(words)
+    if arguments.host is None:
+        arguments.host = "localhost"
+    if arguments.port is None:
+        arguments.port = 8000
+    return arguments
+
+
+def _check(arguments: argparse.Namespace, folder: Path, config: dict[str, Any]) -> None:
+    architecture = (config.get("architectures") or ["(none)"])[0]
+    if architecture not in CLASSES:
+        refuse(f"Unknown architecture for AutoModelForCausalLM: {architecture}")
+    parts = [part for part in ("llm", "vision_tower") if (folder / part).is_dir()]
+    check_weights(folder / parts[0] if parts else folder)
+    heads = config.get("num_attention_heads") or 0
+    ranks = arguments.tp_size or 1
+    if heads % ranks:
+        refuse(f"num_attention_heads {heads} % tp_size {ranks} != 0")
+    if (arguments.backend or "pytorch") != "pytorch":
+        refuse(f"backend {arguments.backend} is not recorded")
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.extra_llm_api_options is None:
+        return {}
+    options = yaml.safe_load(Path(arguments.extra_llm_api_options).read_text())
+    known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
+    cache = options.get("kv_cache_config", {})
+    for kind, foreign in (
+        ("TorchLlmArgs", set(options) - known),
+        ("KvCacheConfig", set(cache) - CACHE_FIELDS),
+    ):
+        if foreign:
+            refuse(f"1 validation error for {kind}: {min(foreign)}: Extra inputs are not permitted")
+    return dict(options)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The endpoints that a pod's probes and a gateway ask."""
+
+    model = ""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer what needs no body."""
+        answers: dict[str, Any] = {
+            "/health": "",
+            "/version": {"version": VERSION},
+            "/metrics": [],
+            "/v1/models": {"object": "list", "data": [{"id": self.model, "object": "model"}]},
+        }
+        if self.path in answers:
+            self._send(200, answers[self.path])
+        else:
+            self._send(404, {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        """Answer one chat."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path != "/v1/chat/completions":
+            self._send(404, {"detail": "Not Found"})
+            return
+        parts = [
+            part
+            for message in body["messages"]
+            for part in (message["content"] if isinstance(message["content"], list) else [])
+        ]
+        count = sum(part.get("type") == "image_url" for part in parts)
+        text = f"A recorded answer about {count} pictures."
+        answer = {"id": "chatcmpl-1", "model": self.model, "created": int(time.time())}
+        if not body.get("stream"):
+            choice = {"index": 0, "message": {"role": "assistant", "content": text}}
+            choice["finish_reason"] = "stop"
+            self._send(200, {**answer, "object": "chat.completion", "choices": [choice]})
+            return
+        chunks = [{"content": f"{word} "} for word in text.split()]
+        events = [
+            {**answer, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": one}]}
+            for one in chunks
+        ]
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
+        self._send(200, "".join(lines), "text/event-stream")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: a probe a second is not a log."""
+
+    def _send(self, code: int, answer: Any, kind: str = "application/json") -> None:
+        content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
+        self.send_response(code)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
