@@ -19,6 +19,7 @@ from support.golden import Golden
 
 ENGINE = PurePath("/mnt/store/engines/0123")
 SERVING = PurePath("/etc/multimodal/serving.json")
+ADAPTERS = PurePath("/var/lib/multimodal/adapters")
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
 
 
@@ -26,7 +27,14 @@ def files(*, max_queue_size: int = 16, dtype: str = "float16") -> dict[str, str]
     """Return the repository of a small engine."""
     engine = manifest(dtype=dtype)
     serving = serving_plan(engine.fingerprint, max_queue_size=max_queue_size)
-    return layout(engine, serving, engine_dir=ENGINE, serving_plan=SERVING, sources=SOURCES)
+    return layout(
+        engine,
+        serving,
+        engine_dir=ENGINE,
+        serving_plan=SERVING,
+        adapters=ADAPTERS,
+        sources=SOURCES,
+    )
 
 
 def parse(text: str) -> Any:
@@ -54,7 +62,14 @@ def test_text_only_engines_have_no_encoder() -> None:
     spec = engine.plan.engine.model_copy(update={"vision": None})
     engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})
     serving = serving_plan(engine.fingerprint)
-    found = layout(engine, serving, engine_dir=ENGINE, serving_plan=SERVING, sources=SOURCES)
+    found = layout(
+        engine,
+        serving,
+        engine_dir=ENGINE,
+        serving_plan=SERVING,
+        adapters=ADAPTERS,
+        sources=SOURCES,
+    )
     assert not [path for path in found if "multimodal_encoders" in path]
     steps = parse(found["ensemble/config.pbtxt"]).ensemble_scheduling.step
     read = {tensor for step in steps for tensor in step.input_map.values()}

@@ -20,6 +20,15 @@ class MemoryPools(Document):
     shm_bytes: int = Field(ge=0)
 
 
+class KvCachePlan(Document):
+    """How TensorRT-LLM's paged caches share what is free on the GPU when they are made."""
+
+    free_gpu_memory_fraction: float = Field(ge=0, le=1)
+    cross_fraction: float | None = Field(
+        default=None, description="Share for cross attention. None: the engine has none."
+    )
+
+
 class GatewayPlan(Document):
     """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
 
@@ -50,6 +59,9 @@ class ServingPlan(Document):
     accumulate_tokens: bool = False
     feature_cache_bytes: int = Field(
         default=0, ge=0, description="Host memory for features of pictures seen before; 0: none."
+    )
+    kv_cache: KvCachePlan | None = Field(
+        default=None, description="Backend TensorRT only: other engines size their own."
     )
     gateway: GatewayPlan
     trtllm_serve: TrtllmServe | None = Field(

@@ -1,8 +1,8 @@
-"""PURE: argument vector and environment of tritonserver."""
+"""PURE: argument vector and environment of tritonserver, and of mpirun around several of them."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from mm_api.documents.serving_plan import MemoryPools
@@ -35,16 +35,53 @@ class ServerOptions:
         return f"mm{digest[:SHM_PREFIX_DIGITS]}_"
 
 
-def server_argv(installation: Installation, options: ServerOptions) -> tuple[str, ...]:
+PORTS_A_RANK = 3
+"""HTTP, gRPC and metrics: each rank's follow the one's before it, as upstream's launcher does."""
+
+
+def world_argv(installation: Installation, options: ServerOptions, ranks: int) -> tuple[str, ...]:
+    """Return the command line of one server, or of mpirun around one for each rank.
+
+    Ranks above 0 load the language model only and answer no client. mpirun ends all of them when
+    one dies, so that the pod restarts whole. tensorrtllm_backend's `launch_triton_server.py` builds
+    the same command, and is not used because it exits at once.
+    """
+    if ranks == 1:
+        return server_argv(installation, options)
+    words = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+    for rank in range(ranks):
+        # Every server of a pod has its regions in one /dev/shm.
+        words += ["-n", "1", *server_argv(installation, _of_rank(options, rank), rank), ":"]
+    return tuple(words[:-1])
+
+
+def _of_rank(options: ServerOptions, rank: int) -> ServerOptions:
+    ports, step = options.ports, rank * PORTS_A_RANK
+    moved = replace(
+        ports, http=ports.http + step, grpc=ports.grpc + step, metrics=ports.metrics + step
+    )
+    return replace(options, ports=moved)
+
+
+def server_argv(
+    installation: Installation, options: ServerOptions, rank: int = 0
+) -> tuple[str, ...]:
     """Return the command line. `--exit-on-error` stays on: a broken model ends the server."""
     ports, pools = options.ports, options.pools
+    prefix = f"{options.shm_prefix}{rank}_" if rank else options.shm_prefix
+    own = (
+        ("--model-control-mode=explicit", "--load-model=tensorrt_llm")
+        if rank
+        else (f"--cuda-memory-pool-byte-size=0:{pools.cuda_bytes}",)
+    )
     python = {
-        "shm-region-prefix-name": options.shm_prefix,
+        "shm-region-prefix-name": prefix,
         "stub-timeout-seconds": str(STUB_SECONDS),
     }
     return (
         str(installation.server),
         f"--model-repository={options.repository}",
+        *own,
         f"--backend-directory={options.backends}",
         f"--cache-directory={installation.caches}",
         f"--http-address={ports.address}",
@@ -56,7 +93,6 @@ def server_argv(installation: Installation, options: ServerOptions) -> tuple[str
         "--reuse-http-port=false",
         "--reuse-grpc-port=false",
         f"--pinned-memory-pool-byte-size={pools.pinned_bytes}",
-        f"--cuda-memory-pool-byte-size=0:{pools.cuda_bytes}",
         f"--exit-timeout-secs={options.exit_seconds}",
         "--disable-auto-complete-config",  # the configurations are complete; a typo must not heal
         "--metrics-config=summary_latencies=true",
@@ -78,4 +114,5 @@ def server_environment(installation: Installation, inherited: Mapping[str, str])
         "PYTHONDONTWRITEBYTECODE": "1",  # the root file system is read-only
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",  # it warns after every fork otherwise
+        "PMIX_MCA_gds": "hash",  # mpirun's shared-memory store fails in containers
     }

@@ -1,4 +1,7 @@
-"""Where the real tritonserver lies: inside the nvidia-pytriton wheel, used without pytriton."""
+"""Where the real tritonserver lies: NVIDIA's container, or the nvidia-pytriton wheel.
+
+The wheel is used without pytriton, and has no backend for TensorRT-LLM.
+"""
 
 import shutil
 import sys
@@ -11,6 +14,7 @@ from mm_runtime.errors import PermanentError
 
 BACKEND_FILES = ("libtriton_python.so", "triton_python_backend_utils.py")
 STUB = "triton_python_backend_stub"
+NATIVE = "tensorrtllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,44 @@ class Installation:
     python_bin: Path
     """The environment's bin folder: first on PATH, the stub finds the packages through it."""
 
+    native: Path | None = None
+    """Folder of TensorRT-LLM's own backend; None: this server cannot run such engines."""
 
-def find_installation() -> Installation:
-    """Return the installed server.
+
+CONTAINER = Path("/opt/tritonserver")
+"""Where NVIDIA's images of Triton hold it."""
+
+
+def find_installation(root: Path = CONTAINER) -> Installation:
+    """Return the container's server, or the wheel's where this is no such container.
+
+    Args:
+        root: where a container's server would lie.
 
     Raises:
         PermanentError: the wheel or libpython is not installed; says what to install.
     """
+    if (root / "bin" / "tritonserver").is_file():
+        return _container(root)
+    return _wheel()
+
+
+def _container(root: Path) -> Installation:
+    backends = root / "backends"
+    native = backends / NATIVE
+    return Installation(
+        server=root / "bin" / "tritonserver",
+        backend=backends / "python",
+        stub=backends / "python" / STUB,
+        caches=root / "caches",
+        libraries=root / "lib",
+        python_libraries=Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib"),
+        python_bin=Path(sys.executable).parent,
+        native=native if native.is_dir() else None,
+    )
+
+
+def _wheel() -> Installation:
     spec = find_spec("pytriton")  # not imported: that would start threads and check the GPU
     if spec is None or not spec.submodule_search_locations:
         raise PermanentError("nvidia-pytriton is not installed: tritonserver comes with it.")
@@ -74,7 +109,7 @@ def find_installation() -> Installation:
 
 
 def copy_backends(installation: Installation, destination: Path) -> None:
-    """Copy the Python backend into a folder of our own.
+    """Copy the Python backend into a folder of our own; TensorRT-LLM's stays where it is.
 
     The server gives the stub execute permission at every load and fails on a file that another user
     owns, even when the bit is set.
@@ -85,3 +120,7 @@ def copy_backends(installation: Installation, destination: Path) -> None:
     for name in BACKEND_FILES:
         shutil.copyfile(installation.backend / name, folder / name)
     shutil.copy(installation.stub, folder / STUB)
+    link = destination / NATIVE
+    link.unlink(missing_ok=True)
+    if installation.native is not None:
+        link.symlink_to(installation.native, target_is_directory=True)

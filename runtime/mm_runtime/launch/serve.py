@@ -12,8 +12,9 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
-from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
-from mm_runtime.launch.backends import copy_backends, find_installation
+from mm_runtime.launch.adapters import link_adapters
+from mm_runtime.launch.arguments import ServerOptions, server_environment, world_argv
+from mm_runtime.launch.backends import NATIVE, copy_backends, find_installation
 from mm_runtime.launch.health import State, in_flight, listens, probe
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.shared_memory import remove_regions
@@ -69,7 +70,7 @@ def serve(options: ServeOptions) -> int:
         remove_regions(server.shm_prefix)
         installation = find_installation()
         child = ChildProcess(
-            server_argv(installation, server),
+            world_argv(installation, server, _ranks(engine)),
             server_environment(installation, os.environ),
             _forward,
         )
@@ -115,7 +116,18 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
     return engine
 
 
+def _ranks(engine: EngineManifest) -> int:
+    return engine.plan.trtllm.ranks if engine.plan.trtllm else 1
+
+
 def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
+    installation = find_installation()
+    if engine.plan.engine.backend == "TensorRT" and installation.native is None:
+        raise PermanentError(
+            f"This image has no TensorRT-LLM backend (no {NATIVE} beside {installation.backend});"
+            " expected one made from NVIDIA's tritonserver image with TensorRT-LLM: set"
+            " spec.runtime.image."
+        )
     repository = options.repository.absolute()
     server = ServerOptions(
         repository=repository,
@@ -129,10 +141,12 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
         options.serving,
         engine_dir=options.manifest.parent.absolute(),
         serving_plan=options.serving_path.absolute(),
+        adapters=repository.parent / "adapters",
         sources=model_sources(),
     )
     write_repository(repository, files)
-    copy_backends(find_installation(), repository.parent / "backends")
+    link_adapters(options.manifest.parent / "lora", repository.parent / "adapters")
+    copy_backends(installation, repository.parent / "backends")
     return server
 
 

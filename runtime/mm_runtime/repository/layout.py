@@ -32,6 +32,7 @@ def layout(
     *,
     engine_dir: PurePath,
     serving_plan: PurePath,
+    adapters: PurePath,
     sources: Mapping[str, str],
 ) -> dict[str, str]:
     """Return path -> content of the repository, paths relative to it.
@@ -41,19 +42,18 @@ def layout(
         serving: How it is served.
         engine_dir: Directory of the manifest, as the models reach it.
         serving_plan: The serving plan's file, as the models reach it.
+        adapters: Where LoRA adapters will lie by their ids, if the engine has any.
         sources: Name of a Python model -> its `model.py`.
 
     Raises:
-        PermanentError: the engine's dtype cannot be served.
+        PermanentError: the engine's dtype cannot be served, or its plan does not say how.
     """
-    values = values_of(manifest, serving, engine_dir, serving_plan)
+    values = values_of(manifest, serving, engine_dir, serving_plan, adapters)
     models = models_of(values)
     files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
-    # Triton wants a version directory even for an ensemble, which has no file of its own.
-    files[f"{ensemble.NAME}/1/.keep"] = ""
-    files |= {
-        f"{module.NAME}/1/model.py": sources[module.NAME]
-        for module in models
-        if module in PYTHON_MODELS
-    }
+    for module in models:
+        python = module in PYTHON_MODELS and not (module is tensorrt_llm and values.native)
+        # Triton wants a version directory even for a model that has no file of its own.
+        name, content = ("model.py", sources[module.NAME]) if python else (".keep", "")
+        files[f"{module.NAME}/1/{name}"] = content
     return files

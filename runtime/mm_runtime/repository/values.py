@@ -1,10 +1,12 @@
 """PURE: what the configurations are filled with, from manifest and serving plan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
+from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.records import DataType, Parameter, strings
 
@@ -12,6 +14,26 @@ NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
 """The Reference engine's models hand tables over as numpy arrays, which have no bfloat16."""
 
 ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32": DataType.FP32}
+
+
+NAMES_SINCE = (0, 20)
+"""TensorRT-LLM that calls `random_seed` `seed` and `min_length` `min_tokens`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeValues:
+    """What TensorRT-LLM's own backend needs besides: only for engines of TensorRT-LLM."""
+
+    engines: Mapping[str, PurePath]
+    """Name of an engine (llm, encoder, decoder, vision) -> its folder."""
+
+    kv_cache: KvCachePlan
+    max_seq_len: int
+    newer_names: bool
+    """Its inputs are `seed` and `min_tokens`, not `random_seed` and `min_length`."""
+
+    adapters: PurePath | None
+    """Folder with one folder for each LoRA adapter, named by its id; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,9 @@ class RepositoryValues:
     table_type: DataType
     """Element type of the prompt embedding table: the engine's, or TensorRT-LLM refuses it."""
 
+    native: NativeValues | None
+    """None: the Reference engine's Python models serve it."""
+
     @property
     def requests_in_flight(self) -> int:
         """Bound of the queues before the language model: what it can run and hold; 0 is none."""
@@ -55,12 +80,24 @@ class RepositoryValues:
 
 
 def values_of(
-    manifest: EngineManifest, serving: ServingPlan, engine_dir: PurePath, serving_plan: PurePath
+    manifest: EngineManifest,
+    serving: ServingPlan,
+    engine_dir: PurePath,
+    serving_plan: PurePath,
+    adapters: PurePath,
 ) -> RepositoryValues:
     """Return the values for one engine served under one plan.
 
+    Args:
+        manifest: The engine.
+        serving: How it is served.
+        engine_dir: Directory of the manifest.
+        serving_plan: The serving plan's file.
+        adapters: Where LoRA adapters will lie by their ids, if the engine has any.
+
     Raises:
-        PermanentError: an engine dtype that a prompt embedding table cannot have.
+        PermanentError: an engine dtype that a prompt embedding table cannot have, or a
+            TensorRT-LLM engine whose plan lacks what its backend must be told.
     """
     engine = manifest.plan.engine
     if engine.dtype not in ENGINE_DTYPES:
@@ -80,4 +117,38 @@ def values_of(
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
         table_type=table_type,
+        native=_native(manifest, serving, engine_dir, adapters)
+        if engine.backend == "TensorRT"
+        else None,
     )
+
+
+def _native(
+    manifest: EngineManifest, serving: ServingPlan, engine_dir: PurePath, adapters: PurePath
+) -> NativeValues:
+    build = manifest.plan.trtllm
+    if build is None or serving.kv_cache is None:
+        missing = "commands (trtllm)" if build is None else "a KV cache (kvCache)"
+        raise PermanentError(
+            f"The plan of this TensorRT-LLM engine has no {missing}, so how it is served is not"
+            " known. Let this version's operator plan and build it again."
+        )
+    return NativeValues(
+        engines={
+            command.name: engine_dir / PurePath(_output_dir(command)).name
+            for command in build.engines
+        },
+        kv_cache=serving.kv_cache,
+        max_seq_len=manifest.plan.engine.limits.max_seq_len,
+        newer_names=_numbers(build) >= NAMES_SINCE,
+        adapters=adapters if build.lora else None,
+    )
+
+
+def _output_dir(command: EngineCommand) -> str:
+    return command.argv[command.argv.index("--output_dir") + 1]
+
+
+def _numbers(build: TrtllmBuild) -> tuple[int, int]:
+    major, minor, *_ = build.version.split(".")
+    return int(major), int(minor)

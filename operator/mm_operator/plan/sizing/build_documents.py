@@ -2,7 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.serving_plan import MemoryPools, ServingPlan
+from mm_api.documents.serving_plan import KvCachePlan, MemoryPools, ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -86,6 +86,7 @@ def serving_plan(
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+        kv_cache=_kv_cache(spec, sizing),
         gateway=gateway_plan(
             spec,
             # Without a gateway the number is read by nobody.
@@ -93,6 +94,15 @@ def serving_plan(
             images=limits.max_images_per_request,
         ),
         trtllm_serve=trtllm_serve,
+    )
+
+
+def _kv_cache(spec: MultimodalModelSpec, sizing: EngineSizing) -> KvCachePlan | None:
+    if spec.engine.backend != "TensorRT":
+        return None
+    return KvCachePlan(
+        free_gpu_memory_fraction=sizing.memory.kv_cache_free_gpu_memory_fraction,
+        cross_fraction=sizing.memory.cross_kv_cache_fraction,
     )
 
 

@@ -11,6 +11,7 @@ from mm_runtime.repository.records import (
     EnsembleScheduling,
     EnsembleStep,
     ModelConfig,
+    Tensor,
     optional,
     tensor,
 )
@@ -197,15 +198,18 @@ STEPS = (
 """An ensemble's tensors that no step produces for a request (a question without a picture) are
 simply absent from the optional inputs of the steps after it."""
 
+_ENCODER, _LANGUAGE_MODEL = STEPS[1], STEPS[2]
+
 
 def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
-    """Return the steps of an engine; without an encoder nothing reads or makes its tensors."""
-    if values.has_vision:
-        return STEPS
-    encoder = next(step for step in STEPS if step.model_name == multimodal_encoders.NAME)
-    kept = [step for step in STEPS if step is not encoder]
-    gone = set(encoder.output_map.values())
-    read = {tensor for step in kept for tensor in step.input_map.values()}
+    """Return the steps of an engine; nothing reads or makes a tensor that its models lack."""
+    steps = [step for step in STEPS if values.has_vision or step is not _ENCODER]
+    gone = set() if values.has_vision else set(_ENCODER.output_map.values())
+    if values.native is not None:
+        absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
+        gone |= {_LANGUAGE_MODEL.output_map[name] for name in tensorrt_llm.OWN_OUTPUTS}
+        gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
+    read = {one for step in steps for one in step.input_map.values()}
     return tuple(
         EnsembleStep(
             step.model_name,
@@ -213,11 +217,17 @@ def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
             output_map={
                 name: one
                 for name, one in step.output_map.items()
-                if one in read or not one.startswith("_")
+                if one not in gone and (one in read or not one.startswith("_"))
             },
         )
-        for step in kept
+        for step in steps
     )
+
+
+def _inputs(values: RepositoryValues) -> tuple[Tensor, ...]:
+    absent = tensorrt_llm.absent_inputs(values)
+    gone = {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
+    return tuple(one for one in INPUTS if one.name not in gone)
 
 
 def config(values: RepositoryValues) -> ModelConfig:
@@ -226,7 +236,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         name=NAME,
         platform="ensemble",
         max_batch_size=values.max_batch_size,
-        inputs=INPUTS,
+        inputs=_inputs(values),
         outputs=OUTPUTS,
         ensemble=EnsembleScheduling(_steps(values)),
     )

@@ -44,9 +44,12 @@ def _outputs(table_type: DataType) -> tuple[Tensor, ...]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
+    native = values.native
     own = strings(
-        multimodal_model_path=str(values.engine_dir / "vision"),
-        hf_model_path=str(values.engine_dir / "llm"),
+        multimodal_model_path=str(
+            native.engines["vision"] if native else values.engine_dir / "vision"
+        ),
+        hf_model_path=str(values.engine_dir / ("processor" if native else "llm")),
     )
     return ModelConfig(
         name=NAME,

@@ -4,10 +4,14 @@ Inputs that the engine behind it does not know are part of the interface all the
 the C++ backend may send them, and the model says what it cannot do.
 """
 
+from dataclasses import replace
+
+from mm_runtime.repository.configs.native_parameters import native_parameters
 from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
 from mm_runtime.repository.records import (
     DataType,
     ModelConfig,
+    QueuePolicy,
     Tensor,
     TransactionPolicy,
     optional,
@@ -18,6 +22,13 @@ from mm_runtime.repository.records import (
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "tensorrt_llm"
+
+
+RENAMED = {"min_length": "min_tokens", "random_seed": "seed"}
+"""Older name -> newer name. The Reference engine takes both."""
+
+OWN_OUTPUTS = frozenset({"previous_ids", "is_last"})
+"""Not upstream's: for postprocessing, see there. TensorRT-LLM's own backend has none of them."""
 
 
 def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
@@ -87,10 +98,9 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
     )
 
 
-OUTPUTS = (
+OUTPUTS: tuple[Tensor, ...] = (
     tensor("output_ids", DataType.INT32, -1, -1),
     tensor("sequence_length", DataType.INT32, -1),
-    # Not upstream's: for postprocessing, see there.
     tensor("previous_ids", DataType.INT32, -1, -1),
     tensor("is_last", DataType.BOOL, 1),
     tensor("cum_log_probs", DataType.FP32, -1),
@@ -113,22 +123,43 @@ OUTPUTS = (
 )
 
 
+def absent_inputs(values: RepositoryValues) -> frozenset[str]:
+    """Return the inputs above that the backend's version does not know."""
+    if values.native is None:
+        return frozenset()
+    return frozenset(RENAMED if values.native.newer_names else RENAMED.values())
+
+
 def config(values: RepositoryValues) -> ModelConfig:
-    """Return the model's configuration."""
-    own = strings(
-        max_beam_width=values.max_beam_width,
-        max_queue_size=values.max_queue_size,
-        gpt_model_path=str(values.engine_dir / "llm"),
-        exclude_input_in_output=True,
-    )
+    """Return the model's configuration: the Reference engine's, or TensorRT-LLM's own backend's.
+
+    The backend takes the bound of the queue for its executor's too: requests beyond those that run.
+    """
+    absent = absent_inputs(values)
+    inputs = tuple(one for one in _inputs(values.table_type) if one.name not in absent)
+    if values.native is None:
+        own = strings(
+            max_beam_width=values.max_beam_width,
+            max_queue_size=values.max_queue_size,
+            gpt_model_path=str(values.engine_dir / "llm"),
+            exclude_input_in_output=True,
+        )
+        backend, parameters = "python", values.shared_parameters() | own
+        outputs, batching = OUTPUTS, bounded_batching(values)
+    else:
+        backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
+        outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
+        batching = replace(
+            bounded_batching(values), queue_policy=QueuePolicy(values.max_queue_size)
+        )
     return ModelConfig(
         name=NAME,
-        backend="python",
+        backend=backend,
         max_batch_size=values.max_batch_size,
-        inputs=_inputs(values.table_type),
-        outputs=OUTPUTS,
+        inputs=inputs,
+        outputs=outputs,
         transaction_policy=TransactionPolicy(decoupled=True),
-        dynamic_batching=bounded_batching(values),
+        dynamic_batching=batching,
         instance_groups=ONE_ON_CPU,
-        parameters=values.shared_parameters() | own,
+        parameters=parameters,
     )

@@ -1,0 +1,121 @@
+"""PURE: the parameters of TensorRT-LLM's own backend, every one of its template with a value.
+
+Names: `inflight_batcher_llm/tensorrt_llm/config.pbtxt` of tensorrtllm_backend v0.19.0 (the newest
+template has the same set). What values mean: `triton_backend/inflight_batcher_llm/src/
+model_instance_state.cc` of TensorRT-LLM. It reads each one by itself and takes its default for one
+that it cannot parse, so "" means "the backend's default" wherever no number says the same.
+"""
+
+from collections.abc import Mapping
+
+from mm_runtime.repository.records import Parameter, strings
+from mm_runtime.repository.values import NativeValues, RepositoryValues
+
+EXECUTOR_WORKER = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
+DEFAULT = ""
+
+LORA_HOST_BYTES = 1 << 30
+"""The backend's own default, written down because the pod's memory limit counts it."""
+
+
+def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping[str, Parameter]:
+    """Return name -> value of the model `tensorrt_llm`."""
+    return (
+        strings(FORCE_CPU_ONLY_INPUT_TENSORS="no", tokenizer_dir=_tokenizer(values))
+        | _engines(native)
+        | _batching(values, native)
+        | _caches(native)
+        | _adapters(native)
+        | _reports()
+        | _kernels()
+        | _unused()
+    )
+
+
+def _tokenizer(values: RepositoryValues) -> str:
+    return str(values.engine_dir / "processor")
+
+
+def _engines(native: NativeValues) -> dict[str, Parameter]:
+    decoder = native.engines.get("llm") or native.engines["decoder"]
+    return strings(
+        gpt_model_path=str(decoder),
+        encoder_model_path=str(native.engines.get("encoder", DEFAULT)),
+        executor_worker_path=EXECUTOR_WORKER,
+        gpu_device_ids=DEFAULT,  # one for each rank, in order
+        participant_ids=DEFAULT,
+        num_nodes=1,
+    )
+
+
+def _batching(values: RepositoryValues, native: NativeValues) -> dict[str, Parameter]:
+    beams = values.max_beam_width
+    return strings(
+        gpt_model_type="inflight_fused_batching",
+        batch_scheduler_policy="guaranteed_no_evict",  # no request is paused for another
+        max_beam_width=beams,
+        decoding_mode="top_k_top_p" if beams == 1 else "beam_search",
+        max_attention_window_size=native.max_seq_len,
+        sink_token_length=0,
+        enable_chunked_context=False,  # the plan keeps maxNumTokens above the longest prompt
+        exclude_input_in_output=True,  # clients get the answer; the prompt holds picture ids
+        normalize_log_probs=True,
+    )
+
+
+def _caches(native: NativeValues) -> dict[str, Parameter]:
+    cache = native.kv_cache
+    cross = cache.cross_fraction
+    return strings(
+        kv_cache_free_gpu_mem_fraction=str(cache.free_gpu_memory_fraction),
+        cross_kv_cache_fraction=DEFAULT if cross is None else str(cross),
+        max_tokens_in_paged_kv_cache=DEFAULT,  # the fraction says it
+        enable_kv_cache_reuse=False,  # spec.engine.kvCache.reuse is refused
+        kv_cache_host_memory_bytes=0,
+        kv_cache_onboard_blocks=True,
+        gpu_weights_percent="1.0",
+    )
+
+
+def _adapters(native: NativeValues) -> dict[str, Parameter]:
+    return strings(
+        lora_cache_optimal_adapter_size=8,
+        lora_cache_max_adapter_size=64,
+        lora_cache_gpu_memory_fraction="0.05",
+        lora_cache_host_memory_bytes=LORA_HOST_BYTES,
+        lora_prefetch_dir=DEFAULT if native.adapters is None else str(native.adapters),
+    )
+
+
+def _reports() -> dict[str, Parameter]:
+    return strings(
+        # A client that has gone frees its slot within a second.
+        cancellation_check_period_ms=100,
+        stats_check_period_ms=100,
+        iter_stats_max_iterations=1000,
+        request_stats_max_iterations=0,
+    )
+
+
+def _kernels() -> dict[str, Parameter]:
+    return strings(
+        multi_block_mode=True,
+        enable_context_fmha_fp32_acc=False,
+        cuda_graph_mode=False,
+        cuda_graph_cache_size=0,
+    )
+
+
+def _unused() -> dict[str, Parameter]:
+    """Return what speculative and guided decoding would be told; the plan has neither."""
+    return strings(
+        lookahead_window_size=0,
+        lookahead_ngram_size=0,
+        lookahead_verification_set_size=0,
+        medusa_choices=DEFAULT,
+        eagle_choices=DEFAULT,
+        speculative_decoding_fast_logits=False,
+        # Read without a default: a model that lacks one of these two does not load.
+        guided_decoding_backend=DEFAULT,
+        xgrammar_tokenizer_info_path=DEFAULT,
+    )

@@ -1,0 +1,210 @@
+"""Repositories of TensorRT-LLM engines: its own backend, told everything, for each family."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
+from tritonclient.grpc import model_config_pb2
+
+from mm_api.documents.trtllm_build import LoraAdapter
+from mm_runtime.errors import PermanentError
+from mm_runtime.repository.layout import MODEL_NAMES, layout
+from support.golden import Golden
+from support.model_configs import ENCODER_DECODERS, FOLDERS, WITH_PICTURES
+from support.native_engines import native_engine
+
+SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
+
+TEMPLATE_KEYS = """
+    max_beam_width FORCE_CPU_ONLY_INPUT_TENSORS gpt_model_type gpt_model_path encoder_model_path
+    max_tokens_in_paged_kv_cache max_attention_window_size sink_token_length
+    batch_scheduler_policy kv_cache_free_gpu_mem_fraction cross_kv_cache_fraction
+    kv_cache_host_memory_bytes kv_cache_onboard_blocks exclude_input_in_output
+    cancellation_check_period_ms stats_check_period_ms iter_stats_max_iterations
+    request_stats_max_iterations enable_kv_cache_reuse normalize_log_probs
+    enable_chunked_context gpu_device_ids participant_ids num_nodes
+    lora_cache_optimal_adapter_size lora_cache_max_adapter_size lora_cache_gpu_memory_fraction
+    lora_cache_host_memory_bytes lora_prefetch_dir decoding_mode executor_worker_path
+    lookahead_window_size lookahead_ngram_size lookahead_verification_set_size medusa_choices
+    eagle_choices gpu_weights_percent enable_context_fmha_fp32_acc multi_block_mode
+    cuda_graph_mode cuda_graph_cache_size speculative_decoding_fast_logits tokenizer_dir
+    guided_decoding_backend xgrammar_tokenizer_info_path
+"""
+"""Parameters of inflight_batcher_llm/tensorrt_llm/config.pbtxt, tensorrtllm_backend v0.19.0."""
+
+
+def files(family: str, engine: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
+    """Return the repository of a family's engine."""
+    manifest, serving = native_engine(family, engine, **options)
+    return layout(
+        manifest,
+        serving,
+        engine_dir=PurePath("/engine"),
+        serving_plan=PurePath("/etc/multimodal/serving.json"),
+        adapters=PurePath("/adapters"),
+        sources=SOURCES,
+    )
+
+
+def parse(text: str) -> Any:
+    """Return a config.pbtxt as Triton's client library parses it."""
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+def configs(found: dict[str, str]) -> dict[str, Any]:
+    """Return model -> configuration of a repository."""
+    return {
+        path.split("/")[0]: parse(text)
+        for path, text in found.items()
+        if path.endswith("config.pbtxt")
+    }
+
+
+def parameters(found: dict[str, str], model: str = "tensorrt_llm") -> dict[str, str]:
+    """Return the parameters of one model."""
+    held = configs(found)[model].parameters
+    return {name: held[name].string_value for name in held}
+
+
+def table_types(found: dict[str, str]) -> dict[str, str]:
+    """Return "model.tensor" -> type, of every tensor that holds features."""
+    wanted = {"prompt_embedding_table", "OUT_PROMPT_EMBEDDING_TABLE", "encoder_input_features"}
+    wanted |= {"ENCODER_INPUT_FEATURES"}
+    return {
+        f"{model}.{tensor.name}": model_config_pb2.DataType.Name(tensor.data_type)
+        for model, config in configs(found).items()
+        for tensor in (*config.input, *config.output)
+        if tensor.name in wanted
+    }
+
+
+def summary(found: dict[str, str]) -> Iterator[str]:
+    """Return what differs between families: files, steps, types, parameters."""
+    yield from sorted(found)
+    for step in configs(found)["ensemble"].ensemble_scheduling.step:
+        yield f"step {step.model_name}"
+    yield from sorted(f"{name} {kind}" for name, kind in table_types(found).items())
+    for name, value in sorted(parameters(found).items()):
+        yield f'{name} = "{value}"'
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_repositories_are_golden(golden: Golden, family: str) -> None:
+    """Files, steps, types and parameters of each family change only on purpose."""
+    golden.check(
+        f"tensorrt-llm/{family}.txt", "".join(f"{line}\n" for line in summary(files(family)))
+    )
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_nothing_is_left_to_fill_in(family: str) -> None:
+    """Every parameter of upstream's template has a value, and no placeholder is left."""
+    found = files(family)
+    assert [path for path, text in found.items() if "${" in text] == []
+    assert set(TEMPLATE_KEYS.split()) == set(parameters(found))
+    config = configs(found)["tensorrt_llm"]
+    assert (config.backend, config.model_transaction_policy.decoupled) == ("tensorrtllm", True)
+    assert "tensorrt_llm/1/.keep" in found
+    assert "tensorrt_llm/1/model.py" not in found
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_steps_connect_what_the_models_have(family: str) -> None:
+    """The ensemble maps only tensors that both ends have, of one type."""
+    found = configs(files(family))
+    made = {one.name: one.data_type for one in found["ensemble"].input}
+    for step in found["ensemble"].ensemble_scheduling.step:
+        inputs = {one.name: one.data_type for one in found[step.model_name].input}
+        outputs = {one.name: one.data_type for one in found[step.model_name].output}
+        read = {name: made[source] for name, source in step.input_map.items()}
+        assert read == {name: inputs[name] for name in step.input_map}
+        made |= {target: outputs[name] for name, target in step.output_map.items()}
+    assert {one.name for one in found["ensemble"].output} <= set(made)
+
+
+@pytest.mark.parametrize("family", WITH_PICTURES)
+def test_tables_have_the_engines_dtype(family: str) -> None:
+    """TensorRT-LLM refuses a prompt table of another dtype than the engine's, in every model."""
+    types = table_types(files(family, {"dtype": "bfloat16"}))
+    assert {"TYPE_BF16"} == set(types.values())
+    assert {"multimodal_encoders", "tensorrt_llm"} == {name.split(".")[0] for name in types}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param("0.19.0", {"min_length", "random_seed"}, id="older"),
+        pytest.param("0.20.0", {"min_tokens", "seed"}, id="newer"),
+    ],
+)
+def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) -> None:
+    """A backend never gets an input it does not know, and the ensemble offers what it knows."""
+    found = configs(files("llava", version=version))
+    both = {"min_length", "random_seed", "min_tokens", "seed"}
+    for model in ("ensemble", "tensorrt_llm"):
+        assert expected == both & {one.name for one in found[model].input}
+
+
+@pytest.mark.parametrize("family", ENCODER_DECODERS)
+def test_encoder_and_decoder_are_told_apart(family: str) -> None:
+    """The decoder is the language model, and the encoder has a path of its own."""
+    told = parameters(files(family))
+    assert (
+        told["gpt_model_path"],
+        told["encoder_model_path"],
+    ) == ("/engine/decoder", "/engine/encoder")
+    assert 0 < float(told["cross_kv_cache_fraction"]) < 1
+
+
+def test_the_plans_numbers_arrive() -> None:
+    """KV fraction, beams and queue are the plan's; the queue is what waits, without the batch."""
+    manifest, serving = native_engine("t5", {"maxBeamWidth": 4})
+    told = parameters(files("t5", {"maxBeamWidth": 4}))
+    assert serving.kv_cache
+    assert str(serving.kv_cache.free_gpu_memory_fraction) == told["kv_cache_free_gpu_mem_fraction"]
+    assert (told["max_beam_width"], told["decoding_mode"]) == ("4", "beam_search")
+    assert str(manifest.plan.engine.limits.max_seq_len) == told["max_attention_window_size"]
+    config = configs(files("t5"))["tensorrt_llm"]
+    held = config.dynamic_batching.default_queue_policy.max_queue_size
+    assert serving.max_queue_size == held
+
+
+@pytest.mark.parametrize(("adapters", "expected"), [(0, ""), (1, "/adapters")])
+def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None:
+    """The folder of adapters is named when the engine has some."""
+    manifest, serving = native_engine("llava")
+    assert manifest.plan.trtllm
+    lora = [LoraAdapter(name=f"a{i}", uid=i, source="/a") for i in range(adapters)]
+    trtllm = manifest.plan.trtllm.model_copy(update={"lora": lora})
+    plan = manifest.plan.model_copy(update={"trtllm": trtllm})
+    found = layout(
+        manifest.model_copy(update={"plan": plan}),
+        serving,
+        engine_dir=PurePath("/engine"),
+        serving_plan=PurePath("/serving.json"),
+        adapters=PurePath("/adapters"),
+        sources=SOURCES,
+    )
+    assert expected == parameters(found)["lora_prefetch_dir"]
+
+
+@pytest.mark.parametrize("missing", ["commands", "a KV cache"])
+def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
+    """Without the commands or the cache's share nothing is guessed."""
+    manifest, serving = native_engine("llava")
+    if missing == "commands":
+        plan = manifest.plan.model_copy(update={"trtllm": None})
+        manifest = manifest.model_copy(update={"plan": plan})
+    else:
+        serving = serving.model_copy(update={"kv_cache": None})
+    with pytest.raises(PermanentError, match=missing):
+        layout(
+            manifest,
+            serving,
+            engine_dir=PurePath("/engine"),
+            serving_plan=PurePath("/serving.json"),
+            adapters=PurePath("/adapters"),
+            sources=SOURCES,
+        )

@@ -1,0 +1,32 @@
+"""Manifests and serving plans of TensorRT-LLM engines that were planned and never built."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import ServingPlan
+from support.model_configs import planned
+
+
+def native_engine(
+    family: str,
+    engine: Mapping[str, Any] | None = None,
+    *,
+    version: str = "0.20.0",
+    gpu: str = "h100-80gb",
+) -> tuple[EngineManifest, ServingPlan]:
+    """Return what a pod of one family is started with; `engine` are fields of the resource."""
+    whole = planned(family, engine, version=version, gpu=gpu)
+    assert not whole.errors, whole.errors
+    assert whole.build_plan
+    assert whole.serving_plan
+    manifest = EngineManifest(
+        fingerprint=whole.build_plan.fingerprint,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        plan=whole.build_plan,
+        files=[],
+        steps=[],
+        versions={},
+    )
+    return manifest, whole.serving_plan
