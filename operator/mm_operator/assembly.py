@@ -34,6 +34,7 @@ from mm_operator.handlers import make_kopf_settings, make_registry
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.engines import Engines
 from mm_operator.scaling.metrics_api import serve_metrics_api
 from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
@@ -81,6 +82,7 @@ class Operator:
             self._cache,
             self._nodes if settings.watch_nodes else None,
             namespaces=settings.namespaces,
+            keda=settings.keda,
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
@@ -93,7 +95,11 @@ class Operator:
             rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
-            engines=frozenset({"HPA"} if settings.metrics_api_port is not None else ()),
+            engines=Engines(
+                metrics_api=settings.metrics_api_port is not None,
+                keda=settings.planning.keda,
+                keda_missing=self._warmth.keda_missing,
+            ),
             told=metrics.ticked,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mm_operator.model import PlanSettings
+from mm_operator.model import KedaSettings, PlanSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
 BUILDER_VERSION = "1"
@@ -57,6 +57,15 @@ class Settings:
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
     """Where metrics are of models that name no Prometheus."""
 
+    keda: bool = False
+    """KEDA is in the cluster: its definitions are installed and the rights to its objects given."""
+
+    keda_authentication: str = ""
+    """Name of a ClusterTriggerAuthentication for the operator's own Prometheus."""
+
+    keda_auth_modes: str = ""
+    """What that one holds: bearer, basic, tls; several joined by commas."""
+
     scaling_interval_seconds: float = 15.0
     """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
 
@@ -82,6 +91,17 @@ class Settings:
             runtime_image=self.runtime_image,
             builder_version=BUILDER_VERSION,
             every_namespace=not self.namespaces,
+            keda=self._keda_settings if self.keda else None,
+        )
+
+    @property
+    def _keda_settings(self) -> KedaSettings:
+        return KedaSettings(
+            addresses=self.prometheus.addresses,
+            match_labels=self.prometheus.match_labels,
+            insecure=self.prometheus.insecure,
+            authentication=self.keda_authentication,
+            auth_modes=self.keda_auth_modes,
         )
 
 
@@ -110,6 +130,9 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             server_name=given.prometheus_server_name,
             insecure=given.prometheus_insecure_skip_verify,
         ),
+        keda=given.keda,
+        keda_authentication=given.keda_authentication,
+        keda_auth_modes=given.keda_auth_modes,
         metrics_api_port=given.metrics_api_port,
         metrics_api_certificates=given.metrics_api_certificates,
         scaling_interval_seconds=given.scaling_interval_seconds,
@@ -177,6 +200,18 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--prometheus-server-name", default="", metavar="NAME")
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
+    run.add_argument(
+        "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
+    )
+    run.add_argument(
+        "--keda-authentication",
+        default="",
+        metavar="NAME",
+        help="ClusterTriggerAuthentication by which KEDA reads the Prometheus named here",
+    )
+    run.add_argument(
+        "--keda-auth-modes", default="", metavar="MODES", help="what it holds: bearer, basic, tls"
+    )
     run.add_argument(
         "--scaling-interval-seconds",
         type=float,

@@ -5,6 +5,7 @@ from typing import Any
 
 from mm_operator.cluster.permissions import (
     CLUSTER,
+    KEDA,
     MODEL_NAMESPACES,
     OWN_NAMESPACE,
     Permission,
@@ -70,7 +71,7 @@ def test_lease_role_is_for_leases_it_can_name() -> None:
 def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
     roles = _bound("Role", EXHAUSTIVE)
-    models = _needed(MODEL_NAMESPACES)
+    models = _needed((*MODEL_NAMESPACES, *KEDA))
 
     assert _bound("ClusterRole", EXHAUSTIVE) == []
     assert {role["metadata"]["namespace"]: _given(role) for role in roles} == {

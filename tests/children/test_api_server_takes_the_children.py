@@ -8,6 +8,7 @@ import yaml
 
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl, namespace
+from support.keda_definitions import install_keda_definitions
 from support.model_namespace import Api
 from support.scripts import ROOT
 
@@ -29,6 +30,7 @@ PODS = [
 @pytest.fixture(scope="module")
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
     """Return a namespace that enforces Pod Security `restricted`; it goes with what it holds."""
+    install_keda_definitions(control_plane)
     with namespace(control_plane, "children") as name:
         level = "pod-security.kubernetes.io/enforce=restricted"
         kubectl(control_plane, "label", "namespace", name, level)

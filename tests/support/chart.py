@@ -40,6 +40,11 @@ EXHAUSTIVE: dict[str, Any] = {
     },
     "autoscaling": {"intervalSeconds": 30},
     "externalMetrics": {"enabled": True},
+    "keda": {
+        "enabled": True,
+        "clusterTriggerAuthentication": "prometheus",
+        "authModes": "tls,bearer",
+    },
     "serviceAccount": {"create": True, "name": "mm", "annotations": {"example.org/role": "a"}},
     "rbac": {"create": True, "aggregateToUsers": True},
     "podDisruptionBudget": {"enabled": True},

@@ -342,6 +342,5 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "runtime.accumulateTokens": True,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
-    "autoscaling.engine": "KEDA",
 }
 """For every row of the table of unsupported fields a value that it refuses."""

@@ -36,4 +36,9 @@ operator/mm_operator/cluster/permissions.py; a test compares the two.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+{{- if .Values.keda.enabled }}
+- apiGroups: [keda.sh]
+  resources: [scaledobjects, triggerauthentications]
+  verbs: [create, delete, get, list, patch, watch]
+{{- end }}
 {{- end -}}

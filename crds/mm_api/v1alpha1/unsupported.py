@@ -151,10 +151,4 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "canary rollouts are",
         "set rollout.strategy to Rolling",
     ),
-    Unsupported(
-        "autoscaling.engine",
-        ("Builtin", "HPA"),
-        "scaling through KEDA objects of ours is",
-        "set autoscaling.engine to Builtin or HPA",
-    ),
 )

@@ -6,13 +6,14 @@ Pace and stabilisation are in the recommendation already, so the object adds non
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest, own_metadata
-from mm_operator.model import Plan, Snapshot
+from mm_operator.children.replica_mover import is_wanted
+from mm_operator.model import Plan, Ref, Snapshot
 from mm_operator.plan import names
 
 METRIC = "multimodal_desired_replicas"
 """Name of the external metric that the operator serves: replicas wanted, by model."""
 
-_AT_ONCE: Manifest = {
+AT_ONCE: Manifest = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
     "policies": [{"type": "Pods", "value": 1000, "periodSeconds": 15}],
@@ -21,15 +22,14 @@ _AT_ONCE: Manifest = {
 
 def build_autoscaler(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the object while replicas are to be moved by it, once something is served."""
-    wanted, served = spec.autoscaling, plan.rollout.serving_hash or plan.rollout.held
-    if wanted is None or not served or (wanted.engine, wanted.mode) != ("HPA", "Enforce"):
+    wanted = spec.autoscaling
+    ref = Ref("HorizontalPodAutoscaler", names.autoscaler(snapshot.name))
+    if wanted is None or not is_wanted(snapshot, spec, plan, engine="HPA", ref=ref):
         return None
     return {
         "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": own_metadata(
-            snapshot, name=names.autoscaler(snapshot.name), component=labels.Component.SERVER
-        ),
+        "kind": ref.kind,
+        "metadata": own_metadata(snapshot, name=ref.name, component=labels.Component.SERVER),
         "spec": {
             "scaleTargetRef": {
                 "apiVersion": labels.API_VERSION,
@@ -51,6 +51,6 @@ def build_autoscaler(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) 
                     },
                 }
             ],
-            "behavior": {"scaleUp": _AT_ONCE, "scaleDown": _AT_ONCE},
+            "behavior": {"scaleUp": AT_ONCE, "scaleDown": AT_ONCE},
         },
     }

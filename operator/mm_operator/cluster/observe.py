@@ -16,7 +16,16 @@ from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.pods import pod_state
-from mm_operator.cluster.resources import CHILDREN, CLAIM, CONFIG, DEPLOYMENT, JOB, POD
+from mm_operator.cluster.resources import (
+    AUTOSCALER,
+    CHILDREN,
+    CLAIM,
+    CONFIG,
+    DEPLOYMENT,
+    JOB,
+    KEDA_CHILDREN,
+    POD,
+)
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.errors import SpecError
 from mm_operator.model import (
@@ -34,7 +43,7 @@ from mm_operator.plan import names
 
 T = TypeVar("T")
 
-_CHILD_KINDS = frozenset(resource.kind for resource in CHILDREN)
+_CHILD_KINDS = frozenset(resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN))
 
 
 class Observer:
@@ -121,6 +130,8 @@ class Observer:
                 for items in own.values()
                 for item in items
                 if item.kind in _CHILD_KINDS
+                # KEDA's own object copies our labels from the ScaledObject that it belongs to.
+                and (item.kind != AUTOSCALER.kind or record.uid in item.owner_uids)
             ),
         )
 

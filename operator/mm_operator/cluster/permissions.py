@@ -59,6 +59,14 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     ),
 )
 
+KEDA: tuple[Permission, ...] = (
+    Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),
+    Permission(
+        "keda.sh", "triggerauthentications", _CHILD, "Which Secrets KEDA reads for a model."
+    ),
+)
+"""Beside `MODEL_NAMESPACES`, where KEDA is in the cluster."""
+
 OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "coordination.k8s.io",

@@ -21,6 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 _GONE = 410
 _FORBIDDEN = 403
+_NOT_FOUND = 404
 _WATCH_SECONDS = (300, 600)
 """The range client-go uses: random, so that streams do not all reconnect at once."""
 _SILENCE_SECONDS = 90.0
@@ -50,8 +51,8 @@ class Reflector:
     """Fills a sink with the objects of one resource that match a label selector.
 
     `synced` is set after the first complete list, `answered` after the first answer, be it that the
-    operator lacks the right to list. `problem` says why the stream is down, empty
-    while it is up: it is shown by `/readyz`.
+    operator lacks the right to list or that nobody defined the kind; `missing` says so until a list
+    succeeds. `problem` says why the stream is down, empty while it is up: it is shown by `/readyz`.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Reflector:
         self._jitter = jitter
         self.synced = asyncio.Event()
         self.answered = asyncio.Event()
+        self.missing = False
         self.problem = "not listed yet"
 
     @property
@@ -103,7 +105,8 @@ class Reflector:
                 if self.problem != str(error):  # told once: a right that is missing stays so
                     _LOG.warning("watch of %s is down: %s", self.name, error)
                 self.problem = str(error)
-                if error.status == _FORBIDDEN:
+                if error.status in {_FORBIDDEN, _NOT_FOUND}:
+                    self.missing = True
                     self.answered.set()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _BACKOFF_SECONDS[1])
@@ -121,6 +124,7 @@ class Reflector:
         async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
             objects += items
         self._sink.replace(self._resource.kind, objects)
+        self.missing = False
         self.synced.set()
         self.answered.set()
         return version

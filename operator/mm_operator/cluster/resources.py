@@ -59,6 +59,10 @@ may set."""
 NODE = Resource("v1", "Node", "nodes")
 """Of the cluster, not of a namespace; only metadata is read."""
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", 6)
+TRIGGER_AUTHENTICATION = Resource(
+    "keda.sh/v1alpha1", "TriggerAuthentication", "triggerauthentications", 6
+)
+SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
 SECRET = Resource("v1", "Secret", "secrets")
 VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
 """Of the cluster, not of a namespace."""
@@ -75,9 +79,12 @@ CHILDREN: tuple[Resource, ...] = (
 )
 """Kinds the operator applies and prunes."""
 
+KEDA_CHILDREN: tuple[Resource, ...] = (TRIGGER_AUTHENTICATION, SCALED_OBJECT)
+"""The same, where the operator was told of a KEDA in the cluster."""
+
 WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)
 """Kinds whose labelled objects are cached; the custom resource itself comes through kopf."""
 
 BY_KIND: dict[str, Resource] = {
-    resource.kind: resource for resource in (*WATCHED, MODEL, EVENT, LEASE)
+    resource.kind: resource for resource in (*WATCHED, *KEDA_CHILDREN, MODEL, EVENT, LEASE)
 }

@@ -14,7 +14,7 @@ from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.reflector import Reflector
-from mm_operator.cluster.resources import MODEL, NODE, WATCHED
+from mm_operator.cluster.resources import KEDA_CHILDREN, MODEL, NODE, WATCHED
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ class Warmth:
         cache: filled by reflectors.
         nodes: filled by a reflector; None: nodes are not read.
         namespaces: which to serve; empty means all.
+        keda: read the objects that we make for KEDA; where it is not installed, that is no
+            reason to wait.
         resync_seconds: distance of the safety net's rounds.
         after_resync: called after each round with nothing to do with the API server.
     """
@@ -44,6 +46,7 @@ class Warmth:
         nodes: NodeCache | None,
         *,
         namespaces: Sequence[str],
+        keda: bool = False,
         resync_seconds: float,
         after_resync: Callable[[], None],
     ) -> None:
@@ -71,13 +74,19 @@ class Warmth:
             for sink in (nodes,)
             if sink is not None
         ]
+        self._keda = [
+            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
+            for resource in KEDA_CHILDREN
+            for namespace in self._namespaces
+            if keda
+        ]
 
     async def warm(self) -> None:
         """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        for optional in self._optional:
+        for optional in (*self._optional, *self._keda):
             await optional.answered.wait()
 
     async def listed(self) -> None:
@@ -94,10 +103,15 @@ class Warmth:
         cold = [r for r in self._reflectors if not r.synced.is_set()]
         return f"{cold[0].name}: {cold[0].problem}" if cold else ""
 
+    def keda_missing(self) -> str:
+        """Return why KEDA's objects cannot be read; empty while they can."""
+        missing = [one for one in self._keda if one.missing or not one.synced.is_set()]
+        return missing[0].problem if missing else ""
+
     async def run(self) -> None:
         """Keep the caches warm until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (*self._reflectors, *self._optional):
+            for reflector in (*self._reflectors, *self._optional, *self._keda):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 

@@ -41,6 +41,7 @@ from mm_operator.model.outcome import (
 )
 from mm_operator.model.snapshot import (
     GpuNode,
+    KedaSettings,
     Observed,
     PlanSettings,
     ScalingView,
@@ -61,6 +62,7 @@ __all__ = [
     "InspectDecision",
     "JobPhase",
     "JobState",
+    "KedaSettings",
     "Observed",
     "Outcome",
     "Owner",

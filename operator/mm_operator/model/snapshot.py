@@ -48,6 +48,19 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class KedaSettings:
+    """How KEDA reads the operator's own Prometheus."""
+
+    addresses: tuple[str, ...] = ()
+    match_labels: tuple[tuple[str, str], ...] = ()
+    insecure: bool = False
+    authentication: str = ""
+    """Name of a ClusterTriggerAuthentication; empty: the Prometheus asks for nothing."""
+    auth_modes: str = ""
+    """What it holds, in KEDA's words: bearer, basic, tls; several joined by commas."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanSettings:
     """The operator's own settings that change what is planned."""
 
@@ -57,6 +70,8 @@ class PlanSettings:
     """Version of the build code; part of every fingerprint."""
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
+    keda: KedaSettings | None = None
+    """None: the operator was not told of a KEDA in the cluster, and makes no objects for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,8 @@ class ScalingView:
     active: bool
     reason: Reason
     message: str
+    mover: str = ""
+    """Engine whose object should move the replicas now: HPA, KEDA; empty: no object of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def disruption_budget(model: str) -> str:
 
 
 def autoscaler(model: str) -> str:
-    """Return the name of the model's HorizontalPodAutoscaler."""
+    """Return the name of the HorizontalPodAutoscaler or the ScaledObject that moves a model."""
     return model
 
 

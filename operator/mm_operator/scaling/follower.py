@@ -72,6 +72,7 @@ class Follower:
         self.written_version = 0
         """Version of the model that our last write made: an older record is out of date."""
         self._replicas = replicas
+        self._engine = ""
         self._published: ScalingView | None = None
         self._published_at = float("-inf")
         self._unschedulable_since: float | None = None
@@ -129,6 +130,15 @@ class Follower:
         self._replicas = after
         self.counts["mm_autoscaling_changes_total", "up" if after > before else "down"] += 1
         self.counts["mm_autoscaling_reversals_total", ""] += undoes
+
+    def changes_engine(self, engine: str) -> bool:
+        """Return whether another engine is asked for than at the last look, and note it."""
+        changed, self._engine = engine != self._engine, engine
+        return changed
+
+    def is_settled(self, now: float, seconds: float) -> bool:
+        """Return whether nobody moved the replicas for so long."""
+        return not self.history or now - moment_of(self.history[0]) >= seconds
 
     def publish(
         self, asked: Asked, decision: Decision, standing: Standing, now: float

@@ -1,18 +1,21 @@
-"""HorizontalPodAutoscalers of others that move the replicas of our models.
+"""HorizontalPodAutoscalers that move the replicas of our models beside the engine asked for.
 
 The API server does not note who used the scale subresource of a custom resource, so the one way to
-know is to look for who would. KEDA works through such an object as well.
+know is to look for who would. KEDA works through such an object as well: one that belongs to our
+ScaledObject is a rival only while another engine is asked for, until KEDA has taken it away.
 """
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from mm_api import labels
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.resources import AUTOSCALER
+from mm_operator.cluster.resources import AUTOSCALER, SCALED_OBJECT
 from mm_operator.errors import ClusterError
+from mm_operator.plan import names
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,11 +35,18 @@ class Rivals:
         self._client = client
         self._clock = clock
         self._looked: dict[str, float] = {}
-        self._names: dict[Key, str] = {}
+        self._names: dict[Key, dict[str, str]] = {}
+        """Of each model: name of an object -> the engine it works for, empty: it is not ours."""
 
-    def name(self, key: Key) -> str:
-        """Return the name of an object that moves a model's replicas; empty when there is none."""
-        return self._names.get(key, "")
+    def name(self, key: Key, engine: str) -> str:
+        """Return the name of an object that moves a model's replicas; empty when there is none.
+
+        Args:
+            key: of the model.
+            engine: the one asked for; its own object is no rival.
+        """
+        others = sorted(name for name, of in self._names.get(key, {}).items() if of != engine)
+        return next(iter(others), "")
 
     def suspect(self, key: Key) -> None:
         """Look again at the next chance: somebody else moved the replicas."""
@@ -63,12 +73,18 @@ class Rivals:
     def _names_in(self, namespace: str) -> list[Key]:
         return [key for key in self._names if key.namespace == namespace]
 
-    async def _find(self, namespace: str) -> dict[Key, str]:
-        found: dict[Key, str] = {}
+    async def _find(self, namespace: str) -> dict[Key, dict[str, str]]:
+        found: dict[Key, dict[str, str]] = defaultdict(dict)
         async for items, _ in self._client.list(AUTOSCALER, namespace):
             for item in items:
                 target, metadata = item["spec"]["scaleTargetRef"], item["metadata"]
-                ours = (metadata.get("labels") or {}).get(labels.MODEL)
-                if target["kind"] == labels.KIND and not ours:
-                    found[Key(namespace, target["name"])] = metadata["name"]
-        return found
+                if target["kind"] != labels.KIND:
+                    continue
+                owners = metadata.get("ownerReferences") or ()
+                owned = {(one["kind"], one["name"]) for one in owners}
+                if (labels.KIND, target["name"]) in owned:
+                    continue  # of engine HPA: the reconcile deletes it when another is asked for
+                through_keda = (SCALED_OBJECT.kind, names.autoscaler(target["name"])) in owned
+                engine = "KEDA" if through_keda else ""
+                found[Key(namespace, target["name"])][metadata["name"]] = engine
+        return dict(found)

@@ -22,11 +22,13 @@ from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.observe import parse_spec
-from mm_operator.cluster.resources import MODEL, POD
+from mm_operator.cluster.resources import MODEL, POD, SCALED_OBJECT
 from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
+from mm_operator.plan import names
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.engines import Engines
 from mm_operator.scaling.follower import Asked, Follower
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
@@ -38,6 +40,8 @@ from mm_operator.scaling.wishes import objectives_of
 
 _LOG = logging.getLogger(__name__)
 
+NO_ENGINES = Engines()
+
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
 """Field manager of the scale subresource: tells our own moves from those of others."""
 
@@ -48,11 +52,9 @@ than a request may take, and a slow batch costs only its own models a decision."
 _BATCHES_AT_ONCE = 2
 """Each is several queries already; more of them would only queue in Prometheus."""
 
-_NOT_AVAILABLE = {
-    "HPA": "engine HPA needs the operator's external metrics API: set the chart's "
-    "externalMetrics.enabled, or autoscaling.engine to Builtin",
-    "KEDA": "engine KEDA is not there in this version: set autoscaling.engine to Builtin or HPA",
-}
+_SETTLED_TICKS = 4
+"""KEDA reads the recommendation through Prometheus, a scrape and a look later. Its object is made
+when the last move is older than that, or it would undo the move with the number before it."""
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class Scaler:
         rivals: who else moves replicas.
         wake: asks for a model to be reconciled, which writes its status.
         interval_seconds: between two ticks.
-        engines: which work beside Builtin.
+        engines: what can move replicas beside the operator itself.
         clock: Unix seconds.
         told: told the seconds of each tick.
     """
@@ -104,7 +106,7 @@ class Scaler:
         rivals: Rivals,
         wake: Callable[[Key], None],
         interval_seconds: float,
-        engines: frozenset[str] = frozenset(),
+        engines: Engines = NO_ENGINES,
         clock: Callable[[], float] = time.time,
         told: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
@@ -156,6 +158,9 @@ class Scaler:
         """Look at every model once."""
         looks = [look for key in self._models if (look := self._look(key))]
         self._forget({look.record.uid for look in looks})
+        for look in looks:
+            if look.follower.changes_engine(look.asked.spec.engine):
+                self._rivals.suspect(look.record.key)  # what the former engine left behind
         await self._rivals.look(look.record.key.namespace for look in looks)
         await self._resolve(looks)
         groups: dict[Endpoint, list[_Look]] = defaultdict(list)
@@ -266,7 +271,7 @@ class Scaler:
         if follower.others_moved(asked, now):
             self._rivals.suspect(look.record.key)
         decision = follower.decide(asked, objectives, pods=look.pods, reading=reading, now=now)
-        standing = self._standing(look)
+        standing = self._standing(look, now)
         free = not (standing.others or standing.problem)
         if asked.spec.mode == "Enforce" and asked.spec.engine == "Builtin" and free:
             await self._move(look, decision.replicas, f"{decision.reason}: {decision.message}")
@@ -298,13 +303,27 @@ class Scaler:
         look.follower.written_version = int(answer["metadata"]["resourceVersion"])
         look.follower.moved(before, replicas, reason, self._clock())
 
-    def _standing(self, look: _Look) -> Standing:
-        """Return what stands against moving the replicas."""
-        engine, key = look.asked.spec.engine, look.record.key
-        if engine != "Builtin" and engine not in self._engines:
-            return Standing(problem=_NOT_AVAILABLE[engine])
-        wrong = next(filter(None, map(problem_of, look.objectives.schedules)), "")
-        return Standing(others=self._rivals.name(key), schedules=wrong)
+    def _standing(self, look: _Look, now: float) -> Standing:
+        """Return who should move the replicas, and what stands against it."""
+        spec = look.asked.spec
+        if problem := self._engines.problem(spec):
+            return Standing(problem=problem)
+        others = self._rivals.name(look.record.key, spec.engine)
+        object_moves = spec.engine != "Builtin" and spec.mode == "Enforce" and not others
+        return Standing(
+            others=others,
+            schedules=next(filter(None, map(problem_of, look.objectives.schedules)), ""),
+            mover=spec.engine if object_moves and self._may_take_over(look, now) else "",
+        )
+
+    def _may_take_over(self, look: _Look, now: float) -> bool:
+        """Return whether an object of the engine sees the recommendation as it is now."""
+        if look.asked.spec.engine != "KEDA":
+            return True
+        name = names.autoscaler(look.record.key.name)
+        if self._cache.find(SCALED_OBJECT.kind, look.record.key.namespace, name) is not None:
+            return True
+        return look.follower.is_settled(now, _SETTLED_TICKS * self._interval)
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)

@@ -43,6 +43,8 @@ class Standing:
     """What is wrong with a schedule; empty: nothing. Everything else is followed all the same."""
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
+    mover: str = ""
+    """Engine whose object of ours should move the replicas; empty: none should."""
 
 
 def make_view(
@@ -80,6 +82,7 @@ def make_view(
         active=active,
         reason=reason,
         message=message,
+        mover=standing.mover,
     )
 
 
@@ -96,6 +99,7 @@ def essence(view: ScalingView) -> tuple[Any, ...]:
         view.active,
         view.reason,
         view.message,
+        view.mover,
     )
 
 

@@ -1,0 +1,171 @@
+"""What KEDA is told: where the recommendation is, with which Secrets, and what an error means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import AutoscalingSpec, ScalingStatus
+from mm_operator.children.all import build
+from mm_operator.children.scaled_object import keda_problem
+from mm_operator.model import KedaSettings, Ref, ScalingView, Snapshot
+from mm_operator.plan import decide
+from support.golden import Golden
+from support.models import snapshot_of
+from support.staged import children, inspected
+
+GUARDED = {
+    "addresses": ["https://a:9090/", "https://b:9090"],
+    "matchLabels": {"cluster": 'the "first"'},
+    "tokenSecretRef": {"name": "prometheus", "key": "token"},
+    "tls": {"caSecretRef": {"name": "authority"}, "clientSecretRef": {"name": "client"}},
+}
+SETTINGS = replace(snapshot_of().settings, keda=KedaSettings())
+FALLBACK = {"failures": 2, "replicas": 3}
+
+
+def view(mover: str) -> ScalingView:
+    """Return what the autoscaler said: who should move the replicas."""
+    status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
+    return ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=mover)
+
+
+def staged(
+    autoscaling: dict[str, Any], mover: str | None = "KEDA", **settings: Any
+) -> dict[str, dict[str, Any]]:
+    """Return the children of a serving model, by kind and component."""
+    spec = {"autoscaling": {"engine": "KEDA", "maxReplicas": 4, **autoscaling}}
+    keda = replace(SETTINGS, keda=KedaSettings(**settings))
+    stage = inspected(
+        spec, built=True, settings=keda, scaling=None if mover is None else view(mover)
+    )
+    return children(stage)
+
+
+def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the triggers of the ScaledObject among some children."""
+    return list(found["ScaledObject/server"]["spec"]["triggers"])
+
+
+def test_the_objects_are_as_recorded(golden: Golden) -> None:
+    """The whole of both objects, for a Prometheus pair behind a token and certificates."""
+    found = staged({"minReplicas": 2, "fallback": FALLBACK, "prometheus": GUARDED})
+    kinds = ("TriggerAuthentication/server", "ScaledObject/server")
+    texts = [f"# {key}\n{yaml.safe_dump(found[key], sort_keys=True, width=100)}" for key in kinds]
+
+    golden.check("keda-serving.yaml", "---\n".join(texts))
+
+
+def test_an_error_never_lowers_replicas() -> None:
+    """Without a fallback in the spec, too: an empty answer is an error, an error keeps replicas."""
+    found = staged({"minReplicas": 2, "prometheus": {"addresses": ["http://a"]}})
+    spec = found["ScaledObject/server"]["spec"]
+
+    assert spec["fallback"] == {
+        "failureThreshold": 4,
+        "replicas": 2,
+        "behavior": "currentReplicasIfHigher",
+    }
+    assert [one["metadata"]["ignoreNullValues"] for one in spec["triggers"]] == ["false"]
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 4)
+
+
+def test_the_operators_own_prometheus_is_read() -> None:
+    """Where the spec names none: its addresses, its labels, the cluster's own credentials."""
+    found = staged(
+        {},
+        addresses=("http://own",),
+        match_labels=(("cluster", "a"),),
+        authentication="prometheus",
+        auth_modes="bearer",
+    )
+    [trigger] = triggers(**found)
+
+    assert trigger["authenticationRef"] == {
+        "kind": "ClusterTriggerAuthentication",
+        "name": "prometheus",
+    }
+    assert trigger["metadata"]["authModes"] == "bearer"
+    assert trigger["metadata"]["query"] == (
+        'max(mm_autoscaling_desired_replicas{model="llava",namespace="demo",cluster="a"})'
+    )
+    assert "TriggerAuthentication/server" not in found
+
+
+def test_an_authority_alone_is_kedas_own_matter() -> None:
+    """KEDA ignores an authority without a credential, so none is pretended."""
+    tls = {"caSecretRef": {"name": "authority"}}
+    found = staged({"prometheus": {"addresses": ["https://a"], "tls": tls}})
+
+    assert "TriggerAuthentication/server" not in found
+    assert [one["authenticationRef"] for one in triggers(**found)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("mover", "there", "expected"),
+    [
+        pytest.param("KEDA", False, True, id="said"),
+        pytest.param("", True, False, id="contested"),
+        pytest.param("HPA", True, False, id="other-engine"),
+        pytest.param(None, True, True, id="new-leader-keeps"),
+        pytest.param(None, False, False, id="new-leader-makes-none"),
+    ],
+)
+def test_it_exists_while_the_autoscaler_says_so(
+    mover: str | None, *, there: bool, expected: bool
+) -> None:
+    """Made and taken away by what the autoscaler said; silence changes nothing."""
+    spec = {
+        "autoscaling": {
+            "engine": "KEDA",
+            "maxReplicas": 4,
+            "prometheus": {"addresses": ["http://a"]},
+        }
+    }
+    said = None if mover is None else view(mover)
+    snapshot, _ = inspected(spec, built=True, settings=SETTINGS, scaling=said)
+    if there:
+        refs = snapshot.observed.refs | {Ref("ScaledObject", "llava")}
+        snapshot = replace(snapshot, observed=replace(snapshot.observed, refs=refs))
+
+    assert expected == ("ScaledObject" in kinds_of(snapshot))
+
+
+def kinds_of(snapshot: Snapshot) -> set[str]:
+    """Return the kinds of the children."""
+    return {one["kind"] for one in build(snapshot, decide(snapshot))}
+
+
+@pytest.mark.parametrize(
+    ("prometheus", "addresses", "sentence"),
+    [
+        pytest.param({"addresses": ["http://a"]}, (), "", id="named"),
+        pytest.param(None, ("http://own",), "", id="own"),
+        pytest.param(None, (), "engine KEDA needs a Prometheus: set", id="none"),
+        pytest.param(
+            {"addresses": ["https://a"], "tls": {"serverName": "b"}},
+            (),
+            "KEDA cannot look for another name in a certificate",
+            id="server-name",
+        ),
+        pytest.param(
+            {
+                "addresses": ["https://a"],
+                "tls": {"insecureSkipVerify": True, "clientSecretRef": {"name": "b"}},
+            },
+            (),
+            "KEDA checks the server's certificate wherever",
+            id="insecure-with-certificate",
+        ),
+    ],
+)
+def test_what_keda_cannot_do_is_told(
+    prometheus: dict[str, Any] | None, addresses: tuple[str, ...], sentence: str
+) -> None:
+    """Settings that KEDA would silently ignore become a sentence instead."""
+    spec = AutoscalingSpec.model_validate({"engine": "KEDA", "prometheus": prometheus})
+    told = keda_problem(spec, KedaSettings(addresses=addresses))
+
+    assert (bool(sentence), sentence in told) == (bool(told), True)

@@ -1,0 +1,154 @@
+"""Who moves replicas may change; the number does not change by that, and never two move it."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.certificates import signed_by_itself
+from support.clusters import apply, eventually
+from support.keda_definitions import install_keda_definitions
+from support.model_namespace import Api
+from support.prometheus import Prometheus
+from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
+from support.scripted_gateways import ScriptedGateways
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+OBJECTS = {"Builtin": [], "HPA": ["hpa"], "KEDA": ["scaledobject"]}
+EVERY_PAIR = ("Builtin", "HPA", "KEDA", "Builtin", "KEDA", "HPA", "Builtin")
+
+
+def objects(api: Api) -> list[str]:
+    """Return the kinds of our objects that move replicas."""
+    return [kind for kind in ("hpa", "scaledobject") if get_all(api, kind)]
+
+
+def get_all(api: Api, kind: str) -> list[dict[str, Any]]:
+    """Return the objects of a kind."""
+    return list(json.loads(api.kubectl("get", kind, "-o", "json"))["items"])
+
+
+def test_every_handover_leaves_the_replicas(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """From each engine to each other: the object of the new one, none of the old, the same number.
+
+    The controller of HorizontalPodAutoscalers runs; KEDA does not, its objects are what counts.
+    """
+    pairs = set(itertools.permutations(OBJECTS, 2))
+    assert set(itertools.pairwise(EVERY_PAIR)) == pairs
+    install_keda_definitions(api.cluster)
+    signed_by_itself(tmp_path, "tls")
+    flags = ("--keda", "--metrics-api-port=0", f"--metrics-api-certificates={tmp_path}")
+    with operated(api, tmp_path, arguments=flags):
+        model = scaled(prometheus)
+        model["spec"]["replicas"] = 3
+        start(api, model)
+        load(api, gateways, requests_running=0.7, requests_accepted_total=3)
+        assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
+
+        for engine in EVERY_PAIR:
+            patch = json.dumps({"spec": {"autoscaling": {"engine": engine}}})
+            api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
+            expected = OBJECTS[engine]
+            assert eventually(lambda e=expected: objects(api) == e, timeout=30), engine
+            assert eventually(lambda: active(api).get("status") == "True", timeout=30), active(api)
+            assert (replicas(api), scaling(api)["history"]) == (3, [])
+
+
+def test_keda_is_asked_for_where_it_is_missing(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """An operator that was not told of a KEDA says so, makes nothing and moves nothing."""
+    with operated(api, tmp_path):
+        start(api, scaled(prometheus, engine="KEDA"))
+        load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
+
+        assert eventually(lambda: scaling(api).get("desired") == 4, timeout=60), scaling(api)
+        assert active(api)["reason"] == "EngineNotAvailable"
+        assert "set the chart's keda.enabled" in active(api)["message"]
+        assert replicas(api) == 1
+
+
+@pytest.mark.slow  # the operator looks at its neighbours every 30 s
+def test_a_second_owner_takes_ours_away(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """Where an autoscaler of others is, no ScaledObject of ours is made; KEDA's own is no other."""
+    install_keda_definitions(api.cluster)
+    with operated(api, tmp_path, arguments=("--keda",)):
+        rival = ["--name=rival", "--min=1", "--max=4", "multimodalmodel/llava"]
+        start(api, scaled(prometheus))
+        load(api, gateways, requests_running=0.7, requests_accepted_total=3)
+        assert eventually(lambda: active(api).get("status") == "True", timeout=60), active(api)
+        api.kubectl("autoscale", *rival)
+
+        patch = json.dumps({"spec": {"autoscaling": {"engine": "KEDA"}}})
+        api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
+
+        assert eventually(lambda: active(api).get("reason") == "ReplicasContested", timeout=30)
+        assert "HorizontalPodAutoscaler rival moves the replicas too" in active(api)["message"]
+        assert get_all(api, "scaledobject") == []
+
+        api.kubectl("delete", "hpa", "rival")
+        assert eventually(lambda: get_all(api, "scaledobject"), timeout=60)
+        [made] = get_all(api, "scaledobject")
+        apply(api.cluster, by_keda(api, made))
+
+        # Long enough that the operator has looked at its neighbours again, and pruned.
+        api.kubectl("annotate", "mmm", "llava", "look=again")
+        assert eventually(lambda: active(api).get("status") == "True", timeout=60), active(api)
+        assert [one["metadata"]["name"] for one in get_all(api, "hpa")] == ["keda-hpa-llava"]
+
+        # A KEDA that is away: it took the object on, and does not let it go.
+        hold(api, finalizers=["finalizer.keda.sh"])
+        back = json.dumps({"spec": {"autoscaling": {"engine": "Builtin"}}})
+        api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", back)
+
+        assert eventually(lambda: active(api).get("reason") == "ReplicasContested", timeout=30)
+        assert "keda-hpa-llava" in active(api)["message"]
+
+        hold(api, finalizers=[])
+        assert eventually(lambda: objects(api) == [], timeout=60)
+        assert eventually(lambda: active(api).get("status") == "True", timeout=60), active(api)
+
+
+def hold(api: Api, *, finalizers: list[str]) -> None:
+    """Set what keeps the ScaledObject from going."""
+    patch = json.dumps({"metadata": {"finalizers": finalizers}})
+    api.kubectl("patch", "scaledobject", "llava", "--type=merge", "-p", patch)
+
+
+def by_keda(api: Api, scaled_object: dict[str, Any]) -> dict[str, Any]:
+    """Return what KEDA makes of a ScaledObject, with every label of it copied."""
+    metadata = scaled_object["metadata"]
+    target = scaled_object["spec"]["scaleTargetRef"]
+    metric = {"metric": {"name": "s0-prometheus"}, "target": {"type": "AverageValue"}}
+    metric["target"]["averageValue"] = "1"
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {
+            "name": "keda-hpa-llava",
+            "namespace": api.namespace,
+            "labels": metadata["labels"],
+            "ownerReferences": [
+                {
+                    "apiVersion": "keda.sh/v1alpha1",
+                    "kind": "ScaledObject",
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": 1,
+            "maxReplicas": 4,
+            "metrics": [{"type": "External", "external": metric}],
+        },
+    }
