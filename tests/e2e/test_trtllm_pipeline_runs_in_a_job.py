@@ -1,47 +1,22 @@
 """The pipeline for TensorRT-LLM runs in a real Job, from an image with the recorded tools."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mm_api.documents.build_result import BuildResult
-from mm_devcluster.cluster import load_image
-from mm_devcluster.images.catalogue import RUNTIME, VARIABLES, compose
-from mm_devcluster.images.oci import tree_entries, write_layer
-from mm_devcluster.images.sources import USER, VENV
+from mm_devcluster.images.sources import USER
 from support.clusters import eventually
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.outside import kill_container
-from support.trtllm_sites import TrtllmSite, trtllm_site
-from support.trtllm_tools.install import install, write_program
+from support.recorded_image import make_image
+from support.trtllm_sites import trtllm_site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT = "/app/tensorrt_llm"
 JOB_SECONDS = 240
-SLOWED = '#!/bin/sh\nsleep 6\nexec python3 {root}/bin/trtllm-build-at-once "$@"\n'
-"""An engine takes long enough for somebody to end the container in the middle."""
-
-
-def make_image(installed: Installed, folder: Path) -> tuple[TrtllmSite, str]:
-    """Write the tools into a layer on top of the runtime image; load it into the node."""
-    tools = install(folder / "root", "0.20.0", python=f"{VENV}/bin/python3")
-    program = tools.script("trtllm-build")
-    program.rename(program.with_name("trtllm-build-at-once"))
-    write_program(program, SLOWED.format(root=ROOT))
-    layer = write_layer(tree_entries(tools.root, ROOT), folder / "tools.tar.zst")
-    variables = {
-        "PATH": f"{ROOT}/bin:{VARIABLES['PATH']}",
-        "PYTHONPATH": f"{ROOT}/site-packages",
-    }
-    runtime = installed.session.images[RUNTIME.name]
-    recipe = replace(RUNTIME, name="recorded-trtllm", variables=variables)
-    image = compose(recipe, (*runtime.layers, layer))
-    load_image(installed.cluster.name, image)
-    return trtllm_site(folder, tools, "llava"), image.reference
 
 
 def job(name: str, image: str, argv: list[str]) -> dict[str, Any]:
@@ -121,7 +96,8 @@ def test_a_killed_build_job_goes_on(installed: Installed, tmp_path: Path) -> Non
 
     What it ran are the plan's commands, argument by argument, and `store verify` finds it whole.
     """
-    site, image = make_image(installed, tmp_path)
+    tools, image = make_image(installed, tmp_path)
+    site = trtllm_site(tmp_path, tools, "llava")
     with model_space(installed, "recorded-trtllm") as space:
         space.upload(Path(site.source), "llava")
         plan = {

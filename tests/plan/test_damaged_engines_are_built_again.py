@@ -38,7 +38,7 @@ def test_a_damaged_engine_is_built_again(cluster: ImaginedCluster) -> None:
     cluster.cannot_load("one", DAMAGE)
     message = cluster.message("one", "EngineBuilt")
     assert RESULT_KEY not in engine(cluster)
-    assert len([name for name in cluster.names("Job") if name.startswith("engine-")]) == 1
+    assert cluster.job("engine-").endswith("-2")
     assert f"it is built again because: {DAMAGE}" in message
 
 
@@ -51,7 +51,7 @@ def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
     assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
     assert cluster.conditions("one")["Degraded"] == "False AsExpected"
     assert {RESULT_KEY, BUILT_AT_KEY, DAMAGE_KEY} <= engine(cluster).keys()
-    assert cluster.names("Job") == []
+    assert cluster.open_jobs() == []
 
 
 def test_others_go_on_serving_meanwhile(cluster: ImaginedCluster) -> None:
@@ -83,20 +83,20 @@ def test_a_second_damage_is_told_and_not_built(cluster: ImaginedCluster) -> None
     (name,) = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
     assert cluster.conditions("one")["EngineBuilt"] == "False EngineCorrupt"
     assert cluster.conditions("one")["Degraded"] == "True EngineCorrupt"
-    assert cluster.names("Job") == []
+    assert cluster.open_jobs() == []
     assert f"delete ConfigMap {name}" in cluster.message("one", "EngineBuilt")
     assert cluster.conditions("two")["EngineBuilt"] == "True BuildSucceeded"
 
     cluster.remove(Ref("ConfigMap", name))
 
-    assert len(cluster.names("Job")) == 1
+    assert len(cluster.open_jobs()) == 1
 
 
 def test_a_damage_after_a_quiet_day_is_built_again(cluster: ImaginedCluster) -> None:
     """Two damages that have nothing to do with each other lead to two rebuilds."""
     for _ in range(2):
         cluster.cannot_load("one", DAMAGE)
-        assert len(cluster.names("Job")) == 1
+        assert len(cluster.open_jobs()) == 1
         cluster.wait(30)
         cluster.built()
         cluster.pods_ready("one")

@@ -18,7 +18,7 @@ def served(cluster: ImaginedCluster, name: str, changes: Mapping[str, Any]) -> N
     """Bring a model to its engine."""
     cluster.apply(name, changes)
     cluster.inspected(tiny_facts())
-    if any(job.startswith("engine-") for job in cluster.jobs):
+    if any(job.startswith("engine-") for job in cluster.open_jobs()):
         cluster.built()
 
 

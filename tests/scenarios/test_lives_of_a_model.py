@@ -5,6 +5,7 @@ import pytest
 from mm_api.documents.build_result import BuildFailure, BuildReason
 from mm_api.documents.model_facts import InspectError, InspectReason
 from mm_operator.model import PodEnd, PodState, Ref
+from mm_operator.plan.records import RESULT_KEY
 from support.golden import Golden
 from support.imagined_cluster import ImaginedCluster
 from support.models import DIGEST, tiny_facts
@@ -121,7 +122,7 @@ def test_killed_builds_are_tried_again(cluster: ImaginedCluster, golden: Golden)
 
 
 def test_permanent_failure_waits_for_a_person(cluster: ImaginedCluster, golden: Golden) -> None:
-    """A build that cannot succeed is not repeated before the spec changes or its Job is deleted."""
+    """A build that cannot succeed is not repeated before the spec changes or its Job is gone."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.broke(
@@ -134,10 +135,37 @@ def test_permanent_failure_waits_for_a_person(cluster: ImaginedCluster, golden: 
             retryable=False,
         )
     )
-    cluster.wait(86_400)
+    cluster.wait(86_399)
     cluster.apply("llava", {"engine": {"maxBatchSize": 4}})
     cluster.built()
     golden.check("permanent-failure.txt", log_of(cluster))
+
+
+def test_an_ended_job_goes_in_its_time(cluster: ImaginedCluster) -> None:
+    """The Job of a built engine stays for its log; nothing is decided by it, also when it goes."""
+    cluster.apply("llava", {"build": {"ttlAfterFinished": "1h"}})
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    cluster.pods_ready("llava")
+    before, told = cluster.names("Job"), cluster.models["llava"].status
+    cluster.wait(3600)
+
+    assert [name[:7] for name in before] == ["engine-"]
+    assert cluster.names("Job") == []
+    assert told == cluster.models["llava"].status
+
+
+def test_a_deleted_record_of_an_engine_is_built_anew(cluster: ImaginedCluster) -> None:
+    """The Job of the former record is no answer, although the garbage collector may come late."""
+    cluster.apply("llava")
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    (record,) = [name for name in cluster.names("ConfigMap") if name.startswith("engine-")]
+    cluster.objects[Ref("ConfigMap", record)]["metadata"]["uid"] = "of-the-new-record"
+    del cluster.objects[Ref("ConfigMap", record)]["data"][RESULT_KEY]
+    cluster.settle()
+
+    assert cluster.names("Job") == [f"{record}-2"]
 
 
 def test_change_during_a_build_ends_the_build(cluster: ImaginedCluster, golden: Golden) -> None:

@@ -89,14 +89,19 @@ class ImaginedCluster:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
         self.say(f"{seconds:g} s pass")
+        self._end_of_rest()
         self.settle()
 
     # --- what Jobs and pods do ------------------------------------------------------------------
 
     def job(self, part: str) -> str:
-        """Return the name of the one Job whose name contains `part`."""
-        (name,) = [name for name in self.jobs if part in name]
+        """Return the name of the one Job whose name contains `part` and that has not ended well."""
+        (name,) = [name for name in self.open_jobs() if part in name]
         return name
+
+    def open_jobs(self) -> list[str]:
+        """Return the names of the Jobs that have not ended well, sorted."""
+        return sorted(n for n, job in self.jobs.items() if job.phase is not JobPhase.SUCCEEDED)
 
     def start(self, part: str) -> None:
         """Start the pod of a Job."""
@@ -266,6 +271,16 @@ class ImaginedCluster:
         """Write a line of the log."""
         self.log.append(line)
 
+    def _end_of_rest(self) -> None:
+        """Delete the Jobs whose time to live is over, as Kubernetes' controller does."""
+        for name, job in list(self.jobs.items()):
+            lasts = self.objects[Ref("Job", name)]["spec"].get("ttlSecondsAfterFinished")
+            ended = job.finished_at if job.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED} else None
+            if lasts is not None and ended and self.now - ended >= timedelta(seconds=lasts):
+                self.say(f"  time to live: deletes Job {name}")
+                del self.objects[Ref("Job", name)]
+                self._forget(Ref("Job", name))
+
     # --- how objects are kept -------------------------------------------------------------------
 
     def _job(self, name: str, how: str, **changes: Any) -> None:
@@ -290,6 +305,7 @@ class ImaginedCluster:
                 created=self.now,
                 annotations=manifest["metadata"]["annotations"],
                 namespace=manifest["metadata"]["namespace"],
+                owner_uid=manifest["metadata"]["ownerReferences"][0]["uid"],
             )
         if ref.kind == "Deployment":
             self._deploy(ref.name, fresh)

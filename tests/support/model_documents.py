@@ -163,6 +163,13 @@ RULE_EXAMPLES = (
         at("rollout.progressDeadline", "500ms"),
     ),
     RuleExample(
+        "build-jobs-stay-whole-seconds",
+        "spec.build.ttlAfterFinished",
+        "ttlAfterFinished must be at least 1s",
+        at("build.ttlAfterFinished", "1m500ms"),
+        at("build.ttlAfterFinished", "500ms"),
+    ),
+    RuleExample(
         "requests-end-before-the-pod",
         "spec.rollout.drainTimeout",
         "drainTimeout must be at least 2s above gateway.requestTimeout",

@@ -83,3 +83,8 @@ class BuildSpec(Scheduling):
         default=3,
         description="How often a build is tried again after it was killed, evicted or timed out.",
     )
+    ttl_after_finished: Duration = Field(
+        default="24h",
+        description="How long a build Job that has ended stays, with its pod's log; a build that "
+        "failed for good is tried anew after that.",
+    )

@@ -229,7 +229,10 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="storageClassName",
         ),
     ),
-    BuildSpec: (_whole_seconds("timeout", "timeout"),),
+    BuildSpec: (
+        _whole_seconds("timeout", "timeout"),
+        _whole_seconds("ttlAfterFinished", "ttl_after_finished"),
+    ),
     RolloutSpec: (_whole_seconds("progressDeadline", "progress_deadline"),),
     GatewaySpec: (
         Rule(

@@ -19,7 +19,8 @@ from mm_operator.children.service import build_service
 from mm_operator.children.serving_config import build_serving_config
 from mm_operator.children.store_claim import build_store_claim
 from mm_operator.children.sweep_job import build_sweep_job
-from mm_operator.model import Plan, Ref, Snapshot
+from mm_operator.model import EngineState, JobPhase, JobState, Plan, Ref, Snapshot
+from mm_operator.plan.jobs import is_of
 
 
 def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
@@ -55,13 +56,26 @@ def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple
 
 
 def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
-    """Return Jobs of the current engine, and engines nobody else needs with their Jobs."""
+    """Return Jobs of the current engine, and engines nobody else needs with their Jobs.
+
+    A Job that built the current engine is left to Kubernetes, which deletes it when the time that
+    the spec gives it is over: its pod's log can be read until then, and nothing else needs it.
+    """
     refs: set[Ref] = set()
     for name in (plan.engine_config, *plan.release):
         engine = snapshot.observed.engines.get(name)
         if engine is None or (name in plan.release and other_owners(snapshot, name)):
             continue
-        refs.update(Ref("Job", job.name) for job in engine.jobs)
+        refs.update(
+            Ref("Job", job.name)
+            for job in engine.jobs
+            if name in plan.release or not _has_its_rest(job, engine)
+        )
         if name in plan.release:
             refs.add(Ref("ConfigMap", name))
     return frozenset(refs)
+
+
+def _has_its_rest(job: JobState, engine: EngineState) -> bool:
+    done = job.phase is JobPhase.SUCCEEDED
+    return done and engine.config is not None and is_of(job, engine.config)

@@ -41,6 +41,9 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         },
         "spec": {
             "backoffLimit": spec.build.retries,
+            "ttlSecondsAfterFinished": int(
+                duration.parse(spec.build.ttl_after_finished).total_seconds()
+            ),
             "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},

@@ -56,6 +56,7 @@ def job_state(
         ),
         deleting="deletionTimestamp" in metadata,
         namespace=metadata.get("namespace", ""),
+        owner_uid=next((one["uid"] for one in metadata.get("ownerReferences") or ()), ""),
     )
 
 

@@ -112,6 +112,8 @@ class JobState:
     deleting: bool = False
     """metadata.deletionTimestamp is set: the name is not free yet."""
     namespace: str = ""
+    owner_uid: str = ""
+    """Of the object that the Job goes with: an engine's ConfigMap, or a model."""
 
     @property
     def builder(self) -> Builder | None:

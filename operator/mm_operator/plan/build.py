@@ -22,7 +22,7 @@ from mm_operator.plan import names
 from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.failures import Failure, build_failure
-from mm_operator.plan.jobs import Terms, attempt_of, latest, pending
+from mm_operator.plan.jobs import Terms, attempt_of, is_of, latest, pending
 from mm_operator.plan.records import RESULT_KEY, read_builder, successful
 from mm_operator.plan.retry import BUILD
 
@@ -51,23 +51,25 @@ def decide_build(
     """
     if draft is None:
         return _NO_PLAN
-    if engine.config is None:
+    config = engine.config
+    if config is None:
         return _UNWRITTEN
-    result = successful(engine.config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
-    damage = read_damage(engine.config)
+    result = successful(config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
+    damage = read_damage(config)
     if result:
-        built = _built(result, read_builder(engine.config), built_at(engine.config))
-        if found and is_news(found, engine.config):
+        built = _built(result, read_builder(config), built_at(config))
+        if found and is_news(found, config):
             return _damaged(built, found, damage, engine, draft.engine_config)
         return replace(built, damage=written(damage))
-    former = damage.former_attempt if damage else 0
-    job = latest(job for job in engine.jobs if attempt_of(job) > former)
+    strangers = (attempt_of(job) for job in engine.jobs if not is_of(job, config))
+    former = max((damage.former_attempt if damage else 0, *strangers))
+    job = latest(job for job in engine.jobs if is_of(job, config) and attempt_of(job) > former)
     if job is None:
         return _again(_start(draft.engine_config, attempt=former + 1), damage)
     decision = _follow(draft, job, inspect, now)
-    if _asked_anew(decision, job) and terms.replace(job, engine.config):
+    if _asked_anew(decision, job) and terms.replace(job, config):
         decision = _start(draft.engine_config, attempt=attempt_of(job) + 1)
-    return _again(_awaited(decision, engine.config, terms.model_uid), damage)
+    return _again(_awaited(decision, config, terms.model_uid), damage)
 
 
 def _damaged(
@@ -260,7 +262,8 @@ def _failed(
         if stale
         else "it is tried again by itself, at once when the spec changes"
         if retryable
-        else f"change the spec, or delete Job {job.name} to try again"
+        else f"change the spec, or delete Job {job.name} to try again; it is deleted by itself after "
+        "spec.build.ttlAfterFinished"
     )
     return BuildDecision(
         Step.WAITING if stale else Step.FAILED,

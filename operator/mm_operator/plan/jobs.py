@@ -33,9 +33,12 @@ class Terms:
 
 def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Terms:
     """Return the terms of a model: a change of any of them is worth a new Job."""
-    store = spec.build.store.model_copy(update={"gc_after": None})  # changes nothing in a build
+    # Neither how long unused engines stay nor how long Jobs do changes anything in a build.
+    store = spec.build.store.model_copy(update={"gc_after": None})
+    lasting = type(spec.build)().ttl_after_finished
+    build = spec.build.model_copy(update={"store": store, "ttl_after_finished": lasting})
     content = {
-        "build": stated(spec.build.model_copy(update={"store": store})),
+        "build": stated(build),
         "source": stated(spec.model.source),
         "image": spec.build.image or settings.runtime_image,
         "pullSecrets": list(spec.runtime.image_pull_secrets),
@@ -47,6 +50,15 @@ def attempt_of(job: JobState) -> int:
     """Return the number of a Job's attempt; a Job that does not say is the first."""
     text = job.annotations.get(labels.ATTEMPT, "")
     return int(text) if text.isdecimal() and int(text) > 0 else 1
+
+
+def is_of(job: JobState, config: ConfigState) -> bool:
+    """Return whether a build Job belongs to this record of an engine.
+
+    It does not when somebody deleted the record, and it was written anew before the garbage
+    collector came for the Jobs of the former one.
+    """
+    return job.owner_uid in {"", config.uid}
 
 
 def latest(jobs: Iterable[JobState]) -> JobState | None:

@@ -1,0 +1,160 @@
+"""`kubectl apply` of a TensorRT model: planned from the node, built in a Job, resumed, rolled out.
+
+The node plays one with a GPU: it has the labels of NVIDIA's feature discovery, and an extended
+resource that is advertised as Kubernetes documents it, by a change of the node's status.
+https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import eventually, kubectl, kubectl_json
+from support.gpu_nodes import H100, node_object
+from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
+from support.outside import kill_container
+from support.recorded_image import make_image
+from support.trtllm_sites import write_model
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+BUILD_SECONDS = 400
+GPU = "nvidia.com/gpu"
+
+
+def say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
+    """Advertise GPUs of a node, or take them back."""
+    change = {"status": {"capacity": {GPU: None if count is None else str(count)}}}
+    patch = ["patch", "node", node, "--subresource=status", "--type=merge", "-p"]
+    kubectl(cluster, *patch, json.dumps(change))
+
+
+@contextmanager
+def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
+    """Let the cluster's first node have GPUs for a while."""
+    node = str(kubectl_json(cluster, "get", "nodes")["items"][0]["metadata"]["name"])
+    marks = node_object(node, H100)["metadata"]["labels"]
+    try:
+        kubectl(cluster, "label", "node", node, *(f"{key}={text}" for key, text in marks.items()))
+        say_gpus(cluster, node, count)
+        yield node
+    finally:
+        kubectl(cluster, "label", "node", node, *(f"{key}-" for key in marks))
+        say_gpus(cluster, node, None)
+
+
+def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
+    """Return the pods of a component, the oldest first."""
+    items = space.get("pods", "-l", f"app.kubernetes.io/component={component}").get("items", [])
+    return sorted(items, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+
+def commands_of_mmctl(space: Space, model: str, checkpoint: Path, folder: Path) -> list[list[str]]:
+    """Return what `mmctl plan -o commands` prints for a model of the cluster."""
+    resource = space.read(model)
+    kept = {key: resource[key] for key in ("apiVersion", "kind", "spec")}
+    path = folder / "model.yaml"
+    path.write_text(yaml.safe_dump({**kept, "metadata": {"name": model}}))
+    argv = [str(Path(sys.executable).parent / "mmctl"), "plan", "-f", str(path), "-o", "commands"]
+    argv += ["--checkpoint", str(checkpoint), "--gpu", H100]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+    lines = text.replace("\\\n", " ").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [line for line in words if line and line[0] != "set"]
+
+
+def read_store(space: Space, image: str, path: str) -> str:
+    """Return a file of the store, through a pod."""
+    container = {
+        "name": "reader",
+        "image": image,
+        "command": ["cat", f"/mnt/claim/{path}"],
+        "volumeMounts": [{"name": "claim", "mountPath": "/mnt/claim"}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    volume = {"name": "claim", "persistentVolumeClaim": {"claimName": CLAIM}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "reader", "namespace": space.name},
+        "spec": {"restartPolicy": "Never", "containers": [container], "volumes": [volume]},
+    }
+    space.apply(pod)
+    ended = eventually(
+        lambda: space.get("pod", "reader").get("status", {}).get("phase") == "Succeeded",
+        timeout=60,
+    )
+    assert ended, space.kubectl("logs", "reader", check=False)
+    return space.kubectl("logs", "reader")
+
+
+def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path: Path) -> None:
+    """Planned for the node's GPU; killed inside an engine's step, the build goes on there.
+
+    The journal holds the commands of `mmctl plan`, and the pods take a GPU of the product.
+    """
+    _, image = make_image(installed, tmp_path)
+    checkpoint = write_model(tmp_path / "checkpoint", "llava")
+    with (
+        gpu_node(installed.cluster, 2) as node,
+        model_space(installed, "tensorrt-models") as space,
+    ):
+        space.upload(checkpoint, "llava")
+        store = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "store"}}
+        model = space.model(
+            "m",
+            "llava",
+            engine={"backend": "TensorRT"},
+            build={"image": image, "trtllmVersion": "0.20.0", "store": store},
+            runtime={"image": image, "resources": RESOURCES},
+        )
+        space.apply(model)
+        told = space.wait("m", "Planned", lambda one: one.holds)
+        assert f"on 1 x {H100}: " in told.message
+
+        def in_the_middle() -> dict[str, Any] | None:
+            found = pods_of(space, "build")
+            name = found[0]["metadata"]["name"] if found else ""
+            said = space.kubectl("logs", name, check=False) if name else ""
+            return found[0] if "[build-llm] $" in said else None
+
+        first = eventually(in_the_middle, timeout=BUILD_SECONDS)
+        assert first, "the engine's build never began"
+        kill_container(first, "mm-runtime")
+        space.wait("m", "EngineBuilt", lambda one: one.holds, BUILD_SECONDS)
+        build = space.read("m")["status"]["build"]
+        assert build["phase"] == "Succeeded"
+        assert "reusedFrom" not in build
+
+        journal = read_store(
+            space, image, f"store/engines/{build['fingerprint']}/build/journal.json"
+        )
+        entries = json.loads(journal)["entries"]
+        ran = [entry["argv"] for entry in entries if entry["argv"]]
+        assert commands_of_mmctl(space, "m", checkpoint, tmp_path) == ran
+
+        served = eventually(lambda: pods_of(space, "server"), timeout=60)
+        assert served, space.read("m")["status"]
+        spec = served[0]["spec"]
+        server = next(one for one in spec["initContainers"] if one["name"] == "server")
+        assert spec["nodeSelector"] == {"nvidia.com/gpu.product": H100}
+        assert server["resources"]["limits"][GPU] == "1"
+        placed = eventually(
+            lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
+        )
+        assert placed == node
