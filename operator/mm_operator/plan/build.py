@@ -262,8 +262,8 @@ def _failed(
         if stale
         else "it is tried again by itself, at once when the spec changes"
         if retryable
-        else f"change the spec, or delete Job {job.name} to try again; it is deleted by itself after "
-        "spec.build.ttlAfterFinished"
+        else f"change the spec, or delete Job {job.name} to try again; it is deleted by itself "
+        "after spec.build.ttlAfterFinished"
     )
     return BuildDecision(
         Step.WAITING if stale else Step.FAILED,
