@@ -129,7 +129,8 @@ def test_tables_have_the_engines_dtype(family: str) -> None:
     """TensorRT-LLM refuses a prompt table of another dtype than the engine's, in every model."""
     types = table_types(files(family, {"dtype": "bfloat16"}))
     assert {"TYPE_BF16"} == set(types.values())
-    assert {"multimodal_encoders", "tensorrt_llm"} == {name.split(".")[0] for name in types}
+    models = {name.split(".")[0] for name in types}
+    assert {"multimodal_encoders", "tensorrt_llm", "tensorrt_llm_bls"} == models
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) 
     """A backend never gets an input it does not know, and the ensemble offers what it knows."""
     found = configs(files("llava", version=version))
     both = {"min_length", "random_seed", "min_tokens", "seed"}
-    for model in ("ensemble", "tensorrt_llm"):
+    for model in ("ensemble", "tensorrt_llm", "tensorrt_llm_bls"):
         assert expected == both & {one.name for one in found[model].input}
 
 

@@ -23,10 +23,14 @@ ADAPTERS = PurePath("/var/lib/multimodal/adapters")
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
 
 
-def files(*, max_queue_size: int = 16, dtype: str = "float16") -> dict[str, str]:
+def files(
+    *, max_queue_size: int = 16, dtype: str = "float16", bls_instances: int = 4
+) -> dict[str, str]:
     """Return the repository of a small engine."""
     engine = manifest(dtype=dtype)
-    serving = serving_plan(engine.fingerprint, max_queue_size=max_queue_size)
+    serving = serving_plan(
+        engine.fingerprint, max_queue_size=max_queue_size, bls_instances=bls_instances
+    )
     return layout(
         engine,
         serving,
@@ -84,13 +88,27 @@ def test_tritons_parser_reads_it(model: str) -> None:
     config = parse(files()[f"{model}/config.pbtxt"])
     runs_on = (config.platform, config.backend)
     assert runs_on == (("ensemble", "") if model == "ensemble" else ("", "python"))
-    assert (model, 8) == (config.name, config.max_batch_size)
+    batch = 1 if model == "tensorrt_llm_bls" else 8
+    assert (model, batch) == (config.name, config.max_batch_size)
 
 
-def test_only_the_language_model_is_decoupled(model: str) -> None:
-    """One request, many responses: only where tokens are made."""
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_bls_has_a_process_for_each_request_it_serves(count: int) -> None:
+    """As many instances as the serving plan says; with none the model is left out."""
+    found = files(bls_instances=count)
+    paths = {path for path in found if path.startswith("tensorrt_llm_bls/")}
+    if count == 0:
+        assert set() == paths
+    else:
+        config = parse(found["tensorrt_llm_bls/config.pbtxt"])
+        assert [count] == [group.count for group in config.instance_group]
+        assert list(config.dynamic_batching.preferred_batch_size) == [1]
+
+
+def test_only_what_streams_is_decoupled(model: str) -> None:
+    """One request, many responses: only where tokens are made, and where they are passed on."""
     config = parse(files()[f"{model}/config.pbtxt"])
-    expected = model == "tensorrt_llm"
+    expected = model in {"tensorrt_llm", "tensorrt_llm_bls"}
     assert expected == config.model_transaction_policy.decoupled
 
 

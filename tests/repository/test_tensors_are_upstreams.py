@@ -90,7 +90,7 @@ def test_tensors(model: str, side: str) -> None:
 
 def test_newer_names_are_optional_twins() -> None:
     """`seed` and `min_tokens` take what their older twins take, in ensemble and engine."""
-    for model in ("ensemble", "tensorrt_llm"):
+    for model in ("ensemble", "tensorrt_llm_bls", "tensorrt_llm"):
         inputs = {tensor.name: as_upstream(tensor) for tensor in configs()[model].inputs}
         for old, new in (("random_seed", "seed"), ("min_length", "min_tokens")):
             assert {**inputs[old], "name": new} == inputs[new]

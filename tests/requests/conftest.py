@@ -4,11 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.build_plans import change_serving
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine, build_engine
 
-MODELS = ("ensemble",)
-"""What clients ask; upstream's `tensorrt_llm_bls` belongs here once it is served."""
+MODELS = ("ensemble", "tensorrt_llm_bls")
+"""What clients ask."""
+
+BLS_INSTANCES = 4
+"""What a plan of the operator gives `tensorrt_llm_bls`."""
 
 MAX_SEQ_LEN = 1024
 """All positions the checkpoint has: an answer that nobody ends runs for seconds."""
@@ -17,7 +21,9 @@ MAX_SEQ_LEN = 1024
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    return build_engine(tmp_path_factory.mktemp("tiny-engine"), max_seq_len=MAX_SEQ_LEN)
+    engine = build_engine(tmp_path_factory.mktemp("tiny-engine"), max_seq_len=MAX_SEQ_LEN)
+    change_serving(engine.serving, bls_instances=BLS_INSTANCES)
+    return engine
 
 
 @pytest.fixture(scope="session")

@@ -346,7 +346,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.threadPercentage": 25,
     "vision.placement": "Disaggregated",
     "runtime.streaming": False,
-    "runtime.accumulateTokens": True,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
 }

@@ -57,6 +57,11 @@ class ServingPlan(Document):
     pools: MemoryPools
     max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")
     accumulate_tokens: bool = False
+    bls_instances: int = Field(
+        default=1,
+        ge=0,
+        description="Requests that Triton's model tensorrt_llm_bls serves at one time; 0: none.",
+    )
     feature_cache_bytes: int = Field(
         default=0, ge=0, description="Host memory for features of pictures seen before; 0: none."
     )

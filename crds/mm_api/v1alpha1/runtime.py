@@ -40,8 +40,15 @@ class RuntimeSpec(Scheduling):
     )
     accumulate_tokens: bool = Field(
         default=False,
-        description="Triton's own streams repeat the whole text with each response, not the new "
-        "part only. The gateway needs the new part.",
+        description="Streams of Triton's model tensorrt_llm_bls repeat the whole text with each "
+        "response, not the new part only. The ensemble's and the gateway's never do.",
+    )
+    bls_instances: int | None = Field(
+        default=None,
+        ge=0,
+        le=256,
+        description="Processes of Triton's model tensorrt_llm_bls; each serves one request at a "
+        "time. 0: the model is not served. Absent: engine.maxBatchSize, at most 4.",
     )
     max_concurrency: int | None = Field(
         default=None,

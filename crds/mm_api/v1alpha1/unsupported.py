@@ -134,12 +134,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set runtime.streaming to true; a client that does not ask for a stream gets none",
     ),
     Unsupported(
-        "runtime.accumulateTokens",
-        (False,),
-        "streams that repeat the whole text are",
-        "set runtime.accumulateTokens to false",
-    ),
-    Unsupported(
         "gateway.enabled",
         (True,),
         "serving without the gateway is",

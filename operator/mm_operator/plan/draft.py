@@ -83,6 +83,7 @@ def draft(
             pools=planned_pools,
             max_queue_size=spec.runtime.max_queue_size,
             accumulate_tokens=spec.runtime.accumulate_tokens,
+            bls_instances=traffic.bls_instances,
             feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
             gateway=gateway_plan(
                 spec,
@@ -125,6 +126,7 @@ def _traffic(spec: MultimodalModelSpec, limits: EngineLimits) -> tuple[pools.Tra
         max_batch_size=limits.max_batch_size,
         max_queue_size=spec.runtime.max_queue_size,
         triton_max_batch_size=limits.max_batch_size,
+        bls_instances=pools.bls_instances(spec.runtime.bls_instances, limits.max_batch_size),
     )
     reason = (
         "as written in spec.runtime.maxConcurrency"

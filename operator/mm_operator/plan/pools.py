@@ -23,13 +23,18 @@ FIXED_SIZE_FACTOR = 1.25
 VARIABLE_SIZE_FACTOR = 1.5
 
 _ENSEMBLE_COPIES = 1
-"""An ensemble keeps one copy of an output; a BLS model would keep two."""
+"""An ensemble keeps one copy of an output; `tensorrt_llm_bls` asks for outputs in host memory, so
+it keeps none in the pool."""
 
 _SHM_STUBS = 4
 """Python models of the repository, each with regions of its own."""
 
 _SHM_STUB_BYTES = 16 * MIB
 """A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
+
+BLS_INSTANCES = 4
+"""Processes of `tensorrt_llm_bls` unless the spec says how many: each starts in 0.3 s of a core and
+holds 28 MB for as long as the pod lives, while most clients use the gateway, which needs none."""
 
 _SHM_MINIMUM_BYTES = 256 * MIB
 """Lets a client of Triton itself send a raw picture of about 40 million pixels."""
@@ -50,6 +55,8 @@ class Traffic:
     max_queue_size: int
     """Requests that wait inside the language model; 0 means without bound."""
     triton_max_batch_size: int
+    bls_instances: int = 0
+    """Requests that `tensorrt_llm_bls` serves at one time; each also lies in its own region."""
 
     @property
     def live_requests(self) -> int:
@@ -58,6 +65,11 @@ class Traffic:
         if self.max_queue_size:
             bound = min(bound, self.max_batch_size + self.max_queue_size)
         return bound + self.triton_max_batch_size
+
+
+def bls_instances(asked: int | None, max_batch_size: int) -> int:
+    """Return the processes of `tensorrt_llm_bls`: as asked, or for what can run, within reason."""
+    return min(max_batch_size, BLS_INSTANCES) if asked is None else asked
 
 
 def ceil_to(value: int, unit: int) -> int:
@@ -84,5 +96,6 @@ def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traff
     """
     pixels = images * image_size * image_size * _CHANNELS
     request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
-    needed = _SHM_STUBS * _SHM_STUB_BYTES + traffic.live_requests * request
+    stubs = _SHM_STUBS + traffic.bls_instances
+    needed = stubs * _SHM_STUB_BYTES + (traffic.live_requests + traffic.bls_instances) * request
     return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)

@@ -47,6 +47,15 @@ class ModelSettings:
         """How it is served."""
         return ServingPlan.from_json(Path(self._parameters["serving_plan"]).read_bytes())
 
+    @property
+    def output_names(self) -> frozenset[str]:
+        """Every output that a response may hold."""
+        return frozenset(self._outputs)
+
+    def text(self, name: str) -> str:
+        """Return a parameter."""
+        return self._parameters[name]
+
     def number(self, name: str, default: float) -> float:
         """Return an optional numeric parameter."""
         return float(self._parameters.get(name, default))

@@ -12,18 +12,30 @@ from mm_runtime.repository.configs import (
     postprocessing,
     preprocessing,
     tensorrt_llm,
+    tensorrt_llm_bls,
 )
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.values import RepositoryValues, values_of
 
-PYTHON_MODELS = (preprocessing, multimodal_encoders, tensorrt_llm, postprocessing)
+PYTHON_MODELS = (
+    preprocessing,
+    multimodal_encoders,
+    tensorrt_llm,
+    postprocessing,
+    tensorrt_llm_bls,
+)
 MODELS = (ensemble, *PYTHON_MODELS)
 MODEL_NAMES = tuple(module.NAME for module in MODELS)
 
 
 def models_of(values: RepositoryValues) -> tuple[ModuleType, ...]:
     """Return the modules of the models that an engine needs: a text-only one has no encoder."""
-    return tuple(one for one in MODELS if values.has_vision or one is not multimodal_encoders)
+    absent: list[ModuleType] = []
+    if not values.has_vision:
+        absent.append(multimodal_encoders)
+    if not values.bls_instances:
+        absent.append(tensorrt_llm_bls)
+    return tuple(one for one in MODELS if one not in absent)
 
 
 def layout(

@@ -29,6 +29,7 @@ class Ask:
     pinned_pool_bytes: int | None
     max_concurrency: int | None
     max_queue_size: int
+    bls_instances: int | None
     gateway: bool
     feature_cache_bytes: int
     encoder_instances: int
@@ -60,6 +61,7 @@ def ask_of(spec: MultimodalModelSpec) -> Ask:
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,
         max_queue_size=spec.runtime.max_queue_size,
+        bls_instances=spec.runtime.bls_instances,
         gateway=spec.gateway.enabled,
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         encoder_instances=spec.vision.instances_per_gpu,

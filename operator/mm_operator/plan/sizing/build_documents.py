@@ -12,6 +12,7 @@ from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.draft import gateway_plan
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
+from mm_operator.plan.pools import bls_instances
 from mm_operator.plan.sizing.engine import EngineSizing
 
 
@@ -85,6 +86,7 @@ def serving_plan(
         ),
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
+        bls_instances=bls_instances(spec.runtime.bls_instances, limits.max_batch_size),
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         kv_cache=_kv_cache(spec, sizing),
         gateway=gateway_plan(

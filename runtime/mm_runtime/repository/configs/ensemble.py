@@ -201,15 +201,15 @@ simply absent from the optional inputs of the steps after it."""
 _ENCODER, _LANGUAGE_MODEL = STEPS[1], STEPS[2]
 
 
-def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
+def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     """Return the steps of an engine; nothing reads or makes a tensor that its models lack."""
-    steps = [step for step in STEPS if values.has_vision or step is not _ENCODER]
+    kept = [step for step in STEPS if values.has_vision or step is not _ENCODER]
     gone = set() if values.has_vision else set(_ENCODER.output_map.values())
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         gone |= {_LANGUAGE_MODEL.output_map[name] for name in tensorrt_llm.OWN_OUTPUTS}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
-    read = {one for step in steps for one in step.input_map.values()}
+    read = {one for step in kept for one in step.input_map.values()}
     return tuple(
         EnsembleStep(
             step.model_name,
@@ -220,14 +220,15 @@ def _steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
                 if one not in gone and (one in read or not one.startswith("_"))
             },
         )
-        for step in steps
+        for step in kept
     )
 
 
-def _inputs(values: RepositoryValues) -> tuple[Tensor, ...]:
+def known(values: RepositoryValues, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return those of a client's inputs that the language model's version has a name for."""
     absent = tensorrt_llm.absent_inputs(values)
     gone = {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
-    return tuple(one for one in INPUTS if one.name not in gone)
+    return tuple(one for one in inputs if one.name not in gone)
 
 
 def config(values: RepositoryValues) -> ModelConfig:
@@ -236,7 +237,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         name=NAME,
         platform="ensemble",
         max_batch_size=values.max_batch_size,
-        inputs=_inputs(values),
+        inputs=known(values, INPUTS),
         outputs=OUTPUTS,
-        ensemble=EnsembleScheduling(_steps(values)),
+        ensemble=EnsembleScheduling(steps(values)),
     )

@@ -1,0 +1,150 @@
+"""PURE: `tensorrt_llm_bls`: the ensemble's steps as one model, with upstream's further tensors."""
+
+import json
+from dataclasses import replace
+
+from mm_runtime.repository.configs import ensemble, tensorrt_llm
+from mm_runtime.repository.records import (
+    DataType,
+    DynamicBatching,
+    EnsembleStep,
+    InstanceGroup,
+    InstanceKind,
+    ModelConfig,
+    QueuePolicy,
+    Tensor,
+    TransactionPolicy,
+    optional,
+    scalar,
+    strings,
+    tensor,
+)
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "tensorrt_llm_bls"
+
+
+def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
+    return (
+        tensor("text_input", DataType.STRING, 1),
+        optional("decoder_text_input", DataType.STRING, 1),
+        optional("image_input", DataType.FP16, -1, 3, -1, -1),
+        optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
+        optional("image_url_input", DataType.STRING, -1),
+        optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
+        tensor("max_tokens", DataType.INT32, 1),
+        optional("bad_words", DataType.STRING, -1),
+        optional("stop_words", DataType.STRING, -1),
+        optional("exclude_input_in_output", DataType.BOOL, 1),
+        optional("end_id", DataType.INT32, 1),
+        optional("pad_id", DataType.INT32, 1),
+        optional("top_k", DataType.INT32, 1),
+        optional("top_p", DataType.FP32, 1),
+        optional("temperature", DataType.FP32, 1),
+        optional("length_penalty", DataType.FP32, 1),
+        optional("repetition_penalty", DataType.FP32, 1),
+        optional("min_length", DataType.INT32, 1),
+        optional("min_tokens", DataType.INT32, 1),
+        optional("presence_penalty", DataType.FP32, 1),
+        optional("frequency_penalty", DataType.FP32, 1),
+        optional("random_seed", DataType.UINT64, 1),
+        optional("seed", DataType.UINT64, 1),
+        scalar("return_log_probs", DataType.BOOL),
+        scalar("return_context_logits", DataType.BOOL),
+        scalar("return_generation_logits", DataType.BOOL),
+        scalar("num_return_sequences", DataType.INT32),
+        optional("beam_width", DataType.INT32, 1),
+        optional("stream", DataType.BOOL, 1),
+        optional("prompt_embedding_table", table_type, -1, -1),
+        optional("prompt_vocab_size", DataType.INT32, 1),
+        optional("prompt_table_extra_id", DataType.UINT64, 1),
+        optional("embedding_bias_words", DataType.STRING, -1),
+        optional("embedding_bias_weights", DataType.FP32, -1),
+        optional("num_draft_tokens", DataType.INT32, 1),
+        scalar("use_draft_logits", DataType.BOOL),
+        scalar("lora_task_id", DataType.UINT64),
+        optional("lora_weights", DataType.FP16, -1, -1, ragged=True),
+        optional("lora_config", DataType.INT32, -1, 3, ragged=True),
+        scalar("return_perf_metrics", DataType.BOOL),
+        optional("guided_decoding_guide_type", DataType.STRING, 1),
+        optional("guided_decoding_guide", DataType.STRING, 1),
+    )
+
+
+FURTHER_INPUTS = (
+    "exclude_input_in_output",
+    "num_return_sequences",
+    "lora_task_id",
+    "lora_weights",
+    "lora_config",
+    "return_perf_metrics",
+    "guided_decoding_guide_type",
+    "guided_decoding_guide",
+)
+"""What the language model takes under the same name and the ensemble has no input for."""
+
+MEASURED = (
+    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
+    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
+    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
+    tensor("arrival_time_ns", DataType.INT64, 1),
+    tensor("first_scheduled_time_ns", DataType.INT64, 1),
+    tensor("first_token_time_ns", DataType.INT64, 1),
+    tensor("last_token_time_ns", DataType.INT64, 1),
+    tensor("acceptance_rate", DataType.FP32, 1),
+    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
+    tensor("total_draft_tokens", DataType.INT32, 1),
+)
+"""The language model's own measurements, under the same names."""
+
+OUTPUTS = (*ensemble.OUTPUTS, *MEASURED)
+
+
+def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
+    """Return the ensemble's steps, the language model's with its further tensors.
+
+    The last step gets all its inputs whatever the language model's backend gives out: the chain
+    itself knows which tokens came before, and which are the last.
+    """
+    *before, last = ensemble.steps(values)
+    whole = ensemble.STEPS[-1]
+    return (
+        *(
+            replace(
+                step,
+                input_map={**step.input_map, **{name: name for name in FURTHER_INPUTS}},
+                output_map={**step.output_map, **{one.name: one.name for one in MEASURED}},
+            )
+            if step.model_name == tensorrt_llm.NAME
+            else step
+            for step in before
+        ),
+        replace(last, input_map=whole.input_map),
+    )
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration: one request an instance, as many instances as run at once.
+
+    Batches are of one, so that the queue has a bound and no instance takes a second request while
+    another one is free.
+    """
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=1,
+        inputs=ensemble.known(values, _inputs(values.table_type)),
+        outputs=OUTPUTS,
+        transaction_policy=TransactionPolicy(decoupled=True),
+        dynamic_batching=DynamicBatching(
+            preferred_batch_size=(1,), queue_policy=QueuePolicy(values.requests_in_flight)
+        ),
+        instance_groups=(InstanceGroup(values.bls_instances, InstanceKind.CPU),),
+        parameters=values.shared_parameters()
+        | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=_written(steps(values))),
+    )
+
+
+def _written(chain: tuple[EnsembleStep, ...]) -> str:
+    """Return the steps as the model reads them: model, its inputs, its outputs."""
+    return json.dumps([(one.model_name, one.input_map, one.output_map) for one in chain])

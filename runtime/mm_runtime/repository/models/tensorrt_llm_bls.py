@@ -1,0 +1,51 @@
+"""Triton model `tensorrt_llm_bls`; what it does is in mm_runtime.engine.chain."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from mm_runtime.engine.calls import TritonCalls
+from mm_runtime.engine.chain import Chain, read_steps
+from mm_runtime.engine.triton import ModelSettings, refuse, respond
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+NAME = "tensorrt_llm_bls"
+ID_BYTES = 8
+
+
+class TritonPythonModel:
+    """The ensemble's steps in one model, decoupled; an instance serves one request at a time."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Learn the steps."""
+        self._settings = ModelSettings(args)
+        self._chain = Chain(
+            steps=read_steps(self._settings.text("steps")),
+            outputs=self._settings.output_names,
+            accumulate=self._settings.text("accumulate_tokens") == "true",
+        )
+
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Answer each request; Triton gives the next one to another instance meanwhile."""
+        for request in requests:
+            self._answer(request, request.get_response_sender())
+
+    def _answer(self, request: Any, sender: Any) -> None:
+        """Send all responses of one request; the stream is closed exactly once."""
+        # The client's own id may be another request's too, and stopping goes by it.
+        calls = TritonCalls(f"{NAME}-{secrets.token_hex(ID_BYTES)}")
+        closed = False
+        try:
+            inputs = self._settings.inputs(request)
+            for outputs, last in self._chain.answer(inputs, calls, sender.is_cancelled):
+                sender.send(respond(outputs), flags=FINAL if last else 0)
+                closed = last
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            if not closed:
+                closed = True
+                sender.send(refuse(error), flags=FINAL)
+        finally:
+            if not closed:
+                sender.send(flags=FINAL)

@@ -1,0 +1,162 @@
+"""`tensorrt_llm_bls` takes the ensemble's requests and gives the ensemble's answers."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from support.build_plans import change_serving
+from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
+from support.served import Served, start_serving
+from support.tiny_llava import PICTURES, BuiltEngine, Sample, samples
+
+pytestmark = pytest.mark.triton
+
+QUESTION = "What is in the image?"
+ENDLESS = {"end_id": -1, "max_tokens": 900}
+STREAMS = 12
+"""More than its four instances: the others wait in Triton's queue."""
+
+ACTIVE = 'nv_trt_llm_request_metrics{request_type="active"}'
+
+
+@pytest.fixture
+def bls(served: Served) -> Iterator[Ensemble]:
+    """A fresh stream to `tensorrt_llm_bls`."""
+    with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
+        yield client
+
+
+def _pixels(name: str = "red-square.png") -> NDArray[np.uint8]:
+    return np.asarray(Image.open(PICTURES / name))[np.newaxis, np.newaxis]
+
+
+def _active(served: Served) -> float:
+    page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    return next(float(x.rsplit(" ", 1)[1]) for x in page.splitlines() if x.startswith(ACTIVE))
+
+
+def _wait_active(served: Served, expected: float) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while _active(served) != expected:
+        assert time.monotonic() < deadline, _active(served)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in samples()])
+def test_samples(bls: Ensemble, sample: Sample) -> None:
+    """Every sample question gets its known answer."""
+    pixels = _pixels(sample.picture.name)
+    assert sample.answer == bls.ask(sample.question, image_bytes_input=pixels).text
+
+
+def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
+    """One piece a token, spaces included."""
+    answer = bls.ask(QUESTION, image_bytes_input=_pixels(), stream=True)
+    assert [piece for piece in answer.pieces if piece] == ["a", " red", " square"]
+
+
+def test_a_plain_answer_is_one_response(bls: Ensemble) -> None:
+    """HTTP's `generate` takes no other number."""
+    assert len(bls.ask(QUESTION, image_bytes_input=_pixels()).pieces) == 1
+
+
+def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) -> None:
+    """Both models return the same numbers for one sampled request."""
+    asked = {
+        "end_id": -1,
+        "max_tokens": 12,
+        "top_p": 1.0,
+        "temperature": 20.0,
+        "random_seed": 7,
+        "return_log_probs": True,
+    }
+    found = []
+    for model in ("ensemble", "tensorrt_llm_bls"):
+        with Ensemble(served.grpc_url, model) as client:
+            found.append(client.ask("Hello!", **asked).outputs[0])
+    ensemble, bls = found
+    assert ensemble["text_output"].tolist() == bls["text_output"].tolist()
+    assert ensemble["output_log_probs"].tolist() == bls["output_log_probs"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"beam_width": 2}, "no beam search", id="language model"),
+        pytest.param({"image_url_input": "data:;base64,"}, "cannot be decoded", id="preprocessing"),
+        pytest.param({"num_draft_tokens": 2}, "there is no draft model", id="itself"),
+        pytest.param({"lora_task_id": 1}, "lora_task_id is not supported", id="further input"),
+    ],
+)
+def test_errors_keep_their_words(bls: Ensemble, values: dict[str, object], message: str) -> None:
+    """Whichever model refuses, the client reads why; the same stream then gets an answer."""
+    with pytest.raises(EnsembleError, match=message):
+        bls.ask("Hello!", **values)
+    assert "i answer questions about shapes" == bls.ask("Hello!").text  # noqa: SIM300
+
+
+def test_log_probabilities_are_the_ensembles(served: Served) -> None:
+    """An answer that travelled in pieces holds what one that came whole holds."""
+    found = []
+    for model in ("ensemble", "tensorrt_llm_bls"):
+        with Ensemble(served.grpc_url, model) as client:
+            values = {"return_log_probs": True, "return_generation_logits": True}
+            [outputs] = client.ask("Hello!", **values).outputs
+            found.append({name: outputs[name] for name in outputs if name != "text_output"})
+    ensemble, bls = found
+    for name in ("cum_log_probs", "output_log_probs", "generation_logits"):
+        np.testing.assert_allclose(ensemble[name], bls[name], rtol=1e-4, atol=1e-5)
+
+
+def test_concurrent_streams_interleave(served: Served) -> None:
+    """Every stream that fits the batch begins before the first one ends; all are answered."""
+    order: list[int] = []
+
+    def ask(number: int) -> None:
+        with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
+            values = {"end_id": -1, "max_tokens": 60, "stream": True}
+            client.ask("Hello!", on_piece=lambda _: order.append(number), **values)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_SECONDS)
+    assert set(range(STREAMS)) == set(order)
+    first_end = min(len(order) - order[::-1].index(one) - 1 for one in order)
+    assert len({*order[: first_end + 1]}) > 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_client_that_goes_frees_its_slot(served: Served, stream: bool) -> None:  # noqa: FBT001
+    """Streaming or not, nobody's answer is not worked on to its end."""
+    client = Ensemble(served.grpc_url, "tensorrt_llm_bls")
+    client.send("Hello!", stream=stream, **ENDLESS)
+    _wait_active(served, 1)
+    client.close()
+    _wait_active(served, 0)
+
+
+@pytest.mark.slow
+def test_accumulated_streams_repeat_the_whole_text(built_engine: BuiltEngine) -> None:
+    """With `accumulateTokens` each response holds all of the text so far; the ensemble's do not."""
+    serving = built_engine.serving.with_name("accumulating.json")
+    shutil.copy(built_engine.serving, serving)
+    change_serving(serving, accumulate_tokens=True)
+    with start_serving(built_engine.manifest, serving) as server:
+        server.wait_until_ready()
+        texts = []
+        for model in ("tensorrt_llm_bls", "ensemble"):
+            with Ensemble(server.grpc_url, model) as client:
+                answer = client.ask(QUESTION, image_bytes_input=_pixels(), stream=True)
+                texts.append([piece for piece in answer.pieces if piece])
+    whole, pieces = texts
+    assert list(dict.fromkeys(whole)) == ["a", "a red", "a red square"]
+    assert pieces == ["a", " red", " square"]
