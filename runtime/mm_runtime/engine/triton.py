@@ -54,7 +54,8 @@ class ModelSettings:
 
     def text(self, name: str) -> str:
         """Return a parameter."""
-        return self._parameters[name]
+        found: str = self._parameters[name]
+        return found
 
     def number(self, name: str, default: float) -> float:
         """Return an optional numeric parameter."""
