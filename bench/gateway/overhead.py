@@ -27,8 +27,8 @@ from in_process import InProcess
 from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.engine.preprocess import ImagePreprocessor
 from mm_runtime.gateway.engine import EngineRequest, Sampling
-from mm_runtime.gateway.media import ImageGeometry, to_square
 from mm_runtime.gateway.triton import TritonEngine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ sys.path.append(str(ROOT / "tests"))
 
 from support.pictures import data_url  # noqa: E402 - the tests' folder is not a package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import IMAGE_SIDE, PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import CHECKPOINT, PICTURES, build_engine  # noqa: E402
 
 PICTURE = PICTURES / "blue-circle-yellow-cross.png"
 QUESTION = "Describe the image."
@@ -49,10 +49,9 @@ GREEDY = Sampling(0, 1, None, None, 1)
 async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
     """Ask the ensemble; return the seconds from the call to each response."""
     begin = time.perf_counter()
-    geometry = ImageGeometry(IMAGE_SIDE, Image.Resampling.BICUBIC)
-    square = to_square(Image.open(PICTURE).convert("RGB"), geometry)
+    square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(PICTURE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
-    request = EngineRequest(f"bench-{number}", prompt, square[None], MAX_TOKENS, GREEDY)
+    request = EngineRequest(f"bench-{number}", prompt, (np.asarray(square),), MAX_TOKENS, GREEDY)
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 
 

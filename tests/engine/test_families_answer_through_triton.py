@@ -1,12 +1,15 @@
-"""The real server with an engine of each family: the ensemble's answers are transformers' own."""
+"""The real server and gateway with an engine of each family: answers are transformers' own."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import transformers
+from openai import BadRequestError, OpenAI
 
 from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.engine.starts import decoder_start
@@ -16,17 +19,41 @@ from support.families import pictures, texts
 from support.families.expected import ANSWER, KINDS, Upstream, picture
 from support.families.pipeline import Pipeline, build
 from support.families.words import END, tokenizer
-from support.served import start_serving
+from support.pictures import data_url, encode
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import BuiltEngine
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 QUESTION = "what is in the image ?"
 TEXTS = ("translate to german : i see a red square", "a circle and two squares", "what ?")
 QUICK = {"qwen2-vl", "t5"}
 """One of each kind in every run; the others start a server each and are marked slow."""
 
-PICTURE_FAMILIES = sorted(set(KINDS) - {"llava"})  # LLaVA has tests of its own
+PICTURE_FAMILIES = sorted(set(pictures.WRITERS) - {"llava"})  # LLaVA has tests of its own
 TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
+
+PROMPTS = {
+    "qwen2-vl": "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+    "{pictures}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
+    "llava-onevision": "<|im_start|>user {pictures}\nwhat is in the image ?<|im_end|>"
+    "<|im_start|>assistant\n",
+    "blip2-opt": "{pictures}what is in the image ?",
+    "mllama": "{pictures}what is in the image ?",
+    "vila": "A chat between a curious user and an artificial intelligence assistant. The assistant "
+    "gives helpful, detailed, and polite answers to the user's questions. USER: "
+    "{pictures}what is in the image ? ASSISTANT:",
+}
+"""What a conversation of one question becomes; the begin token comes from the tokenizer."""
+
+MARKS = {
+    "qwen2-vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "llava-onevision": "<image>\n",
+    "blip2-opt": "<image>",
+    "mllama": "<|image|>",
+    "vila": "<image>\n",
+}
+"""What stands for a picture in it."""
 
 
 def _slow(families: list[str]) -> list[object]:
@@ -36,29 +63,77 @@ def _slow(families: list[str]) -> list[object]:
     ]
 
 
-@pytest.fixture
-def ask(tmp_path: Path, family: str) -> Iterator[tuple[Ensemble, Path, Pipeline]]:
-    """A server of one family, its checkpoint, and the same engine in this process."""
+@dataclass(frozen=True)
+class Family:
+    """A server and a gateway of one family, its checkpoint, the same engine in this process."""
+
+    name: str
+    checkpoint: Path
+    pair: RealGateway
+    ensemble: Ensemble
+    openai: OpenAI
+    pipeline: Pipeline
+
+    def chat(self, *content: dict[str, object], **options: Any) -> Any:
+        """Send one message and return the completion."""
+        return self.openai.chat.completions.create(
+            model=self.pair.model,
+            messages=[{"role": "user", "content": list(content)}],
+            temperature=0,
+            max_tokens=ANSWER,
+            **options,
+        )
+
+    def expected(self, given: list[Any]) -> tuple[str, int]:
+        """Return answer and prompt tokens of this process for the originals of pictures."""
+        prompt = PROMPTS[self.name].format(pictures=MARKS[self.name] * len(given))
+        if not given and not prompt.startswith("<|im_start|>"):
+            prompt = f"<s>{prompt}"
+        urls = [data_url(encode(one)).encode() for one in given]
+        tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
+        tokens = len(self.pipeline.prepare(prompt, **tensors)["INPUT_ID"][0])
+        codec = self.pipeline.preprocessor.codec
+        return codec.decode(self.pipeline.ask(prompt, **tensors)), tokens
+
+
+@pytest.fixture(scope="module")
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Family]:
+    """A running family; tests of one family follow each other and share it."""
+    family = request.param
+    folder = tmp_path_factory.mktemp("family")
     writer = texts if family in TEXT_FAMILIES else pictures
-    checkpoint = writer.write(family, tmp_path / "checkpoint")
-    directory = build(checkpoint, tmp_path / "store")
-    serving = tmp_path / "serving.json"
+    checkpoint = writer.write(family, folder / "checkpoint")
+    directory = build(checkpoint, folder / "store")
+    serving = folder / "plan.json"
     serving.write_text(serving_plan(directory.manifest.fingerprint).to_json())
     pipeline = Pipeline.load(directory)
-    with start_serving(directory.root / "manifest.json", serving) as server:
-        server.wait_until_ready()
-        with Ensemble(server.grpc_url) as ensemble:
-            yield ensemble, checkpoint, pipeline
+    with (
+        run_pair(BuiltEngine(directory.root, serving), folder) as pair,
+        Ensemble(pair.triton_grpc) as ensemble,
+        OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
+    ):
+        yield Family(family, checkpoint, pair, ensemble, openai, pipeline)
     pipeline.loaded.engine.stop()
 
 
-@pytest.mark.parametrize("family", _slow(PICTURE_FAMILIES))
-def test_picture(ask: tuple[Ensemble, Path, Pipeline], family: str) -> None:
+def _part(image: Any) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
+
+
+TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
+
+
+@pytest.mark.parametrize(
+    "served", _slow([one for one in PICTURE_FAMILIES if one in KINDS]), indirect=True
+)
+def test_picture(served: Family) -> None:
     """A picture with a question, streamed and whole; the text is that of transformers' tokens."""
-    ensemble, checkpoint, pipeline = ask
+    pipeline, family = served.pipeline, served.name
     image = picture(100, 61, seed=1)
     pixels = np.asarray(image)[None, None]
-    upstream = Upstream(family, checkpoint)
+    upstream = Upstream(family, served.checkpoint)
     facts = pipeline.directory.facts
     ids = pipeline.prepare(QUESTION, IMAGE_BYTES=pixels)["INPUT_ID"][0].tolist()
     token = facts.image_token_id
@@ -72,26 +147,88 @@ def test_picture(ask: tuple[Ensemble, Path, Pipeline], family: str) -> None:
     answer = upstream.answer(ids, **inputs)
     expected = pipeline.preprocessor.codec.decode(answer)
     asked = {"image_bytes_input": pixels, "max_tokens": ANSWER}
-    assert expected == ensemble.ask(QUESTION, **asked).text
-    assert expected == ensemble.ask(QUESTION, stream=True, **asked).text
-    assert expected != ensemble.ask(QUESTION, max_tokens=ANSWER).text
+    assert expected == served.ensemble.ask(QUESTION, **asked).text
+    assert expected == served.ensemble.ask(QUESTION, stream=True, **asked).text
+    assert expected != served.ensemble.ask(QUESTION, max_tokens=ANSWER).text
 
 
-@pytest.mark.parametrize("family", _slow(TEXT_FAMILIES))
-def test_text(ask: tuple[Ensemble, Path, Pipeline], family: str) -> None:
-    """Texts of different lengths to an encoder-decoder, streamed and whole."""
-    ensemble, checkpoint, _ = ask
-    model = getattr(transformers, TEXT_KINDS[family]).from_pretrained(checkpoint).eval()
+@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([], id="text-only"),
+        pytest.param([(100, 61)], id="one"),
+        pytest.param([(90, 40), (50, 70)], id="two-of-different-shape"),
+    ],
+)
+def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
+    """A chat with pictures of any shape: prompt, tokens and answer are the engine's own.
+
+    The engine in this process gets the pictures as they are; the gateway has made them smaller.
+    """
+    given = [picture(*size, seed=seed) for seed, size in enumerate(sizes)]
+    text, tokens = served.expected(given)
+    parts = [*map(_part, given), TEXT_PART]
+    answer = served.chat(*parts)
+    stream = served.chat(*parts, stream=True)
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    found = answer.choices[0].message.content
+    assert (text, text, tokens) == (found, streamed, answer.usage.prompt_tokens)
+
+
+@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+def test_what_the_family_cannot_do(served: Family) -> None:
+    """Each refusal names the part; the next request is answered."""
+    three = [_part(picture(30, 30, seed=seed)) for seed in range(3)]
+    for content, words in (
+        ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
+        ([{"type": "text", "text": f"{MARKS[served.name]} ?"}], "stands for an image"),
+        ([{"type": "text", "text": "what " * 600}], "at most 400 tokens"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            served.chat(*content)
+    with pytest.raises(BadRequestError, match="POST /v1/chat/completions"):
+        served.openai.completions.create(model=served.pair.model, prompt="what ?")
+    assert served.chat(TEXT_PART).usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
+def test_text(served: Family) -> None:
+    """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and whole."""
+    model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
     words = tokenizer(ends=True)
-    start = decoder_start(checkpoint)
+    start = decoder_start(served.checkpoint)
     for text in TEXTS:
+        read = words(text)["input_ids"]
         ids = model.generate(
-            input_ids=torch.tensor([words(text)["input_ids"]]),
+            input_ids=torch.tensor([read]),
             decoder_input_ids=torch.tensor([start]),
             max_new_tokens=ANSWER,
             do_sample=False,
         )[0].tolist()[len(start) :]
         answer = ids[: ids.index(END)] if END in ids else ids
         expected = words.decode(answer, skip_special_tokens=True)
-        assert expected == ensemble.ask(text, max_tokens=ANSWER).text
-        assert expected == ensemble.ask(text, max_tokens=ANSWER, stream=True).text
+        assert expected == served.ensemble.ask(text, max_tokens=ANSWER).text
+        assert expected == served.ensemble.ask(text, max_tokens=ANSWER, stream=True).text
+        asked = {"model": served.pair.model, "prompt": text, "max_tokens": ANSWER}
+        whole = served.openai.completions.create(**asked, temperature=0)
+        stream = served.openai.completions.create(**asked, temperature=0, stream=True)
+        streamed = "".join(chunk.choices[0].text for chunk in stream)
+        assert (expected, expected) == (whole.choices[0].text, streamed)
+        assert len(read) == whole.usage.prompt_tokens
+
+
+@pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
+def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
+    """Chats, pictures, too long texts and answers are refused in words."""
+    with pytest.raises(BadRequestError, match="POST /v1/completions"):
+        served.chat(TEXT_PART)
+    for changes, words in (
+        ({"prompt": "what " * 70}, "at most 64 tokens"),
+        ({"prompt": "what ?", "max_tokens": 64}, "answers have at most 6[23] tokens"),
+        ({"prompt": ["what ?", "who ?"]}, "got 2 prompts"),
+        ({"prompt": [1, 2]}, "prompt"),
+        ({"prompt": "what ?", "echo": True}, "`echo` is not served"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            served.openai.completions.create(model=served.pair.model, **changes)

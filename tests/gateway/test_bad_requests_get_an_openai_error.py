@@ -166,7 +166,7 @@ async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncCl
     ("method", "path", "status"),
     [
         pytest.param("GET", "/v1/chat/completions", 405, id="wrong-method"),
-        pytest.param("POST", "/v1/completions", 404, id="unknown-path"),
+        pytest.param("POST", "/v1/embeddings", 404, id="unknown-path"),
         pytest.param("GET", "/v1/models/gpt-x", 404, id="unknown-model"),
     ],
 )

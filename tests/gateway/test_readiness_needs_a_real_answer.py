@@ -36,7 +36,7 @@ async def test_ready_after_one_picture_and_question(tmp_path: Path) -> None:
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
         await eventually(partial(_is_ready, running))
-        assert engine.requests[0].images is not None
+        assert engine.requests[0].images
         engine.ready = False
         assert await _status(running) == 503
         watching.cancel()

@@ -6,6 +6,7 @@ import pytest
 
 from mm_runtime.gateway.templates import (
     ChatTemplate,
+    Media,
     TemplateRefusedError,
     Turn,
     load_template,
@@ -19,7 +20,7 @@ PARTS = (
 TEXT = (
     "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}] {{ m['content'] | trim }} {% endfor %}"
 )
-TURN = Turn("user", ("what", None, "is it"))
+TURN = Turn("user", ("what", Media.IMAGE, "is it"))
 
 
 def test_a_template_of_parts_gets_parts() -> None:

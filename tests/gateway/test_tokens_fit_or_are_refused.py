@@ -3,16 +3,23 @@
 import pytest
 
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.tokens import ContextLimits, TokenCounter, budget_tokens
+from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
 
-LIMITS = ContextLimits(max_input_len=100, max_seq_len=120, features_per_image=16)
+LIMITS = ContextLimits(max_input_len=100, max_seq_len=120)
+FEATURES = 16
+
+
+def _budget(text: int, images: int, wanted: int | None) -> TokenBudget:
+    return budget_tokens(
+        LIMITS, text_tokens=text, image_tokens=images * FEATURES, images=images, wanted=wanted
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "images", "wanted", "expected"),
     [
         pytest.param(10, 0, None, (10, 0, 110), id="rest-of-the-sequence"),
-        pytest.param(10, 2, 5, (40, 32, 5), id="images-count-as-features"),
+        pytest.param(8, 2, 5, (40, 32, 5), id="images-count-as-features"),
         pytest.param(100, 0, 20, (100, 0, 20), id="just-fits"),
     ],
 )
@@ -20,7 +27,7 @@ def test_what_fits_gets_its_budget(
     text: int, images: int, wanted: int | None, expected: tuple[int, int, int]
 ) -> None:
     """Prompt, image and answer tokens."""
-    budget = budget_tokens(LIMITS, text_tokens=text, images=images, wanted=wanted)
+    budget = _budget(text, images, wanted)
     assert expected == (budget.prompt_tokens, budget.image_tokens, budget.max_tokens)
 
 
@@ -28,7 +35,7 @@ def test_what_fits_gets_its_budget(
     ("text", "images", "wanted", "numbers"),
     [
         pytest.param(101, 0, 1, "at most 100 .* 101 tokens", id="prompt"),
-        pytest.param(90, 1, 1, r"105 tokens \(16 of them for 1 image", id="images"),
+        pytest.param(89, 1, 1, r"105 tokens \(16 of them for 1 image", id="images"),
         pytest.param(100, 0, 21, "120 tokens. You requested 121 .*100 .* 21", id="answer"),
     ],
 )
@@ -37,7 +44,7 @@ def test_what_does_not_fit_is_refused_with_numbers(
 ) -> None:
     """The code is OpenAI's, the message has every number."""
     with pytest.raises(InvalidRequestError, match=numbers) as caught:
-        budget_tokens(LIMITS, text_tokens=text, images=images, wanted=wanted)
+        _budget(text, images, wanted)
     assert caught.value.code == "context_length_exceeded"
 
 

@@ -217,4 +217,6 @@ class Places:
             return self.pickles / name
         if self.checkpoint or self.staged:
             return self.weights / name
-        return (self.processor if name.startswith(PROCESSOR_PREFIXES) else self.weights) / name
+        # VILA keeps its tokenizer in `llm/` and its image processor in `vision_tower/`.
+        belongs = Path(name).name.startswith(PROCESSOR_PREFIXES)
+        return (self.processor if belongs else self.weights) / name

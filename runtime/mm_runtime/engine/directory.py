@@ -41,6 +41,17 @@ class EngineDirectory:
         return self.root / "processor"
 
     @property
+    def tokenizer(self) -> Path:
+        """Folder of the tokenizer; VILA keeps it with its language model's files."""
+        return _holding("tokenizer.json", self.processor, self.processor / "llm")
+
+    @property
+    def image_processor(self) -> Path:
+        """Folder of the image processor; VILA keeps it with its tower's files."""
+        name = "preprocessor_config.json"
+        return _holding(name, self.processor, self.processor / "vision_tower")
+
+    @property
     def facts(self) -> ModelFacts:
         """Dimensions of the checkpoint."""
         return self.manifest.plan.facts
@@ -54,3 +65,8 @@ class EngineDirectory:
     def vision(self) -> VisionPlan | None:
         """How pictures are encoded; None for a text-only engine."""
         return self.manifest.plan.engine.vision
+
+
+def _holding(name: str, first: Path, other: Path) -> Path:
+    """Return the folder that holds a file; the first one when neither does, for the message."""
+    return other if not (first / name).is_file() and (other / name).is_file() else first

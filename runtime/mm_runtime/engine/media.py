@@ -31,8 +31,15 @@ class MediaLimits:
     max_pixels: int
 
 
-def images_from_pixels(pixels: NDArray[np.uint8], limits: MediaLimits) -> list[Image.Image]:
+def images_from_pixels(
+    pixels: NDArray[np.uint8], limits: MediaLimits, sizes: NDArray[np.int64] | None = None
+) -> list[Image.Image]:
     """Return the pictures of a uint8 tensor [1, images, height, width, 3].
+
+    Args:
+        pixels: the tensor; pictures of different sizes are padded to the right and below.
+        limits: of each picture.
+        sizes: height and width of each picture without its padding, int64 [images, 2].
 
     Raises:
         RequestError: another shape, an empty picture, or more pixels than allowed.
@@ -44,7 +51,17 @@ def images_from_pixels(pixels: NDArray[np.uint8], limits: MediaLimits) -> list[I
         )
     height, width = pixels.shape[2:4]
     _check_pixels(width, height, limits)
-    return [Image.fromarray(picture, "RGB") for picture in pixels[0]]
+    if sizes is None:
+        return [Image.fromarray(picture, "RGB") for picture in pixels[0]]
+    if sizes.shape != (pixels.shape[1], 2) or (sizes < 1).any() or (sizes > (height, width)).any():
+        raise RequestError(
+            f"image_sizes_input: got {sizes.tolist()}, expected the height and width of each of "
+            f"{pixels.shape[1]} images, at most {height} x {width}"
+        )
+    return [
+        Image.fromarray(np.ascontiguousarray(picture[:high, :wide]), "RGB")
+        for picture, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
+    ]
 
 
 def image_from_url(url: str, limits: MediaLimits) -> Image.Image:

@@ -17,6 +17,10 @@ from PIL import Image
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
 
+_LONGEST_RATIO = 16
+"""Beyond this aspect ratio a picture is cropped before it is resized: a 1 x 1,000,000 strip would
+become 336 x 336,000,000 on its way to the crop."""
+
 
 @dataclass(frozen=True)
 class ImagePreprocessor:
@@ -66,6 +70,23 @@ class ImagePreprocessor:
         mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
         return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
 
+    def square(self, image: Image.Image) -> Image.Image:
+        """Return the smallest square picture of which `resize_and_crop` makes the same.
+
+        Byte for byte for pictures up to `_LONGEST_RATIO`.
+        """
+        if self.squeezes:
+            return self.resize_and_crop(image)
+        side = self.shortest_edge
+        image = _trim(image.convert("RGB"))
+        width, height = image.size
+        short = min(width, height)
+        # The same integers as transformers: the longer side is truncated, the crop starts at a
+        # floor.
+        resized = (side * width // short, side * height // short)
+        left, top = (resized[0] - side) // 2, (resized[1] - side) // 2
+        return image.resize(resized, self.resample).crop((left, top, left + side, top + side))
+
     def resize_and_crop(self, image: Image.Image) -> Image.Image:
         """Return the centre square of `crop` pixels that the vision tower sees."""
         image = image.convert("RGB")
@@ -80,6 +101,16 @@ class ImagePreprocessor:
         top = (image.height - self.crop) // 2
         left = (image.width - self.crop) // 2
         return image.crop((left, top, left + self.crop, top + self.crop))
+
+
+def _trim(image: Image.Image) -> Image.Image:
+    """Cut the ends off a strip; what is left still holds everything the centre crop sees."""
+    width, height = image.size
+    longest = min(width, height) * _LONGEST_RATIO
+    if max(width, height) <= longest:
+        return image
+    cut_x, cut_y = max(0, width - longest) // 2, max(0, height - longest) // 2
+    return image.crop((cut_x, cut_y, width - cut_x, height - cut_y))
 
 
 def _side(size: Any) -> int:

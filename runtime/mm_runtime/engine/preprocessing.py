@@ -13,9 +13,7 @@ from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pix
 from mm_runtime.engine.picture_ids import extra_ids, picture_id, video_id
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
-from mm_runtime.engine.prompts import STYLES, PromptWriter
-from mm_runtime.engine.questions import PromptQuestions, QuestionWriter, TextQuestions
-from mm_runtime.engine.starts import decoder_start
+from mm_runtime.engine.questions import QuestionWriter, load_questions
 from mm_runtime.engine.tensors import Tensors, required, scalar, single, texts
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine.vision.crossing import seen_tiles
@@ -42,12 +40,12 @@ class Preprocessor:
         Raises:
             OSError, ValueError, KeyError: a file is missing or not understood.
         """
-        codec = TextCodec(engine.processor)
+        codec = TextCodec(engine.tokenizer)
         gateway = serving.gateway
         limits = (gateway.max_images_per_request, engine.limits.max_images_per_request)
         return cls(
             codec=codec,
-            questions=_questions(engine, codec),
+            questions=load_questions(engine, codec),
             pictures=load_processor(engine, engine.vision) if engine.vision else None,
             engine=engine,
             media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
@@ -100,7 +98,8 @@ class Preprocessor:
         encoded = single(inputs, "IMAGE")
         pictures = [image_from_url(url, self.media) for url in texts(inputs, "IMAGE_URL") if url]
         if "IMAGE_BYTES" in inputs:
-            pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media)
+            sizes = single(inputs, "PICTURE_SIZES")
+            pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
         count = len(pictures) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
             return self._prepared_video(inputs, count)
@@ -189,20 +188,6 @@ class Preprocessor:
         for word, weight in zip(words, weights, strict=True):
             bias[0, self.codec.encode_word(word)] += weight
         outputs["EMBEDDING_BIAS"] = bias
-
-
-def _questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
-    facts = engine.facts
-    if facts.encoder is not None:
-        return TextQuestions(codec, decoder_start(engine.llm))
-    style = STYLES[facts.family]
-    return PromptQuestions(
-        codec=codec,
-        prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),
-        style=style,
-        image_token_id=facts.image_token_id if engine.vision else None,
-        vocabulary_size=facts.text.vocabulary_size,
-    )
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

@@ -1,8 +1,8 @@
 """From the text of a request to the prompt's token ids, with places for image features.
 
-Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token, is the
-whole prompt. Any other text is one user's message: the chat template goes around it, with a
-placeholder for each picture.
+Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token or with what
+opens its family's conversations, is the whole prompt. Any other text is one user's message: the
+chat template goes around it, with a placeholder for each picture.
 """
 
 import json
@@ -56,6 +56,35 @@ QWEN2_VL_WRAPPER = (
 )
 
 
+_PARTS = (
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}MARK"
+    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}"
+)
+VILA_CHAT = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+    "{% for message in messages %}{% set role = message['role'] %}"
+    "{% set after = loop.previtem is defined and loop.previtem['role'] == 'assistant' %}"
+    "{{ '' if after else ' ' }}"
+    "{{ 'USER: ' if role == 'user' else 'ASSISTANT: ' if role == 'assistant' else '' }}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>{{ '\\n' }}"
+    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{{ '</s>' if role == 'assistant' else '' }}"
+    "{% endfor %} ASSISTANT:"
+)
+"""Vicuna's conversation, as VILA 1.5 was tuned with it."""
+
+PLAIN_CHAT = (
+    "{% for message in messages %}"
+    "{% for part in message['content'] if part['type'] == 'image' %}MARK{% endfor %}"
+    "{% endfor %}"
+    "{% for message in messages %}{{ '' if loop.first else '\\n' }}"
+    "{% for part in message['content'] if part['type'] == 'text' %}{{ part['text'] }}{% endfor %}"
+    "{% endfor %}"
+)
+"""A model that was never tuned for chats continues text: pictures first, then a line a turn."""
+
+
 @dataclass(frozen=True)
 class PromptStyle:
     """How a family writes prompts."""
@@ -68,16 +97,37 @@ class PromptStyle:
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
 
+    opening: str = ""
+    """How every conversation begins: a text that begins so is a whole prompt."""
+
+    chat: str = ""
+    """Template of whole conversations for checkpoints that bring none; empty: they have to."""
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Return what a user's text must not contain: it would claim a picture or a video."""
+        return (self.placeholder, self.video) if self.video else (self.placeholder,)
+
 
 LLAVA = PromptStyle(LLAVA_WRAPPER)
 STYLES = {
     "llava": LLAVA,
-    "vila": PromptStyle(VILA_WRAPPER, splits=True),
+    "vila": PromptStyle(VILA_WRAPPER, splits=True, chat=VILA_CHAT),
     # Its features come first, without a word of the model's in front of them.
-    "blip2-opt": PromptStyle(IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}", splits=True),
-    "llava-onevision": PromptStyle(ONEVISION_WRAPPER, video="<video>"),
-    "qwen2-vl": PromptStyle(QWEN2_VL_WRAPPER, "<|image_pad|>", "<|video_pad|>"),
-    "mllama": PromptStyle(IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}", "<|image|>"),
+    "blip2-opt": PromptStyle(
+        IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}",
+        splits=True,
+        chat=PLAIN_CHAT.replace("MARK", "<image>"),
+    ),
+    "llava-onevision": PromptStyle(ONEVISION_WRAPPER, video="<video>", opening="<|im_start|>"),
+    "qwen2-vl": PromptStyle(
+        QWEN2_VL_WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"
+    ),
+    "mllama": PromptStyle(
+        IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}",
+        "<|image|>",
+        chat=PLAIN_CHAT.replace("MARK", "<|image|>"),
+    ),
 }
 """Family -> how it writes prompts. Encoder-decoders have no entry: their text is the prompt."""
 
@@ -113,8 +163,9 @@ class PromptWriter:
         Raises:
             RequestError: placeholders and pictures disagree in number.
         """
-        whole = self._begin_token is not None and text.startswith(self._begin_token)
         style = self._style
+        openings = tuple(filter(None, (self._begin_token, style.opening)))
+        whole = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
         if placeholder not in text and not whole:
             kind = "video" if video else "image"

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mm_runtime.engine.prompts import PromptStyle, PromptWriter, place_features
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.prompts import STYLES, PromptStyle, PromptWriter, place_features
+from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 
 
@@ -91,3 +93,22 @@ class TextQuestions:
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(self.codec.encode_prompt(text), decoder)
+
+
+def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
+    """Return the way of an engine's family.
+
+    Raises:
+        OSError, ValueError, KeyError: a file is missing or not understood.
+    """
+    facts = engine.facts
+    if facts.encoder is not None:
+        return TextQuestions(codec, decoder_start(engine.llm))
+    style = STYLES[facts.family]
+    return PromptQuestions(
+        codec=codec,
+        prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),
+        style=style,
+        image_token_id=facts.image_token_id if engine.vision else None,
+        vocabulary_size=facts.text.vocabulary_size,
+    )

@@ -1,4 +1,4 @@
-"""What happens to a chat request, whatever carried it: check, prepare, wait, generate, count.
+"""What happens to a request, whatever carried it: check, prepare, wait, generate, count.
 
 Knows neither HTTP nor gRPC. The steps stand in order of cost: what can be refused from the text
 alone is refused before an image is fetched.
@@ -14,14 +14,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.engine import Engine, EngineRequest, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError, UnknownModelError
 from mm_runtime.gateway.images import ImageLoader, ImageReference
-from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart
+from mm_runtime.gateway.layout import PromptLayout
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, GenerationRequest
 from mm_runtime.gateway.stops import StopCutter
-from mm_runtime.gateway.templates import PLACEHOLDER, ChatTemplate, TemplateRefusedError, Turn
+from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
 
 _THREAD_CHARACTERS = 16_384
@@ -52,7 +52,7 @@ class PreparedChat:
     """A checked request with everything the engine needs."""
 
     prompt: str
-    images: NDArray[np.uint8] | None
+    images: tuple[NDArray[np.uint8], ...]
     budget: TokenBudget
     sampling: Sampling
     stops: tuple[str, ...]
@@ -60,7 +60,7 @@ class PreparedChat:
     @property
     def image_count(self) -> int:
         """Number of images."""
-        return 0 if self.images is None else len(self.images)
+        return len(self.images)
 
 
 class FinishReason(StrEnum):
@@ -96,7 +96,7 @@ Event = Admitted | Piece | Finished
 
 
 class ChatService:
-    """Answers chat requests with one engine."""
+    """Answers requests with one engine."""
 
     def __init__(
         self,
@@ -105,17 +105,23 @@ class ChatService:
         engine: Engine,
         admission: Admission,
         images: ImageLoader,
-        template: ChatTemplate,
-        codec: TextCodec,
+        layout: PromptLayout,
+        talk: Talk | None,
     ) -> None:
+        """Connect the parts; `talk` None: the model continues texts and knows no conversations."""
         self.model = model
         self.engine = engine
         self.admission = admission
         self._images = images
-        self._template = template
-        self._codec = codec
+        self._layout = layout
+        self._talk = talk
 
-    async def prepare(self, request: ChatRequest) -> PreparedChat:
+    @property
+    def chats(self) -> bool:
+        """Say whether the model answers conversations; the others complete texts."""
+        return self._talk is not None
+
+    async def prepare(self, request: ChatRequest | CompletionRequest) -> PreparedChat:
         """Check a request and get it ready for the engine.
 
         Raises:
@@ -123,18 +129,23 @@ class ChatService:
             InvalidRequestError: anything else that the client must change.
         """
         self.check_model(request.model)
-        turns, references = _take_apart(request)
-        self._check_images(references)
-        prompt = self._write_prompt(turns)
-        budget = budget_tokens(
-            self.model.limits,
-            text_tokens=await self._count(prompt),
-            images=len(references),
-            wanted=request.token_limit,
+        if isinstance(request, CompletionRequest):
+            prompt = self._read_text(request)
+            references: list[ImageReference] = []
+        else:
+            prompt, references = self._read_chat(request)
+        text_tokens = await self._count(prompt, len(references))
+        # What can be refused before an image is fetched: exact where their tokens are known.
+        budget = self._budget(
+            request, text_tokens, len(references), self._layout.least_rows(len(references))
         )
+        images = await self._images.load(references)
+        if not self._layout.rows_are_fixed:
+            rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
+            budget = self._budget(request, text_tokens, len(images), rows)
         return PreparedChat(
             prompt=prompt,
-            images=await self._images.load(references),
+            images=images,
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
@@ -193,25 +204,45 @@ class ChatService:
                 code="too_many_images",
             )
 
-    def _write_prompt(self, turns: list[Turn]) -> str:
-        """Return the whole prompt.
+    def _read_text(self, request: CompletionRequest) -> str:
+        if self._talk is not None:
+            raise InvalidRequestError(
+                "This model answers conversations. POST /v1/chat/completions with `messages`.",
+                param="prompt",
+                code="unsupported_endpoint",
+            )
+        return request.text
 
-        It begins with the begin token's text when there is no image in it: to the preprocessing
-        model a prompt with neither is a bare question, which it would wrap once more.
-        """
-        try:
-            prompt = self._template.render(turns)
-        except TemplateRefusedError as error:
-            raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
-        begin = self._codec.begin_token or ""
-        return prompt if PLACEHOLDER in prompt or prompt.startswith(begin) else begin + prompt
+    def _read_chat(self, request: ChatRequest) -> tuple[str, list[ImageReference]]:
+        if self._talk is None:
+            raise InvalidRequestError(
+                "This model turns one text into another and knows no conversations. POST "
+                "/v1/completions with `prompt`.",
+                param="messages",
+                code="unsupported_endpoint",
+            )
+        turns, references = self._talk.take_apart(request)
+        self._check_images(references)
+        return self._talk.write(turns), references
 
-    async def _count(self, prompt: str) -> int:
+    async def _count(self, prompt: str, images: int) -> int:
         if len(prompt) <= _THREAD_CHARACTERS:
-            return len(self._codec.encode_prompt(prompt))
-        return len(await asyncio.to_thread(self._codec.encode_prompt, prompt))
+            return self._layout.text_tokens(prompt, images)
+        return await asyncio.to_thread(self._layout.text_tokens, prompt, images)
 
-    def _choose_sampling(self, request: ChatRequest) -> Sampling:
+    def _budget(
+        self, request: GenerationRequest, text_tokens: int, images: int, rows: int
+    ) -> TokenBudget:
+        return budget_tokens(
+            self.model.limits,
+            text_tokens=text_tokens,
+            image_tokens=rows,
+            images=images,
+            wanted=request.token_limit,
+            param="messages" if self.chats else "prompt",
+        )
+
+    def _choose_sampling(self, request: GenerationRequest) -> Sampling:
         model = self.model
         return Sampling(
             temperature=model.temperature if request.temperature is None else request.temperature,
@@ -221,36 +252,3 @@ class ChatService:
             # The engine's own default seed is a constant: every sample would be the same.
             seed=secrets.randbits(64) if request.seed is None else request.seed % 2**64,
         )
-
-
-def _take_apart(request: ChatRequest) -> tuple[list[Turn], list[ImageReference]]:
-    """Split the messages into turns for the template and references to images, in order."""
-    turns = []
-    references = []
-    for number, message in enumerate(request.messages):
-        parts: list[str | None] = []
-        content = message.content
-        where = f"messages[{number}].content"
-        for index, part in enumerate([content] if isinstance(content, str) else content):
-            match part:
-                case str():
-                    parts.append(_plain(part, where))
-                case TextPart():
-                    parts.append(_plain(part.text, f"{where}[{index}]"))
-                case ImagePart():
-                    parts.append(None)
-                    references.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
-        role = "system" if message.role == "developer" else message.role
-        turns.append(Turn(role, tuple(parts)))
-    return turns, references
-
-
-def _plain(text: str, param: str) -> str:
-    """Refuse a text that holds the placeholder: it would claim an image of its own."""
-    if PLACEHOLDER in text:
-        raise InvalidRequestError(
-            f"`{param}` contains {PLACEHOLDER!r}, which stands for an image. Leave it out: image "
-            "parts are placed by their position.",
-            param=param,
-        )
-    return text

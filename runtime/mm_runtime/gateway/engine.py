@@ -29,13 +29,13 @@ class EngineRequest:
     """One request to the engine.
 
     Attributes:
-        prompt: whole prompt with one `<image>` for each image.
-        images: uint8[n, side, side, 3], or None without images.
+        prompt: whole prompt with the family's placeholder for each image.
+        images: uint8[height, width, 3] each.
     """
 
     request_id: str
     prompt: str
-    images: NDArray[np.uint8] | None
+    images: tuple[NDArray[np.uint8], ...]
     max_tokens: int
     sampling: Sampling
 

@@ -1,4 +1,4 @@
-"""One chat completion over ASGI, from the first byte to the last: the only stateful part of HTTP.
+"""One completion over ASGI, from the first byte to the last: the only stateful part of HTTP.
 
 Headers go out with the first piece of text, so everything that fails before it gets its own status.
 A client that leaves ends the work at once: the generation is cancelled and its slot is free.
@@ -7,7 +7,7 @@ A client that leaves ends the work at once: the generation is cancelled and its 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,7 +26,12 @@ from mm_runtime.gateway.body import (
     read_body,
     wait_for_disconnect,
 )
-from mm_runtime.gateway.completions import Completion, Usage
+from mm_runtime.gateway.completions import (
+    ChatCompletion,
+    Completion,
+    TextCompletion,
+    Usage,
+)
 from mm_runtime.gateway.dataplane import Admitted, ChatService, Event, Finished, Piece, PreparedChat
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.errors import (
@@ -35,8 +40,8 @@ from mm_runtime.gateway.errors import (
     error_response,
 )
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.openai import ChatRequest
-from mm_runtime.gateway.parsing import parse_chat
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.record import ExchangeRecord
 from mm_runtime.gateway.reply import Reply
 
@@ -51,7 +56,6 @@ class ExchangeLimits:
     """Limits of one exchange."""
 
     max_body_bytes: int
-    body_memory_bytes: int
     body_timeout_seconds: float
     request_timeout_seconds: float
 
@@ -63,7 +67,7 @@ class _StreamForm:
     with_usage: bool
 
     @classmethod
-    def of(cls, request: ChatRequest) -> Self | None:
+    def of(cls, request: ChatRequest | CompletionRequest) -> Self | None:
         """Return the form a client asked for, or None for a plain answer."""
         if not request.stream:
             return None
@@ -71,8 +75,20 @@ class _StreamForm:
         return cls(with_usage=options is not None and options.include_usage)
 
 
-class ChatEndpoint:
-    """ASGI application behind `POST /v1/chat/completions`."""
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One of OpenAI's two ways of asking and answering."""
+
+    parse: Callable[[bytes], ChatRequest | CompletionRequest]
+    completion: type[Completion]
+
+
+CHAT = Dialect(parse_chat, ChatCompletion)
+TEXT = Dialect(parse_completion, TextCompletion)
+
+
+class Endpoint:
+    """ASGI application behind `POST /v1/chat/completions` or `POST /v1/completions`."""
 
     def __init__(
         self,
@@ -82,13 +98,16 @@ class ChatEndpoint:
         auth: BearerAuth,
         drain: Drain,
         limits: ExchangeLimits,
+        bodies: BodyBudget,
+        dialect: Dialect,
     ) -> None:
         self._service = service
         self._metrics = metrics
         self._auth = auth
         self._drain = drain
         self._limits = limits
-        self._bodies = BodyBudget(max(limits.body_memory_bytes, limits.max_body_bytes))
+        self._bodies = bodies
+        self._dialect = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -135,7 +154,7 @@ class ChatEndpoint:
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left):
-                request = parse_chat(body)
+                request = self._dialect.parse(body)
                 chat = await self._service.prepare(request)
                 streamed = _StreamForm.of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
@@ -143,7 +162,7 @@ class ChatEndpoint:
                 claim.release()
                 record.prepared(chat)
                 answer = self._service.answer(chat, request_id=record.request_id)
-                completion = Completion(
+                completion = self._dialect.completion(
                     model=self._service.model,
                     request_id=record.request_id,
                     created=int(time.time()),
@@ -221,14 +240,13 @@ async def _send_stream(
     async for event in events:
         if not reply.started:
             await reply.open_stream()
-            first = {"role": "assistant", "content": ""}
-            await reply.send_event(completion.chunk(first, with_usage=with_usage))
+            if completion.opens:
+                await reply.send_event(completion.chunk(None, with_usage=with_usage))
         match event:
             case Piece() if event.text:
-                delta = {"content": event.text}
-                await reply.send_event(completion.chunk(delta, with_usage=with_usage))
+                await reply.send_event(completion.chunk(event.text, with_usage=with_usage))
             case Finished():
-                last = completion.chunk({}, reason=event.reason, with_usage=with_usage)
+                last = completion.chunk("", reason=event.reason, with_usage=with_usage)
                 await reply.send_event(last)
                 if with_usage:
                     usage = Usage(chat.budget.prompt_tokens, event.completion_tokens)

@@ -20,7 +20,7 @@ from mm_runtime.gateway.errors import (
     UnknownModelError,
     error_response,
 )
-from mm_runtime.gateway.exchange import ChatEndpoint
+from mm_runtime.gateway.exchange import Endpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,11 +79,12 @@ class Routes:
         }
 
 
-def build_app(routes: Routes, chat: ChatEndpoint) -> Starlette:
+def build_app(routes: Routes, *, chat: Endpoint, text: Endpoint) -> Starlette:
     """Return the ASGI application."""
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", text, methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
             Route("/healthz", routes.healthz),

@@ -1,12 +1,10 @@
-"""Encoded images of users -> RGB pixels of the engine's size, within limits.
+"""Encoded images of users -> upright RGB pictures, within limits.
 
-The header is read first: size and format are judged before a single pixel is decoded. Resizing and
-cropping follow the checkpoint's image processor, so that the engine sees what it was trained on.
+The header is read first: size and format are judged before a single pixel is decoded.
 """
 
 import io
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +13,12 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 """What OpenAI accepts. Fewer decoders, fewer defects that a stranger can reach."""
 
-_LONGEST_RATIO = 16
-"""Beyond this aspect ratio a picture is cropped before it is resized: a 1 x 1,000,000 strip would
-become 336 x 336,000,000 on its way to the crop."""
-
 # Our own limit stands in `decode`, with numbers and a name; Pillow's would only repeat it.
 Image.MAX_IMAGE_PIXELS = None
 
 
 class BadImageError(Exception):
     """The bytes are no image this gateway takes. The message is for the client."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageGeometry:
-    """How the checkpoint's processor resizes: shorter side to `size` pixels, centre cut out."""
-
-    size: int
-    resample: Image.Resampling
 
 
 def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
@@ -62,23 +48,6 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
         raise BadImageError(f"the image is damaged or truncated ({error})") from None
 
 
-def to_square(image: Image.Image, geometry: ImageGeometry) -> NDArray[np.uint8]:
-    """Resize and cut an RGB image as the checkpoint's processor does.
-
-    Returns:
-        uint8[size, size, 3].
-    """
-    side = geometry.size
-    image = _trim(image)
-    width, height = image.size
-    short = min(width, height)
-    # The same integers as transformers: the longer side is truncated, the crop starts at a floor.
-    resized = (side * width // short, side * height // short)
-    left, top = (resized[0] - side) // 2, (resized[1] - side) // 2
-    square = image.resize(resized, geometry.resample).crop((left, top, left + side, top + side))
-    return np.asarray(square)
-
-
 def _check_pixels(size: tuple[int, int], limit: int) -> None:
     width, height = size
     if width * height > limit:
@@ -86,16 +55,6 @@ def _check_pixels(size: tuple[int, int], limit: int) -> None:
             f"the image has {width} x {height} = {width * height} pixels, more than the limit of "
             f"{limit}"
         )
-
-
-def _trim(image: Image.Image) -> Image.Image:
-    """Cut the ends off a strip; what is left still holds everything the centre crop sees."""
-    width, height = image.size
-    longest = min(width, height) * _LONGEST_RATIO
-    if max(width, height) <= longest:
-        return image
-    cut_x, cut_y = max(0, width - longest) // 2, max(0, height - longest) // 2
-    return image.crop((cut_x, cut_y, width - cut_x, height - cut_y))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Wire types of OpenAI's chat completions, as far as this gateway serves them.
+"""Wire types of OpenAI's chat and text completions, as far as this gateway serves them.
 
 A field that would change the answer and is not served is refused by name, never ignored. Fields
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
@@ -103,13 +103,11 @@ Stops = Annotated[
 ]
 
 
-class ChatRequest(_Wire):
-    """Body of `POST /v1/chat/completions`."""
+class GenerationRequest(_Wire):
+    """What both kinds of completions can ask for."""
 
     model: str = Field(min_length=1)
-    messages: list[Message] = Field(min_length=1, max_length=4096)
     max_tokens: int | None = Field(default=None, ge=1, le=_INT64)
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
@@ -119,35 +117,14 @@ class ChatRequest(_Wire):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = None
-    logprobs: Literal[False] | None = None
-    top_logprobs: Literal[0] | None = None
-    response_format: ResponseFormat | None = None
-    tool_choice: Literal["none"] | None = None
     # Not served; null means that the client does not ask for it.
-    audio: None = None
-    function_call: None = None
-    functions: None = None
     logit_bias: None = None
-    modalities: None = None
-    parallel_tool_calls: None = None
-    prediction: None = None
-    reasoning_effort: None = None
-    tools: None = None
-    verbosity: None = None
-    web_search_options: None = None
-    # Labels without effect on the answer.
+    # A label without effect on the answer.
     user: str | None = None
-    metadata: dict[str, str] | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    store: Literal[False] | None = None
-    service_tier: Literal["auto", "default"] | None = None
 
     @property
     def token_limit(self) -> int | None:
-        """Most tokens to generate, as the client asked; the newer name wins."""
-        if self.max_completion_tokens is not None:
-            return self.max_completion_tokens
+        """Most tokens to generate, as the client asked."""
         return self.max_tokens
 
     @property
@@ -156,3 +133,67 @@ class ChatRequest(_Wire):
         if self.stop is None:
             return ()
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
+
+
+class ChatRequest(GenerationRequest):
+    """Body of `POST /v1/chat/completions`."""
+
+    messages: list[Message] = Field(min_length=1, max_length=4096)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    logprobs: Literal[False] | None = None
+    top_logprobs: Literal[0] | None = None
+    response_format: ResponseFormat | None = None
+    tool_choice: Literal["none"] | None = None
+    # Not served; null means that the client does not ask for it.
+    audio: None = None
+    function_call: None = None
+    functions: None = None
+    modalities: None = None
+    parallel_tool_calls: None = None
+    prediction: None = None
+    reasoning_effort: None = None
+    tools: None = None
+    verbosity: None = None
+    web_search_options: None = None
+    # Labels without effect on the answer.
+    metadata: dict[str, str] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    store: Literal[False] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens to generate; the newer name wins."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return self.max_tokens
+
+
+def _one_text(prompts: list[str]) -> list[str]:
+    if len(prompts) != 1 or not prompts[0]:
+        message = f"got {len(prompts)} prompts; send one that is not empty, and a request for each"
+        raise ValueError(message)
+    return prompts
+
+
+Prompt = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<string>")]
+    | Annotated[list[str], AfterValidator(_one_text), Tag("<parts>")],
+    Discriminator(_form),
+]
+
+
+class CompletionRequest(GenerationRequest):
+    """Body of `POST /v1/completions`."""
+
+    prompt: Prompt
+    best_of: Literal[1] | None = None
+    echo: Literal[False] | None = None
+    logprobs: None = None
+    suffix: None = None
+
+    @property
+    def text(self) -> str:
+        """The prompt."""
+        return self.prompt if isinstance(self.prompt, str) else self.prompt[0]

@@ -1,16 +1,20 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.openai import ChatRequest
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+
+_Request = TypeVar("_Request", ChatRequest, CompletionRequest)
 
 _NOT_SERVED = frozenset(
     {
         "audio",
+        "best_of",
+        "echo",
         "function_call",
         "functions",
         "logit_bias",
@@ -23,6 +27,7 @@ _NOT_SERVED = frozenset(
         "response_format",
         "service_tier",
         "store",
+        "suffix",
         "tool_choice",
         "tools",
         "top_logprobs",
@@ -41,8 +46,21 @@ def parse_chat(body: bytes) -> ChatRequest:
     Raises:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
+    return _parse(ChatRequest, body)
+
+
+def parse_completion(body: bytes) -> CompletionRequest:
+    """Parse the body of a text completion.
+
+    Raises:
+        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
+    """
+    return _parse(CompletionRequest, body)
+
+
+def _parse(kind: type[_Request], body: bytes) -> _Request:
     try:
-        return ChatRequest.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
     param = _path(first["loc"])
@@ -53,7 +71,7 @@ def parse_chat(body: bytes) -> ChatRequest:
 def _explain_body(error: ErrorDetails) -> str:
     if error["type"] == "json_invalid":
         return f"The body is not JSON: {error['ctx']['error']}."
-    return f"The body must be a chat completion request: {_lower(error['msg'])}."
+    return f"The body must be a completion request: {_lower(error['msg'])}."
 
 
 def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:

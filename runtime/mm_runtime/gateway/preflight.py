@@ -1,4 +1,4 @@
-"""Proof before readiness: one real picture and question through the whole path.
+"""Proof before readiness: one real question, with a picture where the model takes them, through the whole path.
 
 A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
 in an answer. The proof is repeated when Triton was away in between.
@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.gateway.dataplane import ChatService, Piece
-from mm_runtime.gateway.openai import ChatRequest
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ _RETRY_SECONDS = 0.5
 _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
 _PICTURE_PIXELS = 64
+_TEXT = "Are you ready?"
 
 
 class PreflightFailedError(Exception):
@@ -62,7 +63,7 @@ class Preflight:
             else:
                 reported = ""
                 self.passed = True
-                _log.info("preflight passed: one picture and question were answered")
+                _log.info("preflight passed: a question was answered")
 
     async def prove(self) -> None:
         """Ask one question about one generated picture.
@@ -83,17 +84,19 @@ class Preflight:
                 if Piece not in kinds:
                     raise PreflightFailedError("the model's answer was nothing, not even an end")
 
-    def _question(self) -> ChatRequest:
+    def _question(self) -> ChatRequest | CompletionRequest:
+        common = {
+            "model": self._service.model.name,
+            "max_tokens": _MAX_TOKENS,
+            "temperature": 0,
+        }
+        if not self._service.chats:
+            return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
         if self._service.model.max_images:
             parts.append({"type": "image_url", "image_url": {"url": _picture_url()}})
         return ChatRequest.model_validate(
-            {
-                "model": self._service.model.name,
-                "messages": [{"role": "user", "content": parts}],
-                "max_tokens": _MAX_TOKENS,
-                "temperature": 0,
-            }
+            {**common, "messages": [{"role": "user", "content": parts}]}
         )
 
 

@@ -1,21 +1,23 @@
 """Conversations -> the prompt text the model was trained on, through the checkpoint's template.
 
-Templates come with checkpoints, so they are rendered in jinja2's sandbox. Image parts become the
-placeholder `<image>`.
+Templates come with checkpoints, so they are rendered in jinja2's sandbox. Image and video parts
+become the family's placeholders.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import jinja2
 from jinja2.exceptions import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-PLACEHOLDER: Final = "<image>"
+from mm_runtime.engine.prompts import LLAVA, PromptStyle
+
 _PROBE = "a probe of the template"
 
 
@@ -23,18 +25,30 @@ class TemplateRefusedError(Exception):
     """The template cannot render this conversation, for example an order of roles it forbids."""
 
 
+class Media(Enum):
+    """What stands in a message besides text; the value is its type in templates."""
+
+    IMAGE = "image"
+    VIDEO = "video"
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: its role and its parts in order, text or None for an image."""
+    """One message: its role and its parts in order."""
 
     role: str
-    parts: tuple[str | None, ...]
+    parts: tuple[str | Media, ...]
 
 
 class ChatTemplate:
     """The chat template of one checkpoint."""
 
-    def __init__(self, source: str, special_tokens: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        special_tokens: dict[str, str] | None = None,
+        style: PromptStyle = LLAVA,
+    ) -> None:
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols], autoescape=False
         )
@@ -42,6 +56,7 @@ class ChatTemplate:
         environment.filters["tojson"] = _to_json
         self._template = environment.from_string(source)
         self._special = special_tokens or {}
+        self._style = style
         self._takes_parts = self._detect_parts()
 
     def render(self, turns: Sequence[Turn]) -> str:
@@ -50,7 +65,7 @@ class ChatTemplate:
         Raises:
             TemplateRefusedError: the template refuses the conversation or fails on it.
         """
-        write = _as_parts if self._takes_parts else _as_text
+        write = _as_parts if self._takes_parts else self._as_text
         return self._render([write(turn) for turn in turns])
 
     def _render(self, messages: list[dict[str, Any]]) -> str:
@@ -69,30 +84,45 @@ class ChatTemplate:
         A template for text prints the list itself (with its quotes) or fails on it.
         """
         try:
-            rendered = self._render([_as_parts(Turn("user", (None, _PROBE)))])
+            rendered = self._render([_as_parts(Turn("user", (Media.IMAGE, _PROBE)))])
         except TemplateRefusedError:
             return False
-        return rendered.count(PLACEHOLDER) == 1 and _PROBE in rendered and "'type'" not in rendered
+        marks = rendered.count(self._style.placeholder)
+        return marks == 1 and _PROBE in rendered and "'type'" not in rendered
+
+    def _as_text(self, turn: Turn) -> dict[str, Any]:
+        marks = {Media.IMAGE: self._style.placeholder, Media.VIDEO: self._style.video}
+        lines = (marks[part] if isinstance(part, Media) else part for part in turn.parts)
+        return {"role": turn.role, "content": "\n".join(lines)}
 
 
-def load_template(processor: Path) -> ChatTemplate:
+def load_template(
+    processor: Path, tokenizer: Path | None = None, style: PromptStyle = LLAVA
+) -> ChatTemplate:
     """Read the chat template from an engine's processor directory.
 
     `chat_template.jinja` wins over `chat_template.json` over tokenizer_config.json, as in
-    transformers.
+    transformers; the family's own template is the last resort.
+
+    Args:
+        processor: where the checkpoint's small files lie.
+        tokenizer: where those of its tokenizer lie, if elsewhere.
+        style: of the family.
 
     Raises:
         ValueError: there is none.
     """
-    config = _read_json(processor / "tokenizer_config.json")
+    config = _read_json((tokenizer or processor) / "tokenizer_config.json")
     special = _special_tokens(config)
     path = processor / "chat_template.jinja"
     if path.is_file():
-        return ChatTemplate(path.read_text(encoding="utf-8"), special)
+        return ChatTemplate(path.read_text(encoding="utf-8"), special, style)
     for source in (_read_json(processor / "chat_template.json"), config):
         template = source.get("chat_template")
         if isinstance(template, str):
-            return ChatTemplate(template, special)
+            return ChatTemplate(template, special, style)
+    if style.chat:
+        return ChatTemplate(style.chat, special, style)
     raise ValueError(
         f"{processor} holds no chat template (chat_template.jinja, chat_template.json or "
         "chat_template in tokenizer_config.json); add one to the checkpoint and build again"
@@ -109,14 +139,10 @@ def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
 
 def _as_parts(turn: Turn) -> dict[str, Any]:
     parts = [
-        {"type": "image"} if part is None else {"type": "text", "text": part} for part in turn.parts
+        {"type": part.value} if isinstance(part, Media) else {"type": "text", "text": part}
+        for part in turn.parts
     ]
     return {"role": turn.role, "content": parts}
-
-
-def _as_text(turn: Turn) -> dict[str, Any]:
-    lines = (PLACEHOLDER if part is None else part for part in turn.parts)
-    return {"role": turn.role, "content": "\n".join(lines)}
 
 
 def _read_json(path: Path) -> dict[str, Any]:

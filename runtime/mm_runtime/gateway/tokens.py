@@ -7,11 +7,16 @@ from mm_runtime.gateway.errors import InvalidRequestError
 
 @dataclass(frozen=True, slots=True)
 class ContextLimits:
-    """Limits of the engine, in tokens; image features count as tokens."""
+    """Limits of the engine, in tokens; image features count as tokens.
+
+    Attributes:
+        decoder_tokens: an encoder-decoder's answer follows these tokens, and its prompt has a
+            limit of its own; None: prompt and answer share one sequence.
+    """
 
     max_input_len: int
     max_seq_len: int
-    features_per_image: int
+    decoder_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,40 +29,63 @@ class TokenBudget:
 
 
 def budget_tokens(
-    limits: ContextLimits, *, text_tokens: int, images: int, wanted: int | None
+    limits: ContextLimits,
+    *,
+    text_tokens: int,
+    image_tokens: int = 0,
+    images: int = 0,
+    wanted: int | None,
+    param: str = "messages",
 ) -> TokenBudget:
     """Return the tokens of a request.
 
     Args:
         limits: of the engine.
-        text_tokens: tokens of the prompt, each image's placeholder counted as one.
-        images: number of images.
+        text_tokens: tokens of the prompt without the features of its images.
+        image_tokens: features of all images.
+        images: number of images, for messages.
         wanted: most tokens to generate; None means what is left of the sequence.
+        param: the part of the request that holds the prompt.
 
     Raises:
         InvalidRequestError: prompt, or prompt and answer, do not fit.
     """
-    image_tokens = images * limits.features_per_image
-    prompt = text_tokens - images + image_tokens
+    prompt = text_tokens + image_tokens
     composed = f" ({image_tokens} of them for {images} image(s))" if images else ""
     if prompt > limits.max_input_len:
         raise _too_long(
-            f"This model takes prompts of at most {limits.max_input_len} tokens. Your messages "
-            f"have {prompt} tokens{composed}. Shorten them."
+            f"This model takes prompts of at most {limits.max_input_len} tokens. Your {param} "
+            f"have {prompt} tokens{composed}. Shorten them.",
+            param,
         )
+    if limits.decoder_tokens is not None:
+        return TokenBudget(prompt, image_tokens, _own_answer(limits, limits.decoder_tokens, wanted))
     left = limits.max_seq_len - prompt
     answer = left if wanted is None else wanted
     if answer > left or answer < 1:
         raise _too_long(
             f"This model's maximum context length is {limits.max_seq_len} tokens. You requested "
-            f"{prompt + max(answer, 1)} tokens ({prompt} in the messages{composed}, "
-            f"{max(answer, 1)} in the completion). Shorten the messages or ask for fewer."
+            f"{prompt + max(answer, 1)} tokens ({prompt} in the {param}{composed}, "
+            f"{max(answer, 1)} in the completion). Shorten the {param} or ask for fewer.",
+            param,
         )
     return TokenBudget(prompt_tokens=prompt, image_tokens=image_tokens, max_tokens=answer)
 
 
-def _too_long(message: str) -> InvalidRequestError:
-    return InvalidRequestError(message, param="messages", code="context_length_exceeded")
+def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:
+    """Return the tokens of an answer that has a sequence of its own."""
+    left = limits.max_seq_len - begun
+    if wanted is not None and wanted > left:
+        raise _too_long(
+            f"This model's answers have at most {left} tokens. You requested {wanted}: ask for "
+            "fewer.",
+            "max_tokens",
+        )
+    return left if wanted is None else wanted
+
+
+def _too_long(message: str, param: str) -> InvalidRequestError:
+    return InvalidRequestError(message, param=param, code="context_length_exceeded")
 
 
 class TokenCounter:

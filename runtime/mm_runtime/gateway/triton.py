@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 
 import grpc
 import numpy as np
+from numpy.typing import NDArray
 from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
@@ -88,9 +89,23 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
         tensor("stream", np.array([[True]], dtype=np.bool_)),
         *_sampling_inputs(request.sampling),
     ]
-    if request.images is not None:
-        inputs.append(tensor("image_bytes_input", request.images[np.newaxis]))
-    return inputs
+    return [*inputs, *_picture_inputs(request.images)]
+
+
+def _picture_inputs(pictures: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
+    """Return one tensor of all pictures; different sizes are padded, and told."""
+    if not pictures:
+        return []
+    sizes = np.array([picture.shape[:2] for picture in pictures], dtype=np.int64)
+    if (sizes == sizes[0]).all():
+        return [tensor("image_bytes_input", np.stack(pictures)[np.newaxis])]
+    padded = np.zeros((len(pictures), *sizes.max(axis=0), 3), dtype=np.uint8)
+    for canvas, picture in zip(padded, pictures, strict=True):
+        canvas[: picture.shape[0], : picture.shape[1]] = picture
+    return [
+        tensor("image_bytes_input", padded[np.newaxis]),
+        tensor("image_sizes_input", sizes[np.newaxis]),
+    ]
 
 
 def _sampling_inputs(sampling: Sampling) -> list[InferInput]:

@@ -7,27 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from starlette.applications import Starlette
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.processors import load_processor
+from mm_runtime.engine.prompts import STYLES
+from mm_runtime.engine.questions import load_questions
+from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.auth import BearerAuth
-from mm_runtime.gateway.body import max_body_bytes
+from mm_runtime.gateway.body import BodyBudget, max_body_bytes
 from mm_runtime.gateway.dataplane import ChatService, ServedModel
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine
-from mm_runtime.gateway.exchange import ChatEndpoint, ExchangeLimits
+from mm_runtime.gateway.exchange import CHAT, TEXT, Endpoint, ExchangeLimits
 from mm_runtime.gateway.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
-from mm_runtime.gateway.media import ImageGeometry
+from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preflight import Preflight
 from mm_runtime.gateway.templates import load_template
+from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.tokens import ContextLimits
 
 _BODY_TIMEOUT_SECONDS = 60.0
@@ -76,8 +80,8 @@ def build_gateway(
         OSError, KeyError, ValueError: a file of the processor is missing or unusable.
     """
     plan = serving.gateway
-    processor = engine_dir / "processor"
-    model = _served_model(manifest, serving, engine_dir)
+    directory = EngineDirectory(engine_dir, manifest)
+    model = _served_model(directory, serving)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
@@ -85,7 +89,9 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    vision = manifest.plan.engine.vision
+    codec = TextCodec(directory.tokenizer)
+    vision = directory.vision
+    pictures = load_processor(directory, vision) if vision else None
     images = ImageLoader(
         fetcher=ImageFetcher(
             FetchPolicy(
@@ -96,9 +102,8 @@ def build_gateway(
             )
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
-        geometry=_read_geometry(processor)
-        if vision
-        else ImageGeometry(1, Image.Resampling.BICUBIC),
+        # Without a vision engine no request gets as far as its pictures.
+        reduce=pictures.reduced if pictures else lambda picture, _: picture,
         executor=ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode"),
     )
     service = ChatService(
@@ -106,31 +111,36 @@ def build_gateway(
         engine=engine,
         admission=admission,
         images=images,
-        template=load_template(processor),
-        codec=TextCodec(processor),
+        layout=PromptLayout(load_questions(directory, codec), pictures),
+        talk=None if directory.facts.encoder else _talk(directory, codec),
     )
     preflight = Preflight(service)
     drain = Drain()
     auth = BearerAuth(auth_token_file)
-    chat = ChatEndpoint(
-        service=service,
-        metrics=metrics,
-        auth=auth,
-        drain=drain,
-        limits=ExchangeLimits(
-            max_body_bytes=max_body_bytes(
-                images=plan.max_images_per_request, image_bytes=plan.max_image_bytes
-            ),
-            body_memory_bytes=_BODY_MEMORY_BYTES,
-            body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),
-            request_timeout_seconds=plan.request_timeout_seconds,
-        ),
+    most = max_body_bytes(images=plan.max_images_per_request, image_bytes=plan.max_image_bytes)
+    bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
+    limits = ExchangeLimits(
+        max_body_bytes=most,
+        body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),
+        request_timeout_seconds=plan.request_timeout_seconds,
+    )
+    chat, text = (
+        Endpoint(
+            service=service,
+            metrics=metrics,
+            auth=auth,
+            drain=drain,
+            limits=limits,
+            bodies=bodies,
+            dialect=dialect,
+        )
+        for dialect in (CHAT, TEXT)
     )
     routes = Routes(
         model=model, metrics=metrics, auth=auth, drain=drain, is_ready=preflight.is_ready
     )
     return Gateway(
-        app=build_app(routes, chat),
+        app=build_app(routes, chat=chat, text=text),
         preflight=preflight,
         drain=drain,
         admission=admission,
@@ -139,19 +149,21 @@ def build_gateway(
     )
 
 
-def _served_model(manifest: EngineManifest, serving: ServingPlan, engine_dir: Path) -> ServedModel:
-    limits = manifest.plan.engine.limits
-    vision = manifest.plan.engine.vision
-    generation = _read_json(engine_dir / "llm" / "generation_config.json")
+def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedModel:
+    limits, vision = directory.limits, directory.vision
+    encoder = directory.facts.encoder is not None
+    generation = _read_json(directory.llm / "generation_config.json")
     sampled = bool(generation.get("do_sample"))
     return ServedModel(
         name=serving.model,
-        created=int(manifest.created.timestamp()),
+        created=int(directory.manifest.created.timestamp()),
         fingerprint=serving.fingerprint,
         limits=ContextLimits(
-            max_input_len=limits.max_input_len,
+            max_input_len=(limits.max_encoder_input_len or limits.max_input_len)
+            if encoder
+            else limits.max_input_len,
             max_seq_len=limits.max_seq_len,
-            features_per_image=0 if vision is None else vision.features_per_image,
+            decoder_tokens=len(decoder_start(directory.llm)) if encoder else None,
         ),
         max_images=0 if vision is None else serving.gateway.max_images_per_request,
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
@@ -159,10 +171,11 @@ def _served_model(manifest: EngineManifest, serving: ServingPlan, engine_dir: Pa
     )
 
 
-def _read_geometry(processor: Path) -> ImageGeometry:
-    """Return how the checkpoint resizes. What it cuts off then, the preprocessing model cuts."""
-    preprocessor = ImagePreprocessor.from_folder(processor)
-    return ImageGeometry(preprocessor.shortest_edge, preprocessor.resample)
+def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:
+    """Return how the model's conversations are written."""
+    style = STYLES[directory.facts.family]
+    template = load_template(directory.processor, directory.tokenizer, style)
+    return Talk(template, style, codec.begin_token or "")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -30,6 +30,34 @@ TEXT: dict[str, Any] = SHARED | {
     "eos_token_id": END,
     "pad_token_id": PAD,
 }
+ONEVISION_TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}"
+    "{{ '<image>\n' }}{% endfor %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'video') %}"
+    "{{ '<video>\n' }}{% endfor %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{{ '\n' + content['text'] }}{% endfor %}{{'<|im_end|>'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""That of llava-hf's checkpoints, without its special case for answers."""
+
+QWEN2_VL_TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}"
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
+    "<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}<|im_end|>\n"
+    "{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'image' or 'image' in content %}"
+    "<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif content['type'] == 'video' or 'video' in content %}"
+    "<|vision_start|><|video_pad|><|vision_end|>"
+    "{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""That of Qwen2-VL's checkpoints, without their numbering of pictures."""
+
 MEAN, STD = [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]
 
 
@@ -123,6 +151,7 @@ def _onevision(folder: Path) -> None:
     )
     _save(LlavaOnevisionForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
+    (folder / "chat_template.jinja").write_text(ONEVISION_TEMPLATE)
     _processor(
         folder,
         image_processor_type="LlavaOnevisionImageProcessor",
@@ -160,6 +189,7 @@ def _qwen2_vl(folder: Path) -> None:
     )
     _save(Qwen2VLForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
+    (folder / "chat_template.jinja").write_text(QWEN2_VL_TEMPLATE)
     _processor(
         folder,
         image_processor_type="Qwen2VLImageProcessor",
@@ -242,6 +272,11 @@ def _vila(folder: Path) -> None:
     }
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     write_tokenizer(folder / "llm", ("<image>",))
+    _processor(
+        folder / "vision_tower",
+        image_processor_type="SiglipImageProcessor",
+        size={"height": side, "width": side},
+    )
 
 
 def _llava(folder: Path) -> None:

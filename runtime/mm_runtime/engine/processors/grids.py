@@ -1,5 +1,6 @@
 """Qwen2-VL: a picture keeps its shape, rounded to whole blocks of patches within two bounds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from typing import Any
@@ -10,7 +11,7 @@ from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.processors.prepared import Colours, Prepared, read_config
+from mm_runtime.engine.processors.prepared import Colours, Prepared, Size, read_config
 
 LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
@@ -32,16 +33,44 @@ class GridProcessor:
     @classmethod
     def load(cls, engine: EngineDirectory) -> "GridProcessor":
         """Read the checkpoint's configuration."""
-        vision = engine.facts.vision
+        vision, plan = engine.facts.vision, engine.vision
         if vision is None or vision.min_pixels is None or vision.max_pixels is None:
             raise ValueError(f"{engine.root}: the facts of a Qwen2-VL have no bounds of pixels")
+        merge = vision.merge_size or 2
+        # The plan counted on no more rows a picture than these, whatever the checkpoint allows.
+        planned = plan.features_per_image * (vision.patch_size * merge) ** 2 if plan else 0
         return cls(
-            colours=Colours.of(read_config(engine.processor), Image.Resampling.BICUBIC),
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
             patch=vision.patch_size,
-            merge=vision.merge_size or 2,
+            merge=merge,
             least_pixels=vision.min_pixels,
-            most_pixels=vision.max_pixels,
+            most_pixels=min(vision.max_pixels, planned or vision.max_pixels),
         )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from a picture's size."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the merged patches of each picture.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        unit = self.patch * self.merge
+        rounded = [self.rounded(*size) for size in sizes]
+        return tuple(height * width // unit**2 for height, width in rounded)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the picture in the size its patches are cut from.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        del count  # each is cut by itself
+        height, width = self.rounded(picture.height, picture.width)
+        return picture.resize((width, height), resample=self.colours.resample)
 
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""

@@ -1,9 +1,11 @@
 """What every processor returns, and the arithmetic all of them share."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,10 @@ from PIL import Image
 
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
+
+
+Size: TypeAlias = tuple[int, int]
+"""Height and width in pixels."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,28 @@ class Prepared:
 class PictureProcessor(Protocol):
     """One family's way from pictures to tensors."""
 
+    @property
+    def fixed_rows(self) -> int | None:
+        """Rows of every picture; None where they follow from its size."""
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows that each picture of one request becomes.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return an RGB picture from which `prepare` makes the same, no larger than it needs.
+
+        Args:
+            picture: any size.
+            count: pictures of its request.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return the tensors of RGB pictures.
 
@@ -43,6 +71,16 @@ class PictureProcessor(Protocol):
         Raises:
             RequestError: the family reads no video.
         """
+
+
+def bounded(picture: Image.Image, most_pixels: int) -> Image.Image:
+    """Return the picture, scaled down when it has more pixels than any of its tiles could show."""
+    pixels = picture.width * picture.height
+    if pixels <= most_pixels:
+        return picture
+    scale = sqrt(most_pixels / pixels)
+    size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
+    return picture.resize(size, resample=Image.Resampling.BICUBIC)
 
 
 @dataclass(frozen=True)

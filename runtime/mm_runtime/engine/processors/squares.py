@@ -1,5 +1,6 @@
 """Families whose tower sees one square a picture: LLaVA, VILA, BLIP-2."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from PIL import Image
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.processors.prepared import Prepared
+from mm_runtime.engine.processors.prepared import Prepared, Size
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,21 @@ class SquareProcessor:
     @classmethod
     def load(cls, engine: EngineDirectory, rows: int) -> "SquareProcessor":
         """Read the checkpoint's configuration."""
-        return cls(ImagePreprocessor.from_folder(engine.processor), rows)
+        return cls(ImagePreprocessor.from_folder(engine.image_processor), rows)
+
+    @property
+    def fixed_rows(self) -> int:
+        """Rows of every picture."""
+        return self.rows
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows of each picture."""
+        return (self.rows,) * len(sizes)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the square that the tower's crop is cut from."""
+        del count  # one square each
+        return self.images.square(picture)
 
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [pictures, 3, side, side]."""

@@ -1,5 +1,6 @@
 """Llama 3.2 Vision: a picture is laid on the canvas of tiles that fits it, padding included."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 from typing import Any
@@ -10,7 +11,13 @@ from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.processors.prepared import Colours, Prepared, read_config
+from mm_runtime.engine.processors.prepared import (
+    Colours,
+    Prepared,
+    Size,
+    bounded,
+    read_config,
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,24 @@ class TileProcessor:
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts of a Llama 3.2 Vision have no tiles")
         return cls(
-            colours=Colours.of(read_config(engine.processor), Image.Resampling.BILINEAR),
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BILINEAR),
             side=vision.image_size,
             tiles=vision.max_tiles,
         )
+
+    @property
+    def fixed_rows(self) -> int:
+        """None: cross attention reads pictures, and the prompt table has no rows of them."""
+        return 0
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return no rows for each picture."""
+        return (0,) * len(sizes)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the picture; one that is larger than a canvas of all tiles is scaled down."""
+        del count  # each has a canvas of its own
+        return bounded(picture, (self.tiles * self.side) ** 2)
 
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [pictures x tiles, 3, side, side] with ids and masks of tiles."""

@@ -4,6 +4,7 @@ Several pictures in one request are one view each, padded to a square, and the f
 are one view each: so it was trained.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.processors.prepared import Colours, Prepared, read_config
+from mm_runtime.engine.processors.prepared import Colours, Prepared, bounded, read_config
 from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
 
 
@@ -35,28 +36,45 @@ class ViewProcessor:
         if vision is None or vision.grid_pinpoints is None:
             raise ValueError(f"{engine.root}: the facts of a LLaVA-OneVision have no grids")
         return cls(
-            colours=Colours.of(read_config(engine.processor), Image.Resampling.BICUBIC),
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
             tile=vision.image_size,
             side=vision.image_size // vision.patch_size,
             grids=tuple(vision.grid_pinpoints),
             limit=vision.grid_limit or 1,
         )
 
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from a picture's size."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows of base view and grid; of one view where there are several pictures."""
+        if len(sizes) != 1:
+            return (self.side**2 + 1,) * len(sizes)
+        found = rows_of_picture(
+            sizes[0], self.grids, tile=self.tile, side=self.side, limit=self.limit
+        )
+        return (found,)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return one view of several pictures; one picture whole, or as large as its best grid.
+
+        A single picture beyond the largest grid is scaled down first, so what the tower sees of it
+        was resized twice; its grid is that of the smaller picture.
+        """
+        if count > 1:
+            return self._squared(picture)
+        return bounded(picture, max(max(grid) for grid in self.grids) ** 2)
+
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
         sizes = [(picture.height, picture.width) for picture in pictures]
-        rows: tuple[int, ...]
         if len(pictures) == 1:
             tiles = self._tiles(pictures[0])
-            rows = (
-                rows_of_picture(
-                    sizes[0], self.grids, tile=self.tile, side=self.side, limit=self.limit
-                ),
-            )
         else:
             tiles = [self._squared(picture) for picture in pictures]
-            rows = (self.side**2 + 1,) * len(pictures)
-        return self._prepared(tiles, rows, sizes, is_video=False)
+        return self._prepared(tiles, self.rows_of(sizes), sizes, is_video=False)
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows."""

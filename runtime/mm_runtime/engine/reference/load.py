@@ -87,7 +87,7 @@ def load_model(directory: EngineDirectory) -> SlotModel:
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:
     """Return all end tokens: newer checkpoints list several in their generation config."""
-    ids = {TextCodec(directory.processor).end_id}
+    ids = {TextCodec(directory.tokenizer).end_id}
     path = directory.llm / GENERATION_CONFIG
     if path.is_file():
         listed = json.loads(path.read_text()).get("eos_token_id")

@@ -13,6 +13,7 @@ INPUTS = (
     optional("IMAGE", DataType.FP16, -1, -1, -1, -1),
     optional("IMAGE_BYTES", DataType.UINT8, -1, -1, -1, -1),
     optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
+    optional("PICTURE_SIZES", DataType.INT64, -1, 2),  # not upstream's either
     optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
     optional("BAD_WORDS_DICT", DataType.STRING, -1),

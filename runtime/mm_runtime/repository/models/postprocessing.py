@@ -14,7 +14,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the tokenizer."""
         self._settings = ModelSettings(args)
-        self._codec = TextCodec(self._settings.engine.processor)
+        self._codec = TextCodec(self._settings.engine.tokenizer)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer each request by itself."""

@@ -1,0 +1,59 @@
+"""How a family lays out prompts and pictures: the engine's own rules, asked before it is.
+
+The preprocessing model counts the same way, so what passes here fits there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.processors.prepared import PictureProcessor, Size
+from mm_runtime.engine.questions import QuestionWriter
+from mm_runtime.gateway.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLayout:
+    """Tokens of prompts and rows of pictures of one engine."""
+
+    questions: QuestionWriter
+    pictures: PictureProcessor | None
+
+    @property
+    def rows_are_fixed(self) -> bool:
+        """Say whether a picture's tokens are known before its size is."""
+        return self.pictures is None or self.pictures.fixed_rows is not None
+
+    def least_rows(self, images: int) -> int:
+        """Return the fewest tokens that so many pictures become; exact where rows are fixed."""
+        fixed = 1 if self.pictures is None else self.pictures.fixed_rows
+        return images * (1 if fixed is None else fixed)
+
+    def rows(self, sizes: Sequence[Size]) -> int:
+        """Return the tokens that the pictures of one request become.
+
+        Raises:
+            InvalidRequestError: a picture of a shape that the family cannot read.
+        """
+        if self.pictures is None or not sizes:
+            return 0
+        try:
+            return sum(self.pictures.rows_of(sizes))
+        except RequestError as error:
+            raise InvalidRequestError(f"{error}.", code="invalid_image") from error
+
+    def text_tokens(self, prompt: str, images: int) -> int:
+        """Return the tokens of a whole prompt without the features of its pictures.
+
+        Raises:
+            InvalidRequestError: the model's template has lost or doubled a picture.
+        """
+        # One row for each picture, taken off again: some placeholders are no token themselves.
+        row = min(1, self.least_rows(1))
+        try:
+            question = self.questions.write(prompt, None, (row,) * images, video=False)
+        except RequestError as error:
+            raise InvalidRequestError(
+                f"`messages` cannot be written as this model's prompt: {error}.", param="messages"
+            ) from error
+        return len(question.ids) - row * images

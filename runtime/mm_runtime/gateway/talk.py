@@ -1,0 +1,76 @@
+"""From the messages of a chat to the model's whole prompt and the images that belong in it."""
+
+from dataclasses import dataclass
+
+from mm_runtime.engine.prompts import PromptStyle
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.images import ImageReference
+from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart
+from mm_runtime.gateway.templates import ChatTemplate, Media, TemplateRefusedError, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How one model's conversations are written.
+
+    Attributes:
+        begin: text of the begin token, empty when the tokenizer has none.
+    """
+
+    template: ChatTemplate
+    style: PromptStyle
+    begin: str
+
+    def take_apart(self, request: ChatRequest) -> tuple[list[Turn], list[ImageReference]]:
+        """Split the messages into turns for the template and references to images, in order.
+
+        Raises:
+            InvalidRequestError: a text holds what stands for an image.
+        """
+        turns = []
+        references = []
+        for number, message in enumerate(request.messages):
+            parts: list[str | Media] = []
+            content = message.content
+            where = f"messages[{number}].content"
+            for index, part in enumerate([content] if isinstance(content, str) else content):
+                match part:
+                    case str():
+                        parts.append(self._plain(part, where))
+                    case TextPart():
+                        parts.append(self._plain(part.text, f"{where}[{index}]"))
+                    case ImagePart():
+                        parts.append(Media.IMAGE)
+                        references.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
+            role = "system" if message.role == "developer" else message.role
+            turns.append(Turn(role, tuple(parts)))
+        return turns, references
+
+    def write(self, turns: list[Turn]) -> str:
+        """Return the whole prompt.
+
+        It begins with the begin token's text when nothing else marks it as whole: to the
+        preprocessing model a prompt without such a mark is a bare question, which it would wrap
+        once more.
+
+        Raises:
+            InvalidRequestError: the template refuses the conversation.
+        """
+        try:
+            prompt = self.template.render(turns)
+        except TemplateRefusedError as error:
+            raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+        marks = tuple(filter(None, (self.begin, self.style.opening)))
+        whole = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
+        return prompt if whole else self.begin + prompt
+
+    def _plain(self, text: str, param: str) -> str:
+        """Refuse a text that holds a placeholder: it would claim an image of its own."""
+        for mark in self.style.reserved:
+            if mark in text:
+                raise InvalidRequestError(
+                    f"`{param}` contains {mark!r}, which stands for an image. Leave it out: image "
+                    "parts are placed by their position.",
+                    param=param,
+                )
+        return text
