@@ -33,9 +33,9 @@ def frozen_by(**fields: Any) -> Plan:
             id="pods-that-end-too-early",
         ),
         pytest.param(
-            {"spec": spec_of({"model": {"family": "t5"}})},
+            {"spec": spec_of({"model": {"family": "whisper"}})},
             "NotSupported",
-            "llava only: got t5",
+            "vila only: got whisper",
             id="family",
         ),
     ],

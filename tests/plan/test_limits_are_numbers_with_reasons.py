@@ -133,10 +133,10 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
             id="does-not-fit",
         ),
         pytest.param(
-            tiny_facts(family="qwen2-vl"),
+            tiny_facts(family="whisper"),
             {},
             "spec.model.source",
-            "does not serve yet: use a checkpoint of llava",
+            "does not serve yet: use a checkpoint of bart",
             id="family-not-served",
         ),
         pytest.param(

@@ -9,7 +9,6 @@ from mm_operator.plan.pools import (
     Traffic,
     ceil_to,
     cuda_pool_bytes,
-    encoder_output_bytes,
     shm_bytes,
 )
 
@@ -36,22 +35,6 @@ def traffic(**changes: int) -> Traffic:
 def test_live_requests(expected: int, changes: dict[str, int]) -> None:
     """N is the smaller of gateway and engine bound, and one batch in the making."""
     assert expected == traffic(**changes).live_requests
-
-
-@pytest.mark.parametrize(
-    ("expected", "images", "features", "hidden"),
-    [
-        pytest.param(163_840, 1, 32, 2560, id="blip2-opt-2.7b"),
-        pytest.param(4_718_592, 1, 576, 4096, id="llava-1.5-7b"),
-        pytest.param(4_014_080, 4, 196, 2560, id="vila1.5-3b-four-images"),
-        pytest.param(512, 1, 1, 1, id="rounded-to-512"),
-        pytest.param(0, 0, 576, 4096, id="no-images"),
-    ],
-)
-def test_encoder_output(expected: int, images: int, features: int, hidden: int) -> None:
-    """S is what one request's features take in float16, as the allocator rounds it."""
-    actual = encoder_output_bytes(images=images, features=features, hidden=hidden, dtype_bytes=2)
-    assert expected == actual
 
 
 @pytest.mark.parametrize(

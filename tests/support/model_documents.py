@@ -326,10 +326,9 @@ RULE_EXAMPLES = (
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
-    "model.family": "qwen2-vl",
+    "model.family": "whisper",
     "engine.maxBeamWidth": 2,
     "engine.maxVideoFrames": 8,
-    "engine.maxEncoderInputLen": 512,
     "engine.parallelism.tensor": 2,
     "engine.parallelism.pipeline": 2,
     "engine.quantization": "FP8",

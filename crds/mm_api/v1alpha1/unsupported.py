@@ -41,9 +41,12 @@ _REFERENCE: Final = ("Reference",)
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "model.family",
-        ("llava",),
-        "families other than llava are",
-        "use a LLaVA 1.5 checkpoint, or remove the field to have the family detected",
+        (
+            *("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl"),
+            *("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt"),
+        ),
+        "a family that hears (whisper) is",
+        "use a family of pictures or texts, or remove the field to have it detected",
         backends=_REFERENCE,
     ),
     Unsupported(
@@ -54,13 +57,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=_REFERENCE,
     ),
     Unsupported("engine.maxVideoFrames", (), "video is", _REMOVE, backends=_REFERENCE),
-    Unsupported(
-        "engine.maxEncoderInputLen",
-        (),
-        "encoder-decoder families are",
-        _REMOVE,
-        backends=_REFERENCE,
-    ),
     Unsupported(
         "engine.parallelism.tensor",
         (1,),
@@ -86,7 +82,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "engine.kvCache.crossFraction",
         (),
-        "encoder-decoder families are",
+        "a share of the KV cache for the encoder is",
         _REMOVE,
         backends=_REFERENCE,
     ),

@@ -14,6 +14,8 @@ from mm_operator.plan.families import served_family
 from mm_operator.plan.families.family import Family
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import plan_limits
+from mm_operator.plan.sizing.limits import Sized
+from mm_operator.plan.sizing.pool import output_bytes, picture_side, tiles_per_picture
 from mm_operator.plan.store import store_of
 
 
@@ -32,6 +34,8 @@ class ReferenceDraft(Draft):
     """The same for the Reference engine, with its bytes of host memory."""
 
     footprint: memory.Footprint
+    output_bytes: int
+    """What one request holds from encoding to its last token."""
 
 
 def draft(
@@ -57,7 +61,7 @@ def draft(
     fingerprint = engine_fingerprint(engine)
     traffic, traffic_choice = _traffic(spec, limits.engine)
     planned_pools, pool_choices = _pools(
-        spec=spec, facts=facts, family=family, dtype=dtype, limits=limits.engine, traffic=traffic
+        spec=spec, facts=facts, family=family, dtype=dtype, sized=limits.sized, traffic=traffic
     )
     footprint = memory.footprint(
         facts=facts,
@@ -93,6 +97,7 @@ def draft(
         ),
         engine_config=engine_config(spec, fingerprint),
         footprint=footprint,
+        output_bytes=output_bytes(facts, family, limits.sized, dtype),
         choices=(dtype_choice, *limits.choices, traffic_choice, *pool_choices),
     )
 
@@ -142,17 +147,10 @@ def _pools(
     facts: ModelFacts,
     family: Family,
     dtype: str,
-    limits: EngineLimits,
+    sized: Sized,
     traffic: pools.Traffic,
 ) -> tuple[MemoryPools, tuple[Choice, ...]]:
-    images = limits.max_images_per_request
-    vision = facts.vision
-    output = pools.encoder_output_bytes(
-        images=images,
-        features=vision.features_per_image if vision else 0,
-        hidden=facts.text.hidden_size,
-        dtype_bytes=memory.DTYPE_BYTES[dtype],
-    )
+    output = output_bytes(facts, family, sized, dtype)
     needed = pools.cuda_pool_bytes(output_bytes=output, traffic=traffic, factor=family.pool_factor)
     asked = spec.runtime.memory_pools
     cuda = needed if asked.cuda == "Auto" else bytes_of(asked.cuda)
@@ -165,8 +163,8 @@ def _pools(
         )
     pinned = pools.PINNED_DEFAULT_BYTES if asked.pinned == "Auto" else bytes_of(asked.pinned)
     shm = pools.shm_bytes(
-        images=images,
-        image_size=vision.image_size if vision else 0,
+        images=sized.limits.max_images_per_request * tiles_per_picture(facts, family),
+        image_size=picture_side(facts, family),
         output_bytes=output,
         traffic=traffic,
     )

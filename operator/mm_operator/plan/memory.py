@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_facts import ModelFacts, TextFacts
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
@@ -67,11 +67,10 @@ def footprint(
         vision_bytes=_vision_bytes(facts, vision_batch),
         prompt_table_bytes=limits.max_multimodal_len * text.hidden_size * size,
         kv_cache_bytes=2
-        * text.layers
         * text.key_value_heads
         * text.head_size
         * size
-        * limits.max_seq_len
+        * (text.layers * limits.max_seq_len + _crossing(text) * (limits.max_encoder_input_len or 0))
         * limits.max_batch_size,
         pools=pools,
         feature_cache_bytes=feature_cache_bytes,
@@ -95,6 +94,12 @@ def check_fits(planned: Footprint, memory_limit: int | str | None) -> None:
         f"{planned.host_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
         "spec.engine.maxSeqLen or spec.vision.featureCacheBytes",
     )
+
+
+def _crossing(text: TextFacts) -> int:
+    """Return the layers that keep keys and values of an encoder; of an encoder-decoder all."""
+    named = text.cross_attention_layers
+    return text.layers if named is None else named
 
 
 def _vision_bytes(facts: ModelFacts, batch: int) -> int:

@@ -77,11 +77,6 @@ def ceil_to(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def encoder_output_bytes(*, images: int, features: int, hidden: int, dtype_bytes: int) -> int:
-    """Return S: bytes of one request's encoder output as the pool allocates them."""
-    return ceil_to(images * features * hidden * dtype_bytes, CUDA_ROUNDING_BYTES)
-
-
 def cuda_pool_bytes(*, output_bytes: int, traffic: Traffic, factor: float) -> int:
     """Return the CUDA pool: ceil512(k * N * S * f) + 1 MiB, never below 64 MiB."""
     resident = int(_ENSEMBLE_COPIES * traffic.live_requests * output_bytes * factor)

@@ -32,8 +32,8 @@ FAMILIES: dict[str, Family] = {
 }
 """Every family that can be planned."""
 
-SERVED = frozenset({LLAVA.name})
-"""Families that this version builds and serves."""
+SERVED = frozenset(FAMILIES) - {WHISPER.name}
+"""Families that this version builds and serves on the Reference engine: none that hears yet."""
 
 
 def family_of(name: str) -> Family:

@@ -113,6 +113,8 @@ class Family:
     """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
+    features_of_several: Callable[[VisionFacts], int] | None = None
+    """Rows of each of several images, where those are fewer than one alone becomes."""
     max_images: int = 64
     """Images in one request that upstream's models can serve."""
     max_images_reason: str = ""
@@ -128,3 +130,10 @@ class Family:
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index that tells the total."""
     notes: tuple[str, ...] = ()
+
+    def request_features(self, vision: VisionFacts, images: int) -> int:
+        """Return the most rows (or encoder tokens) that so many images of one request become."""
+        single = self.features_per_image(vision)
+        if images > 1 and self.features_of_several is not None:
+            return max(single, images * self.features_of_several(vision))
+        return images * single

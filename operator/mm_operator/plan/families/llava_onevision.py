@@ -56,6 +56,11 @@ def features_per_image(vision: VisionFacts) -> int:
     return side**2 + worst
 
 
+def features_of_several(vision: VisionFacts) -> int:
+    """Return the rows of one of several images: a single view and a newline, 730."""
+    return (vision.image_size // vision.patch_size) ** 2 + 1
+
+
 def video_features(vision: VisionFacts, frames: int) -> int:
     """Return frames x ceil(27 / 2)^2 + 1: 8 frames are 1569, 32 frames 6273."""
     side = vision.image_size // vision.patch_size
@@ -79,6 +84,7 @@ LLAVA_ONEVISION = Family(
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     features_per_image=features_per_image,
     fixed_features=False,
+    features_of_several=features_of_several,
     tiles_per_image=lambda vision: vision.max_tiles or 1,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600

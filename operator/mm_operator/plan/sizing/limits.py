@@ -1,7 +1,7 @@
 """Limits of the engines of every family, each with the reason for its value.
 
-A limit that the spec leaves open is chosen from the family and the checkpoint. For the Reference
-engine `mm_operator.plan.limits` does the same for one family; a test holds the two together.
+A limit that the spec leaves open is chosen from the family and the checkpoint. The same for every
+backend: `mm_operator.plan.limits` puts them into a Reference engine's documents.
 """
 
 from dataclasses import dataclass
@@ -50,8 +50,10 @@ def _decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
     vision = facts.vision
     images = ask.max_images if vision else 0
     features = family.features_per_image(vision) if vision else 0
-    request = images * features
+    request = family.request_features(vision, images) if vision else 0
     source = f"{images} x {features} features"
+    if request != images * features:
+        source = f"{request} features of 1 or of {images} images"
     if ask.max_video_frames is not None:
         request, source = _video(ask.max_video_frames, facts, family, request, source)
     table = family.kind is Kind.PROMPT_TABLE

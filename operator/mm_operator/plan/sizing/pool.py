@@ -85,10 +85,6 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
             f"{single:,} bytes need {needed:,}; use Auto, or lower spec.runtime.maxConcurrency",
             "spec.runtime.memoryPools.cuda",
         )
-    vision = facts.vision
-    tiles = family.tiles_per_image(vision) if vision else 0
-    if family.kind is Kind.CROSS_ATTENTION and vision:
-        tiles = vision.max_tiles or 1
     return Pools(
         pool=PoolPlan(
             table_bytes_per_request=single,
@@ -104,8 +100,8 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
         if ask.pinned_pool_bytes is None
         else ask.pinned_pool_bytes,
         shm_bytes=shm_bytes(
-            images=limits.max_images_per_request * tiles,
-            image_size=_picture_side(facts, family),
+            images=limits.max_images_per_request * tiles_per_picture(facts, family),
+            image_size=picture_side(facts, family),
             output_bytes=single,
             traffic=Traffic(
                 gateway_cap=bound,
@@ -130,7 +126,8 @@ def serving_limits(
     )
 
 
-def _picture_side(facts: ModelFacts, family: Family) -> int:
+def picture_side(facts: ModelFacts, family: Family) -> int:
+    """Return the side of the square that pixels of one picture, or tile, fill."""
     vision = facts.vision
     if vision is None:
         return 0
@@ -138,3 +135,13 @@ def _picture_side(facts: ModelFacts, family: Family) -> int:
         side = vision.patch_size * vision.merge_size
         return int((family.features_per_image(vision)) ** 0.5) * side
     return vision.image_size
+
+
+def tiles_per_picture(facts: ModelFacts, family: Family) -> int:
+    """Return how many squares of pixels one picture becomes at the most."""
+    vision = facts.vision
+    if vision is None:
+        return 0
+    if family.kind is Kind.CROSS_ATTENTION:
+        return vision.max_tiles or 1
+    return family.tiles_per_image(vision)

@@ -19,7 +19,6 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.draft import ReferenceDraft, draft
 from mm_operator.plan.families import family_of
 from mm_operator.plan.memory import DTYPE_BYTES
-from mm_operator.plan.pools import encoder_output_bytes
 
 
 def plan_reference(
@@ -81,7 +80,7 @@ def _planned(
             "fingerprint": planned.build_plan.fingerprint,
             "limits": PlannedLimits(
                 features_per_image=features,
-                max_encoder_input_len=0,
+                max_encoder_input_len=limits.max_encoder_input_len or 0,
                 vision_max_batch_size=vision.max_batch_size if vision else 0,
                 **limits.model_dump(exclude={"max_encoder_input_len"}),
             ),
@@ -105,12 +104,7 @@ def _planned(
                 shm_bytes=serving.pools.shm_bytes,
             ),
             "pool": PoolPlan(
-                table_bytes_per_request=encoder_output_bytes(
-                    images=limits.max_images_per_request,
-                    features=features,
-                    hidden=facts.text.hidden_size,
-                    dtype_bytes=DTYPE_BYTES[engine.dtype],
-                ),
+                table_bytes_per_request=planned.output_bytes,
                 copies=1,
                 live_requests=min(cap, queued) + limits.max_batch_size,
                 factor=family_of(facts.family).pool_factor,

@@ -13,6 +13,7 @@ from mm_runtime.engine.reference.engine import Engine, EngineOptions
 from mm_runtime.engine.reference.language_model import DECODERS, LanguageModel
 from mm_runtime.engine.reference.model import SlotModel
 from mm_runtime.engine.reference.rotated import RotatedLanguageModel
+from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.tokens import TextCodec
 
@@ -41,13 +42,15 @@ def load_engine(
         OSError, ValueError: a file is missing or not understood.
     """
     limits = directory.limits
+    start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
     model = load_model(directory)
     options = EngineOptions(
         max_batch_size=limits.max_batch_size,
         max_queue_size=max_queue_size,
         max_num_tokens=limits.max_num_tokens,
-        max_input_len=limits.max_input_len,
+        # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
+        max_input_len=max(limits.max_input_len, start),
         max_seq_len=limits.max_seq_len,
         cancellation_check_seconds=cancellation_check_seconds,
     )

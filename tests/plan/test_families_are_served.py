@@ -1,0 +1,84 @@
+"""Every family of pictures and texts gets a Reference engine; one that hears is refused in words."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.errors import SpecError
+from mm_operator.plan.draft import Draft, draft
+from mm_operator.plan.families import FAMILIES, SERVED
+from support.model_configs import facts_of
+from support.models import spec_of
+
+
+def _drafted(family: str, engine: dict[str, Any] | None = None) -> Draft:
+    spec = spec_of({"engine": engine or {}})
+    return draft(model="m", spec=spec, facts=facts_of(family), builder_version="1")
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - SERVED))
+def test_others_are_planned_only(family: str) -> None:
+    """The message says what the checkpoint is, what plans it, and what is served."""
+    with pytest.raises(SpecError) as refused:
+        _drafted(family)
+
+    assert refused.value.reason == "NotSupported"
+    assert f"family {family}" in refused.value.message
+    assert "mmctl plan" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "expected"),
+    [
+        ("llava-onevision", {}, {"max_input_len": 9053, "max_multimodal_len": 8 * 8765}),
+        # One picture alone is the worst case, until many views are more.
+        ("llava-onevision", {"maxImagesPerRequest": 4}, {"max_multimodal_len": 8 * 8765}),
+        ("llava-onevision", {"maxImagesPerRequest": 20}, {"max_multimodal_len": 8 * 20 * 730}),
+        ("qwen2-vl", {"maxImagesPerRequest": 3}, {"max_multimodal_len": 8 * 3 * 1296}),
+        ("mllama", {}, {"max_multimodal_len": 0, "max_encoder_input_len": 6404}),
+        ("blip2-opt", {}, {"max_multimodal_len": 8 * 32, "max_seq_len": 1024}),
+        ("vila", {}, {"max_multimodal_len": 8 * 196}),
+        ("t5", {}, {"max_encoder_input_len": 1024, "max_input_len": 1, "max_seq_len": 201}),
+        ("flan-t5", {"maxEncoderInputLen": 300}, {"max_encoder_input_len": 300}),
+        ("byt5", {}, {"max_encoder_input_len": 2048}),
+        ("mt5", {"maxSeqLen": 64}, {"max_seq_len": 64}),
+        ("bart", {}, {"max_encoder_input_len": 1024, "max_images_per_request": 0}),
+        ("mbart", {}, {"max_encoder_input_len": 1024}),
+        ("nmt", {}, {"max_encoder_input_len": 1024}),
+    ],
+)
+def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -> None:
+    """Real models, with the numbers of their family."""
+    limits = _drafted(family, engine).build_plan.engine.limits.model_dump()
+    assert expected == {name: limits[name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "words"),
+    [
+        ("llava", {"maxEncoderInputLen": 9}, "llava has no encoder of text"),
+        ("bart", {"maxEncoderInputLen": 1025}, "1025 is above what the encoder has positions for"),
+        ("bart", {"maxInputLen": 2}, "2 is no prompt of an encoder-decoder"),
+        ("mbart", {"maxSeqLen": 1025}, "1025 is above the decoder's 1024 positions"),
+    ],
+)
+def test_limits_that_cannot_be(family: str, engine: dict[str, Any], words: str) -> None:
+    """What the family cannot do is refused with the field and a way out."""
+    with pytest.raises(SpecError, match=words) as refused:
+        _drafted(family, engine)
+    assert refused.value.reason == "InvalidSpec"
+    assert refused.value.path == f"spec.engine.{next(iter(engine))}"
+
+
+def test_the_encoders_share_of_the_cache_is_counted() -> None:
+    """Every layer of a decoder keeps keys and values of what the encoder read."""
+    short, long = (
+        draft(
+            model="m",
+            spec=spec_of({"engine": {"maxEncoderInputLen": length}}),
+            facts=facts_of("bart"),
+            builder_version="1",
+        ).footprint.kv_cache_bytes
+        for length in (100, 200)
+    )
+    assert 2 * 12 * 1024 * 4 * 8 * 100 == long - short
