@@ -1,4 +1,4 @@
-"""Every family of pictures and texts gets a Reference engine; one that hears is refused in words."""
+"""Every family of pictures and texts gets a Reference engine; one that hears is refused."""
 
 from typing import Any
 
@@ -81,4 +81,4 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
         ).footprint.kv_cache_bytes
         for length in (100, 200)
     )
-    assert 2 * 12 * 1024 * 4 * 8 * 100 == long - short
+    assert long - short == 2 * 12 * 1024 * 4 * 8 * 100

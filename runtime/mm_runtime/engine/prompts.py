@@ -1,8 +1,8 @@
 """From the text of a request to the prompt's token ids, with places for image features.
 
-Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token or with what
-opens its family's conversations, is the whole prompt. Any other text is one user's message: the
-chat template goes around it, with a placeholder for each picture.
+Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token or with
+what opens its family's conversations, is the whole prompt. Any other text is one user's message:
+the chat template goes around it, with a placeholder for each picture.
 """
 
 import json

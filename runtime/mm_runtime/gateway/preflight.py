@@ -1,4 +1,4 @@
-"""Proof before readiness: one real question, with a picture where the model takes them, through the whole path.
+"""Proof before readiness: one real question, with a picture where the model takes any.
 
 A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
 in an answer. The proof is repeated when Triton was away in between.

@@ -30,8 +30,8 @@ from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preflight import Preflight
-from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.talk import Talk
+from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
 
 _BODY_TIMEOUT_SECONDS = 60.0
