@@ -28,11 +28,12 @@ TEMPLATE_TYPES = {
 }
 """Upstream's placeholders, filled as its guide fills them."""
 
-NEWER_NAMES = {"min_tokens", "seed"}
-"""Inputs that newer templates have instead of min_length and random_seed."""
+NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
+"""Inputs of newer templates: two that replace min_length and random_seed, and sizes of pictures
+without their padding."""
 
 OURS = {
-    "preprocessing": {"IMAGE"},
+    "preprocessing": {"IMAGE", "PICTURE_SIZES"},
     "tensorrt_llm": {"previous_ids", "is_last"},
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
 }
