@@ -3,7 +3,8 @@
     python bench/build/step_overhead.py > bench/build/results/step_overhead.json
 
 From builds of T5 with the recorded tools: seconds a step that belong to no step (journal, digests,
-waiting), by the clock and of the processor; seconds by which a tool under the builder takes longer
+manifest, waiting), by the clock of the builder itself from the plan to the manifest and of the
+processor, interpreter and imports left out; seconds by which a tool under the builder takes longer
 than the same command line by itself (both measured in turn, in one run); what a step of our own
 costs that only copies three small files (an interpreter and its imports); and the builder's own
 peak memory. On a busy machine the processor's seconds are the ones to believe.
@@ -43,10 +44,10 @@ def main() -> None:
             folder.mkdir()
             site = trtllm_site(folder, programs, "t5")
             seconds, witness = build(site)
-            idle, imports = start_up()
+            imports = start_up()
             manifest = json.loads(site.places.manifest.read_bytes())
             steps = {step["name"]: step["seconds"] for step in manifest["steps"]}
-            between.append((seconds - idle - sum(steps.values())) / len(steps))
+            between.append((seconds - sum(steps.values())) / len(steps))
             busy.append((witness.cpu_seconds - imports) / len(steps))
             memory.append(witness.peak_bytes)
             small.append(steps["processor"])
@@ -77,21 +78,37 @@ class Witness:
     cpu_seconds: float = 0.0
 
 
+BUILDER = """
+import sys, time
+from mm_runtime.build import run
+build = run.build
+def timed(*arguments):
+    began = time.perf_counter()
+    try:
+        return build(*arguments)
+    finally:
+        print("seconds", time.perf_counter() - began)
+run.build = timed
+from mm_runtime.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""`mm-runtime`, with a clock around the build."""
+
+
 def build(site: TrtllmSite) -> tuple[float, Witness]:
     """Run one build in a process of its own; return its seconds and what it took itself."""
-    command = [sys.executable, "-m", "mm_runtime", *site.arguments]
-    began = time.perf_counter()
+    command = [sys.executable, "-c", BUILDER, *site.arguments]
     with subprocess.Popen(
-        command, env=site.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, env=site.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as builder:
         witness = Witness()
         watcher = threading.Thread(target=watch, args=(builder, witness))
         watcher.start()
-        code = builder.wait(DEADLINE_SECONDS)
-        seconds = time.perf_counter() - began
+        printed, _ = builder.communicate(timeout=DEADLINE_SECONDS)
         watcher.join()
-    assert code == 0, f"the build ended with {code}"
-    return seconds, witness
+    assert builder.returncode == 0, f"the build ended with {builder.returncode}"
+    (told,) = [line for line in printed.splitlines() if line.startswith("seconds ")]
+    return float(told.split()[1]), witness
 
 
 def watch(builder: "subprocess.Popen[bytes]", witness: Witness) -> None:
@@ -110,14 +127,14 @@ def watch(builder: "subprocess.Popen[bytes]", witness: Witness) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def start_up() -> tuple[float, float]:
-    """Return what the interpreter and its imports take once, by the clock and of the processor."""
+def start_up() -> float:
+    """Return the processor's seconds that the interpreter and its imports take once."""
     imports = "import mm_runtime.cli, mm_runtime.build.run"
     before = os.times()
     subprocess.run([sys.executable, "-c", imports], check=True, timeout=DEADLINE_SECONDS)
     after = os.times()
     spent = after.children_user + after.children_system
-    return after.elapsed - before.elapsed, spent - before.children_user - before.children_system
+    return spent - before.children_user - before.children_system
 
 
 def run_directly(site: TrtllmSite) -> dict[str, float]:

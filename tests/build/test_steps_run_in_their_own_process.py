@@ -14,7 +14,7 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.output_log import LOG_BYTES
-from mm_runtime.build.progress import Progress, percent_in
+from mm_runtime.build.progress import Progress, percent_in, total_bytes_in
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.step import Step
@@ -197,3 +197,15 @@ def test_unreadable_journal_is_empty(tmp_path: Path) -> None:
 def test_percentages_are_read(line: str, expected: int | None) -> None:
     """How far a tool says it is becomes the step's progress."""
     assert expected == percent_in(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("512 of 13000 MiB, 3 %", 13000 << 20, id="moved"),
+        pytest.param("step 3 of 7, 40 %", None, id="no-bytes"),
+    ],
+)
+def test_bytes_are_read(line: str, expected: int | None) -> None:
+    """How many bytes a step moves becomes part of its progress."""
+    assert expected == total_bytes_in(line)

@@ -55,6 +55,14 @@ def test_progress_of_a_running_build_is_told() -> None:
     ]
 
 
+def test_bytes_are_told_where_they_are_moved() -> None:
+    """A download says how much there is beside how far it came."""
+    cluster = two_models()
+    moved = progress(percent=43, total_bytes=27 << 29, step="fetch", number=1)
+    cluster.follow("engine-", moved, started=STARTED)
+    assert build_status(cluster, "one")["progress"] == "1 of 5, 40 % of 13.5 GiB"
+
+
 def test_waiters_say_whom_they_wait_for() -> None:
     """The second model of an engine names the first one; alone, it takes the build over."""
     cluster = two_models()

@@ -25,6 +25,9 @@ class BuildProgress(Document):
     percent: int | None = Field(
         default=None, ge=0, le=100, description="Of the running step, where its tool tells."
     )
+    total_bytes: int | None = Field(
+        default=None, ge=0, description="What the running step moves, where it moves bytes."
+    )
     step_seconds: dict[str, float] = Field(
         default={}, description="Finished step -> seconds it took."
     )

@@ -40,7 +40,9 @@ class BuildStatus(ApiModel):
     )
     step: Short | None = Field(default=None, description="Step that runs now.")
     progress: Short | None = Field(
-        default=None, description='How far the build is, for example "3 of 5" or "3 of 5, 40 %".'
+        default=None,
+        description='How far the build is: "3 of 5", "3 of 5, 40 %" where the tool tells, or '
+        '"2 of 5, 40 % of 13.5 GiB" where bytes are moved.',
     )
     started_at: Short | None = Field(
         default=None, description="When the pod that builds started, RFC 3339."

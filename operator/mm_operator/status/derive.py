@@ -99,7 +99,10 @@ def _how_far(progress: BuildProgress | None) -> str | None:
     steps = f"{progress.number} of {progress.of}"
     if progress.percent is None:
         return steps
-    return f"{steps}, {progress.percent // _PERCENT_STEP * _PERCENT_STEP} %"
+    done = f"{steps}, {progress.percent // _PERCENT_STEP * _PERCENT_STEP} %"
+    if progress.total_bytes is None:
+        return done
+    return f"{done} of {progress.total_bytes / (1 << 30):.1f} GiB"
 
 
 def _reused_from(snapshot: Snapshot, build: BuildDecision) -> str | None:

@@ -34,6 +34,10 @@ PERCENT = re.compile(r"(?<![\d.])(\d{1,3})(?:\.\d+)?\s?%")
 """As progress bars write it: `45%`, ` 45.2 %`."""
 
 
+MOVED = re.compile(r"\b\d+ of (\d+) MiB\b")
+"""As our own steps write it: `512 of 13000 MiB, 3 %`."""
+
+
 PERCENT_WITHIN = 200
 """Characters of a line's end that are looked at: a tool that floods must not cost a search each."""
 
@@ -42,6 +46,12 @@ def percent_in(line: str) -> int | None:
     """Return how far a tool says it is, None when it does not say."""
     found = PERCENT.findall(line[-PERCENT_WITHIN:])
     return int(found[-1]) if found and int(found[-1]) <= 100 else None  # noqa: PLR2004 (percent)
+
+
+def total_bytes_in(line: str) -> int | None:
+    """Return how many bytes a step moves in all, None when it does not say."""
+    found = MOVED.search(line[-PERCENT_WITHIN:])
+    return int(found[1]) << 20 if found else None
 
 
 class Progress:
@@ -75,7 +85,8 @@ class Progress:
         self._lines.append(text)
         percent = percent_in(text)
         if percent is not None and percent != self._told.percent:
-            self._told = self._told.model_copy(update={"percent": percent})
+            update = {"percent": percent, "total_bytes": total_bytes_in(text)}
+            self._told = self._told.model_copy(update=update)
         now = time.monotonic()
         if now - self._told_at >= REPEAT_SECONDS:
             self.tell(self._told)

@@ -20,16 +20,19 @@ def unpickle(context: StepContext) -> None:
         raise PermanentError("The weights are pickles and the plan does not allow them.")
     pickles = sorted(context.places.pickles.iterdir())
     weights = context.places.weights
+    whole = max(1, sum(pickle.stat().st_size for pickle in pickles))
     if len(pickles) == 1:
         _convert(pickles[0], weights / "model.safetensors")
         return
     weight_map: dict[str, str] = {}
-    total = 0
+    total = done = 0
     for number, pickle in enumerate(pickles, start=1):
         name = f"model-{number:05d}-of-{len(pickles):05d}.safetensors"
         tensors = _convert(pickle, weights / name)
         total += sum(tensor.nbytes for tensor in tensors.values())
         weight_map |= dict.fromkeys(tensors, name)
+        done += pickle.stat().st_size
+        log.info("%d of %d MiB, %d %%", done >> 20, whole >> 20, 100 * done // whole)
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (weights / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
 
