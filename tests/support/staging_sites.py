@@ -56,6 +56,7 @@ class StagingSite:
 
 def write_source(folder: Path, family: str) -> Path:
     """Write a checkpoint; VILA's parts have weights each."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     write_model(folder, family)
     for part in PARTS:
         if family == "vila" and not (folder / part / "model.safetensors").is_file():
@@ -95,5 +96,5 @@ def staging_site(
     assert not whole.errors, whole.errors
     assert whole.build_plan
     store = folder / "store"
-    store.mkdir(exist_ok=True)
+    store.mkdir(parents=True, exist_ok=True)
     return StagingSite(source, store, whole.build_plan, whole)

@@ -12,9 +12,14 @@ from mm_runtime.errors import StoreNotWritableError
 NOT_WRITABLE = frozenset({errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT})
 
 
+def unfinished(path: Path) -> Path:
+    """Return where a file grows before it is whole; a process that was killed leaves it there."""
+    return path.with_name(f".{path.name}.new")
+
+
 def write_durably(path: Path, content: str | bytes) -> None:
     """Write a file beside its place and rename it there, synced to disk."""
-    beside = path.with_name(f".{path.name}.new")
+    beside = unfinished(path)
     with beside.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()

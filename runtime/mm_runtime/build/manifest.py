@@ -17,7 +17,7 @@ from mm_api.documents.engine_manifest import (
     StepRecord,
     Verification,
 )
-from mm_runtime.build.durable import sha256, sync_directory, write_durably
+from mm_runtime.build.durable import sha256, sync_directory, unfinished, write_durably
 from mm_runtime.build.places import Places
 from mm_runtime.build.receipt import FetchReceipt
 from mm_runtime.build.tool_report import ToolReport
@@ -82,6 +82,8 @@ def seal(
     Raises:
         EngineCorruptError: a copied file has other bytes than those that fetch read.
     """
+    # Of a builder that was killed while it sealed: listed, it would be missing a moment later.
+    unfinished(places.unfinished / MANIFEST_NAME).unlink(missing_ok=True)
     files = [
         EngineFile(
             path=path.relative_to(places.unfinished).as_posix(),

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,7 +97,9 @@ def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
             _keep_logs(places)
             manifest.seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
             shutil.rmtree(places.work, ignore_errors=True)
-            sweep_abandoned(places.work.parent, places.lock.parent, now=time.time())
+            # The store's own clock, by the file just written: builders' clocks may differ.
+            now = places.manifest.stat().st_mtime
+            sweep_abandoned(places.work.parent, places.lock.parent, now=now)
             return _result(places, records, reused=False)
 
 

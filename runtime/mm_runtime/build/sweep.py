@@ -20,7 +20,7 @@ def sweep_abandoned(
     Args:
         work: Directory of all working directories, one a fingerprint.
         locks: Directory of the locks, with the same names.
-        now: Seconds since the epoch.
+        now: Seconds since the epoch, by the clock that stamps the store's files.
         kept_seconds: Age below which a directory stays.
     """
     for directory in work.iterdir():

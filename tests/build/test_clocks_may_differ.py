@@ -1,0 +1,42 @@
+"""Builders on nodes whose clocks are days apart share a store without harm."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_runtime.build import manifest as manifests
+from support.build_sites import Site
+from support.patched_builders import BUILD_SECONDS, CLOCK, run, start
+
+MONTH = 30 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    "skew", [pytest.param(MONTH, id="ahead"), pytest.param(-MONTH, id="behind")]
+)
+def test_two_builders_of_one_engine(site: Site, skew: int) -> None:
+    """One builds, the other one waits and finds it; both end well and the engine is whole."""
+    arguments = site.arguments
+    with start("", arguments) as one, start(CLOCK.format(seconds=skew), arguments) as other:
+        assert (one.wait(BUILD_SECONDS), other.wait(BUILD_SECONDS)) == (0, 0)
+    manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+
+
+def test_work_of_others_is_not_taken_for_old(site: Site) -> None:
+    """A clock that is a month ahead does not make a minute-old working directory abandoned."""
+    elsewhere = site.places.work.with_name("f" * 64)
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "journal.json").write_text("{}")
+    assert run(CLOCK.format(seconds=MONTH), site.arguments) == 0
+    assert elsewhere.is_dir()
+
+
+def test_an_engine_from_the_future_is_served(site: Site) -> None:
+    """The time in a manifest is told, and decides nothing."""
+    assert run(CLOCK.format(seconds=MONTH), site.arguments) == 0
+    created = manifests.read(site.places.manifest).created
+    plan = BuildPlan.from_json(Path(site.arguments[2]).read_bytes())
+    assert run("", site.arguments) == 0
+    again = manifests.read(site.places.manifest)
+    assert (created, plan) == (again.created, again.plan)
