@@ -66,6 +66,13 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_image_tokens_total", _C, "Prompt tokens that images became.", ("model",)),
     Metric("mm_prompt_tokens_total", _C, "Prompt tokens, image tokens included.", ("model",)),
     Metric("mm_output_tokens_total", _C, "Generated tokens.", ("model",)),
+    Metric(
+        "mm_work_seconds",
+        _G,
+        "Seconds of this replica that one unit of work takes, measured before it was Ready; unit: "
+        "request, image_token, text_token, output_token.",
+        ("model", "unit"),
+    ),
 )
 
 FEATURE_CACHE_LOOKUPS = Metric(
@@ -177,7 +184,8 @@ SCALING_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_autoscaling_cold_start_seconds",
         _G,
-        "Median of the last starts by phase; phase total is from scheduled to Ready.",
+        "Median of the last starts by phase: scheduled, pulled, loaded, warm; total is from "
+        "scheduled to Ready.",
         (*_MODEL, "phase"),
     ),
     Metric(

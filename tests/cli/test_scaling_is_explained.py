@@ -19,6 +19,13 @@ SCALING: dict[str, Any] = {
         {"name": "RequestLatencyP95", "target": 5.0},
     ],
     "coldStartSeconds": 42.0,
+    "coldStartPhases": {"pulled": 2.0, "loaded": 30.0, "warm": 10.0, "total": 42.0},
+    "work": {
+        "requestSeconds": 0.02,
+        "imageTokenSeconds": 0.0005,
+        "textTokenSeconds": 0.0001,
+        "outputTokenSeconds": 0.0,
+    },
     "history": [
         {"time": "2026-01-01T00:00:00Z", "fromReplicas": 1, "toReplicas": 2, "reason": "Demand: x"}
     ],
@@ -43,6 +50,10 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         "  2 work that is about to arrive, in busy replicas",
         "  2 requests running and waiting",
         (
+            "  work is counted in seconds of a replica, as its pods measured them: a request 20 "
+            "ms, a token of a picture 0.5 ms, a token of text 0.1 ms"
+        ),
+        (
             "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes "
             "near its target"
         ),
@@ -51,6 +62,10 @@ def test_everything_that_led_to_the_number_is_told() -> None:
             "targets and the work of the last minutes fits one replica less"
         ),
         "  a new replica takes 42 s from being scheduled to Ready, as measured",
+        (
+            "    2 s until its server's image runs, 30 s until the engine is loaded, 10 s until it "
+            "has answered for the first time"
+        ),
         "  last changes:",
         "    2026-01-01T00:00:00Z  1 -> 2  Demand: x",
     ]
@@ -60,6 +75,7 @@ def test_everything_that_led_to_the_number_is_told() -> None:
     ("document", "sentence"),
     [
         pytest.param(model(None, mode="Off"), "autoscaling is off", id="off"),
+        pytest.param(model({**SCALING, "work": None}), "no pod has measured", id="no-costs"),
         pytest.param(model(None), "did not look at it yet", id="not-yet"),
         pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),
         pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),

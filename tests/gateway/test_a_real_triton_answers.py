@@ -45,6 +45,17 @@ async def test_every_picture_is_answered_right(
     assert answer.choices[0].finish_reason == "stop"
 
 
+async def test_work_was_measured_before_readiness(real_http: httpx.AsyncClient) -> None:
+    """A pod that is ready tells what each unit of work takes of it, and something takes time."""
+    text = (await real_http.get("/metrics")).text
+    pattern = r'^mm_work_seconds\{model="[^"]+",unit="(\w+)"\} (\S+)$'
+    found = dict(re.findall(pattern, text, re.MULTILINE))
+
+    assert set(found) == {"request", "image_token", "text_token", "output_token"}
+    assert min(map(float, found.values())) >= 0
+    assert 0 < sum(map(float, found.values())) < 60
+
+
 async def test_a_stream_joins_to_the_plain_answer(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:

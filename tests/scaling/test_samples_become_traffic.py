@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mm_operator.autoscaling import LatencyMetric, LatencyObjective
+from mm_operator.autoscaling import LatencyMetric, LatencyObjective, WorkCost
 from mm_operator.scaling.answers import MetricsError, Sample, read_number, read_vector
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import PART
@@ -78,6 +78,20 @@ def test_rates_gauges_and_lengths_are_summed() -> None:
     assert (traffic.fast.requests, traffic.fast.image_tokens) == (4.0, 64.0)
     assert (traffic.fast.text_tokens, traffic.in_flight) == (136.0, 8.0)
     assert traffic.mean_output_tokens == 15.0
+
+
+def test_costs_are_the_middle_of_what_pods_measured() -> None:
+    """One pod on a busy node does not decide; a unit that nobody measured costs nothing."""
+    pods = [replace(READY, name=name, uid=name) for name in "abc"]
+    found = [
+        one
+        for name, value in zip("abc", (0.1, 0.2, 9.0), strict=True)
+        for one in samples(name, work_request=value, work_image_token=value / 100)
+    ]
+
+    assert read(found, *pods).cost == WorkCost(0.2, 0.002, 0.0, 0.0)
+    assert read(samples()).cost is None
+    assert read(samples(work_request=0.0)).cost is None
 
 
 def test_series_of_other_clusters_and_pods_are_left_out() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1 import AutoscalingSpec, Schedule
-from mm_operator.autoscaling import Arrivals, Traffic
+from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.follower import REPUBLISH_SECONDS, Asked, Follower
@@ -82,25 +82,48 @@ def test_a_change_back_within_minutes_is_a_reversal() -> None:
 
 
 def pod(**changes: Any) -> dict[str, Any]:
-    """Return a serving pod that took 2 s to pull, 5 to load, 3 to warm up."""
+    """Return a serving pod that took 1 s to be scheduled, 2 to pull, 5 to load, 3 to warm up."""
     moments = {"PodScheduled": 0, "Initialized": 7, "Ready": 10}
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": f"2026-01-01T00:00:{second:02}Z"}
         for kind, second in moments.items()
     ]
     server = {"state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}, "restartCount": 0}
-    metadata = {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata = {"name": "a", "uid": "1", "creationTimestamp": "2025-12-31T23:59:59Z"}
     status = {"conditions": conditions, "initContainerStatuses": [server | changes]}
     return {"metadata": metadata, "status": status}
 
 
 def test_starts_are_measured_by_phase() -> None:
-    """From the pod's own status: pulled, loaded, warm, and all of it."""
+    """From the pod's own status: scheduled, pulled, loaded, warm, and all from scheduled on."""
     starts = ColdStarts()
     starts.see([scaled_pod(pod())])
 
-    assert starts.phases() == {"pulled": 2.0, "loaded": 5.0, "warm": 3.0, "total": 10.0}
+    assert starts.phases() == {
+        "scheduled": 1.0,
+        "pulled": 2.0,
+        "loaded": 5.0,
+        "warm": 3.0,
+        "total": 10.0,
+    }
     assert starts.seconds() == 10.0
+
+
+def test_measured_costs_are_the_demand_and_are_remembered() -> None:
+    """What pods measured replaces slots taken, is told, and survives silence and a new leader."""
+    cost = WorkCost(2.0, 0.0, 0.1, 0.0)
+    follower, asked = Follower({}, NOW, 1), Asked(SPEC, 1, slots_per_replica=1)
+    objectives = objectives_of(SPEC, slots_per_replica=1)
+    measured = replace(reading(0.0), cost=cost)
+    first = follower.decide(asked, objectives, pods=[POD], reading=measured, now=NOW)
+    later = follower.decide(asked, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
+    view = follower.publish(asked, later, Standing(), NOW + 15)
+
+    assert first.inputs["demandSteady"] == later.inputs["demandSteady"] == 3.0
+    assert view is not None
+    written = view.status.model_dump(by_alias=True, mode="json")
+    assert written["work"]["requestSeconds"] == 2.0
+    assert Follower(written, NOW + 30, 1).cost == cost
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from mm_api.v1alpha1.status import (
     ObjectiveStatus,
     ScalingChange,
     ScalingStatus,
+    WorkStatus,
 )
 from mm_api.v1alpha1.validation import Problem, validate
 from mm_api.v1alpha1.vision import VisionSpec
@@ -85,5 +86,6 @@ __all__ = [
     "TlsSpec",
     "Toleration",
     "VisionSpec",
+    "WorkStatus",
     "validate",
 ]

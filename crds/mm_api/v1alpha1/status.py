@@ -87,6 +87,15 @@ class ObjectiveStatus(ApiModel):
     met: bool | None = Field(default=None, description="Whether the target is kept.")
 
 
+class WorkStatus(ApiModel):
+    """Seconds of a whole replica that one unit of work takes, as the pods measured at start."""
+
+    request_seconds: float = Field(ge=0, description="Of a request, whatever is in it.")
+    image_token_seconds: float = Field(ge=0, description="Of a prompt token of a picture.")
+    text_token_seconds: float = Field(ge=0, description="Of any other prompt token.")
+    output_token_seconds: float = Field(ge=0, description="Of a generated token.")
+
+
 class ScalingStatus(ApiModel):
     """What the autoscaler wants and why."""
 
@@ -108,6 +117,15 @@ class ScalingStatus(ApiModel):
     )
     cold_start_seconds: float | None = Field(
         default=None, ge=0, description="From a pod being scheduled to its being ready, measured."
+    )
+    cold_start_phases: Annotated[dict[str, float], Field(max_length=8)] = Field(
+        default={},
+        description="Median seconds of each phase of the last starts: scheduled (from created), "
+        "pulled, loaded, warm; total is from scheduled to ready.",
+    )
+    work: WorkStatus | None = Field(
+        default=None,
+        description="What work takes of a replica. Absent: not measured, slots are counted.",
     )
 
 

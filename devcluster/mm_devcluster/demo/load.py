@@ -1,61 +1,162 @@
-"""Clients that ask a model about a picture without pause, and count what goes wrong."""
+"""Open-loop load by `mmctl bench`, in stretches that overlap, so that it tells how it goes.
 
+One long run would tell its percentiles at its end only. Each stretch is a run of its own; the next
+one begins when the arrivals of the last are over, and does not wait for its answers.
+"""
+
+import json
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from openai import OpenAI, OpenAIError
+from mm_devcluster.errors import DevClusterError
 
-from mm_devcluster.demo.questions import Question, content_of
+STRETCH_SECONDS = 20
+REQUEST_SECONDS = 1800
+"""Longest time of one request: it queues while a replica starts, and that takes minutes where
+others use the machine as well."""
+END_SECONDS = REQUEST_SECONDS + 60.0
+"""After a stretch's last arrival: its last answer, and the report of it."""
 
-REQUEST_SECONDS = 120.0  # a queue of a busy machine included
+
+@dataclass(frozen=True)
+class Client:
+    """`mmctl bench` against one endpoint.
+
+    Attributes:
+        command: the program with what every run has in common.
+        environment: of its processes.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a run; it prints its report as JSON."""
+        return subprocess.Popen(
+            [*self.command, "--timeout", f"{REQUEST_SECONDS}s", "-o", "json", *arguments],
+            env=dict(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What one run was told."""
+
+    began: float
+    """Seconds since the load began."""
+    report: Mapping[str, Any]
+
+    @property
+    def first_token_seconds(self) -> float:
+        """Return the 95th percentile of the time to the first token."""
+        found = self.report["everything"]["timeToFirstToken"]
+        return float(found["p95"]) if found else float("inf")
+
+    @property
+    def goodput(self) -> float:
+        """Return the share of requests that were answered within the objective."""
+        return float(self.report["goodputShare"] or 0.0)
 
 
 @dataclass
 class Load:
-    """What the clients met; read it while they ask or afterwards."""
+    """Runs until stopped; read what it learnt meanwhile or afterwards."""
 
-    answered: int = 0
-    failed: list[str] = field(default_factory=list)
+    client: Client
+    rate: float
+    objective: str
+    stretches: list[Stretch] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _readers: list[threading.Thread] = field(default_factory=list)
 
-    def ask(self, address: str, model: str, question: Question) -> None:
-        """Ask one question again and again until told to stop."""
-        client = OpenAI(base_url=address, api_key="none", timeout=REQUEST_SECONDS, max_retries=0)
-        messages: Any = [{"role": "user", "content": content_of(question)}]
+    @property
+    def answered(self) -> int:
+        """Return how many requests were answered."""
+        return sum(int(one.report["answered"]) for one in self.stretches)
+
+    @property
+    def failed(self) -> list[str]:
+        """Return each kind of failure with its number, and what became of runs that broke."""
+        kinds = [
+            f"{count} x {kind}"
+            for one in self.stretches
+            for kind, count in one.report["errors"].items()
+        ]
+        return kinds + self.problems
+
+    def run(self) -> None:
+        """Offer the load until stopped; returns when every request was answered."""
+        began = time.monotonic()
+        seed = 0
         while not self._stop.is_set():
-            try:
-                client.chat.completions.create(model=model, messages=messages, max_tokens=24)
-            except OpenAIError as error:
-                with self._lock:
-                    self.failed.append(f"{type(error).__name__}: {error}"[:300])
-                time.sleep(1)
-            else:
-                with self._lock:
-                    self.answered += 1
+            seed += 1
+            process = self.client.start(
+                *("--rate", f"{self.rate:g}", "--duration", f"{STRETCH_SECONDS}s"),
+                *("--slo", self.objective, "--seed", str(seed), "--quiet"),
+                "--new-connections",
+            )
+            reader = threading.Thread(target=self._read, args=(process, time.monotonic() - began))
+            reader.start()
+            self._readers.append(reader)
+            self._stop.wait(STRETCH_SECONDS)
+        for reader in self._readers:
+            reader.join()
 
     def stop(self) -> None:
-        """Let every client end after its present request."""
+        """Let the load end with the stretch that is under way."""
         self._stop.set()
+
+    def _read(self, process: "subprocess.Popen[str]", began: float) -> None:
+        try:
+            output, words = process.communicate(timeout=STRETCH_SECONDS + END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.problems.append("a run of mmctl bench did not end")
+            return
+        if process.returncode:
+            self.problems.append(f"mmctl bench: {words.strip()[-300:]}")
+        else:
+            self.stretches.append(Stretch(began, json.loads(output)))
 
 
 @contextmanager
-def clients(count: int, address: str, model: str, question: Question) -> Iterator[Load]:
-    """Run so many clients until the block ends."""
-    load = Load()
-    threads = [
-        threading.Thread(target=load.ask, args=(address, model, question), daemon=True)
-        for _ in range(count)
-    ]
-    for thread in threads:
-        thread.start()
+def offered(client: Client, rate: float, objective: str) -> Iterator[Load]:
+    """Offer so many requests a second until the block ends and every one was answered."""
+    load = Load(client, rate, objective)
+    thread = threading.Thread(target=load.run)
+    thread.start()
     try:
         yield load
     finally:
         load.stop()
-        for thread in threads:
-            thread.join(REQUEST_SECONDS)
+        thread.join()
+
+
+def capacity(client: Client, users: int, seconds: int) -> float:
+    """Return the requests a second that the endpoint answers when it is never idle.
+
+    Raises:
+        DevClusterError: it answered none.
+    """
+    process = client.start(
+        *("--users", str(users), "--duration", f"{seconds}s", "--warm-up", "3s", "--quiet")
+    )
+    try:
+        output, words = process.communicate(timeout=seconds + END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise DevClusterError("the model did not answer a few users in time") from None
+    if process.returncode:
+        raise DevClusterError(f"the model cannot be loaded: {words.strip()[-300:]}")
+    return float(json.loads(output)["answeredPerSecond"])

@@ -61,6 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"objective for the goodput: {', '.join(OBJECTIVES)}; for example ttft=500ms",
     )
     parser.add_argument("--timeout", default="60s", help="of one request; default 60s")
+    parser.add_argument(
+        "--new-connections",
+        action="store_true",
+        help="a connection for each request, as new users have: a Service spreads those evenly, "
+        "and leaves the ones that are kept where they are",
+    )
     parser.add_argument("--most-in-flight", type=int, default=2000, help="more are not sent")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
@@ -72,7 +78,7 @@ async def run(options: argparse.Namespace) -> int:
     try:
         settings = _Settings(options)
         token = os.environ.get(TOKEN_VARIABLE)
-        async with connection(token) as session:
+        async with connection(token, keep=not options.new_connections) as session:
             model = options.model or await _only_model(session, options.address)
             report = await _measured(session, settings, model)
     except (MixError, TraceError) as error:

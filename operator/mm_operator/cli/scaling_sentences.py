@@ -17,6 +17,20 @@ _SHOWN_INPUTS = {
 """Inputs that people ask about, in the order in which they are told; JSON output has all."""
 
 
+_PHASES = {
+    "scheduled": "until it has a node",
+    "pulled": "until its server's image runs",
+    "loaded": "until the engine is loaded",
+    "warm": "until it has answered for the first time",
+}
+_UNITS = {
+    "requestSeconds": "a request",
+    "imageTokenSeconds": "a token of a picture",
+    "textTokenSeconds": "a token of text",
+    "outputTokenSeconds": "a generated token",
+}
+
+
 def explain(model: Mapping[str, Any]) -> Iterator[str]:
     """Yield the explanation line by line."""
     metadata, spec = model["metadata"], model["spec"]
@@ -38,6 +52,7 @@ def explain(model: Mapping[str, Any]) -> Iterator[str]:
     yield from _objectives(scaling)
     yield from _vetoes(scaling)
     yield from _inputs(scaling)
+    yield from _work(scaling)
     yield from _outlook(autoscaling, scaling)
     yield from _history(scaling)
 
@@ -70,6 +85,16 @@ def _inputs(scaling: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {inputs[name]:g} {words}"
 
 
+def _work(scaling: Mapping[str, Any]) -> Iterator[str]:
+    if work := scaling.get("work"):
+        costs = ", ".join(
+            f"{words} {work[name] * 1000:.3g} ms" for name, words in _UNITS.items() if work[name]
+        )
+        yield f"  work is counted in seconds of a replica, as its pods measured them: {costs}"
+    else:
+        yield "  work is counted in slots taken: no pod has measured what a token costs"
+
+
 def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iterator[str]:
     """Yield what would have to happen for another number."""
     desired = scaling.get("desired") or 1
@@ -93,6 +118,10 @@ def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iter
         )
     if seconds := scaling.get("coldStartSeconds"):
         yield f"  a new replica takes {seconds:.0f} s from being scheduled to Ready, as measured"
+    phases = scaling.get("coldStartPhases") or {}
+    parts = [f"{phases[name]:.3g} s {words}" for name, words in _PHASES.items() if name in phases]
+    if parts:
+        yield f"    {', '.join(parts)}"
 
 
 def _history(scaling: Mapping[str, Any]) -> Iterator[str]:

@@ -111,10 +111,15 @@ class Client:
         return stream.error()
 
 
-def connection(token: str | None) -> aiohttp.ClientSession:
-    """Return a session without a limit of connections: a limit would be a queue in the client."""
+def connection(token: str | None, *, keep: bool = True) -> aiohttp.ClientSession:
+    """Return a session without a limit of connections: a limit would be a queue in the client.
+
+    Args:
+        token: that the endpoint wants.
+        keep: use a connection again once its request is answered.
+    """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, force_close=not keep)
     return aiohttp.ClientSession(connector=connector, headers=headers)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus
+from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus, WorkStatus
 from mm_operator.autoscaling import (
     Decision,
     Objectives,
     Observation,
     State,
+    WorkCost,
     decide,
     fresh,
 )
@@ -67,6 +68,7 @@ class Follower:
         self.decided_at: float | None = None
         self.decision: Decision | None = None
         self.attainment: Mapping[str, float] = {}
+        self.cost: WorkCost | None = former.work and _cost_of(former.work)
         self.counts: Counter[tuple[str, str]] = Counter()
         """(metric, label) -> how often; goes with the model."""
         self.written_version = 0
@@ -96,6 +98,8 @@ class Follower:
     ) -> Decision:
         """Ask the policy and remember what it said."""
         self.cold_starts.see(pods)
+        # Costs that were measured once still hold while new pods have not told theirs.
+        self.cost = reading.cost or self.cost
         waiting = sum(pod.unschedulable for pod in pods)
         if not waiting:
             self._unschedulable_since = None
@@ -111,6 +115,7 @@ class Follower:
             traffic=reading.traffic,
             traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
         )
+        objectives = replace(objectives, cost=self.cost)
         decision, self.state = decide(observation, self.state, objectives)
         self.decision, self.attainment = decision, reading.attainment
         self.counts.update(("mm_autoscaling_veto_total", str(one.veto)) for one in decision.vetoes)
@@ -149,6 +154,8 @@ class Follower:
             decision,
             history=self.history,
             cold_start_seconds=self.cold_starts.seconds(),
+            cold_start_phases=self.cold_starts.phases(),
+            cost=self.cost,
             standing=standing,
         )
         before = self._published
@@ -164,6 +171,15 @@ class Follower:
         if moved:
             self.moved(self._replicas, asked.replicas, f"SetBy {asked.set_by or 'others'}", now)
         return moved
+
+
+def _cost_of(work: WorkStatus) -> WorkCost:
+    return WorkCost(
+        request_seconds=work.request_seconds,
+        image_token_seconds=work.image_token_seconds,
+        text_token_seconds=work.text_token_seconds,
+        output_token_seconds=work.output_token_seconds,
+    )
 
 
 def _former(status: Mapping[str, Any]) -> ScalingStatus:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-PHASES = ("pulled", "loaded", "warm", "total")
-"""Of a start: scheduled to the server's container running, that to the server being up, that to a
-real answer, and all of them."""
+PHASES = ("scheduled", "pulled", "loaded", "warm", "total")
+"""Of a start: created to scheduled, that to the server's container running, that to the server
+being up, that to a real answer; total is from scheduled on: waiting for a node is no start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,13 @@ class ScaledPod:
         if not self.ready or self.restarted or None in moments:
             return None
         scheduled, pulled, loaded, ready = (moment or 0.0 for moment in moments)
-        seconds = (pulled - scheduled, loaded - pulled, ready - loaded, ready - scheduled)
+        seconds = (
+            scheduled - self.created_at,
+            pulled - scheduled,
+            loaded - pulled,
+            ready - loaded,
+            ready - scheduled,
+        )
         return dict(zip(PHASES, (max(0.0, one) for one in seconds), strict=True))
 
 

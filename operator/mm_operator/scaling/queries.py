@@ -32,6 +32,10 @@ COUNTERS: Mapping[str, tuple[str, str]] = {
 """Part of the query's answer -> counter of the gateway and a matcher of its own."""
 
 
+WORK_UNITS = ("request", "image_token", "text_token", "output_token")
+"""Values of the label `unit` of `mm_work_seconds`; each is a part of the query's answer."""
+
+
 def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -> str:
     """Return the label matchers that every selector carries.
 
@@ -63,6 +67,10 @@ def traffic_query(scope: str) -> str:
         _part("finished", f"increase(mm_requests_total{finished}[{_OUTPUT}])"),
         _part("running", f"avg_over_time(mm_requests_running{_selector(scope)}[{_FAST}])"),
         _part("waiting", f"avg_over_time(mm_requests_waiting{_selector(scope)}[{_FAST}])"),
+        *(
+            _part(f"work_{unit}", "mm_work_seconds" + _selector(scope, f'unit="{unit}"'))
+            for unit in WORK_UNITS
+        ),
         # Prometheus' own clock on both sides: a skew against ours makes no series old.
         _part("sampled_at", f"timestamp(mm_requests_running{_selector(scope)})"),
         _part("now", f"0 * timestamp(mm_requests_running{_selector(scope)}) + time()"),

@@ -1,6 +1,6 @@
 """What a decision becomes in the status: numbers, sentences, history, one condition. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +11,9 @@ from mm_api.v1alpha1 import (
     ObjectiveStatus,
     ScalingChange,
     ScalingStatus,
+    WorkStatus,
 )
-from mm_operator.autoscaling import Decision, ScalingReason, Veto
+from mm_operator.autoscaling import Decision, ScalingReason, Veto, WorkCost
 from mm_operator.model import ScalingView
 
 MOST_CHANGES = 10
@@ -53,6 +54,8 @@ def make_view(
     *,
     history: Sequence[ScalingChange],
     cold_start_seconds: float | None,
+    cold_start_phases: Mapping[str, float],
+    cost: WorkCost | None,
     standing: Standing,
 ) -> ScalingView:
     """Return what people and programs read of a decision."""
@@ -78,11 +81,24 @@ def make_view(
             cold_start_seconds=(
                 None if cold_start_seconds is None else rounded(cold_start_seconds)
             ),
+            cold_start_phases={
+                name: rounded(seconds) for name, seconds in cold_start_phases.items()
+            },
+            work=cost and _work(cost),
         ),
         active=active,
         reason=reason,
         message=message,
         mover=standing.mover,
+    )
+
+
+def _work(cost: WorkCost) -> WorkStatus:
+    return WorkStatus(
+        request_seconds=rounded(cost.request_seconds),
+        image_token_seconds=rounded(cost.image_token_seconds),
+        text_token_seconds=rounded(cost.text_token_seconds),
+        output_token_seconds=rounded(cost.output_token_seconds),
     )
 
 

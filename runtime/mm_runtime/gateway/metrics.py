@@ -61,6 +61,10 @@ class GatewayMetrics:
         """Count a request that was refused for lack of capacity."""
         self._counters["mm_requests_rejected_total"].labels(self._model, reason).inc()
 
+    def set_work_seconds(self, unit: str, seconds: float) -> None:
+        """Tell what one unit of work takes of this replica."""
+        self._gauges["mm_work_seconds"].labels(self._model, unit).set(seconds)
+
     def render(self) -> bytes:
         """Return the text exposition."""
         return generate_latest(self.registry)

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import io
 import logging
+from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 import numpy as np
@@ -32,10 +33,18 @@ class PreflightFailedError(Exception):
 
 
 class Preflight:
-    """Knows whether the whole path has been proved since Triton was last away."""
+    """Knows whether the whole path has been proved since Triton was last away.
 
-    def __init__(self, service: ChatService) -> None:
+    Args:
+        service: the path.
+        after_first: done once, after the first proof and before anybody is let in.
+    """
+
+    def __init__(
+        self, service: ChatService, after_first: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._service = service
+        self._after_first = after_first
         self.passed = False
 
     async def is_ready(self) -> bool:
@@ -62,6 +71,9 @@ class Preflight:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 reported = ""
+                if self._after_first is not None:
+                    await self._after_first()
+                    self._after_first = None
                 self.passed = True
                 _log.info("preflight passed: a question was answered")
 

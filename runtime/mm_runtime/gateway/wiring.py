@@ -33,6 +33,7 @@ from mm_runtime.gateway.preflight import Preflight
 from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
+from mm_runtime.gateway.work import WorkBenchmark
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send
@@ -114,7 +115,8 @@ def build_gateway(
         layout=PromptLayout(load_questions(directory, codec), pictures),
         talk=None if directory.facts.encoder else _talk(directory, codec),
     )
-    preflight = Preflight(service)
+    work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
+    preflight = Preflight(service, work.run)
     drain = Drain()
     auth = BearerAuth(auth_token_file)
     most = max_body_bytes(images=plan.max_images_per_request, image_bytes=plan.max_image_bytes)

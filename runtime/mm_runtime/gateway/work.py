@@ -1,0 +1,205 @@
+"""What a unit of work costs a replica, measured once between the proof and readiness.
+
+A replica's second is spent on requests as such, on prompt tokens of pictures and of text, and on
+generated tokens. Four kinds of requests that differ in one of them each tell the four costs; the
+autoscaler multiplies them with what arrives. No user waits yet, and nothing here is counted as
+traffic.
+"""
+
+import asyncio
+import base64
+import io
+import logging
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.gateway.dataplane import ChatService, Finished
+from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.openai import ChatRequest
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 30.0
+"""For all of it. A replica that needs longer serves without costs; demand is then slots taken."""
+_ROUNDS: Final = 2
+"""The first one warms kernels and caches of shapes up; the quicker of the two counts."""
+_PREFILL_AT_ONCE: Final = 16
+"""Prompts fill a device by themselves: more of them at a time only take longer. Generating does
+not, so its probe takes the whole batch."""
+_MOST_WORDS: Final = 256
+_MOST_OUTPUT: Final = 32
+_PICTURE_PIXELS: Final = 336
+_WORDS: Final = ("what", "color", "is", "the", "shape", "in", "red", "blue", "a", "small")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One kind of request."""
+
+    words: int
+    images: int
+    max_tokens: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What one request of a probe took of a replica, and what was in it."""
+
+    seconds: float
+    image_tokens: float
+    text_tokens: float
+    output_tokens: float
+
+
+class WorkBenchmark:
+    """Measures the costs of one replica and puts them into its metrics.
+
+    Args:
+        service: answers; nobody else asks it meanwhile.
+        metrics: receives `mm_work_seconds`.
+        slots: requests that run at a time.
+    """
+
+    def __init__(self, service: ChatService, metrics: GatewayMetrics, *, slots: int) -> None:
+        self._service = service
+        self._metrics = metrics
+        self._slots = slots
+        # The same questions at each start; no two alike, or a cache would answer the second.
+        self._random = random.Random(1)  # noqa: S311  # load, not secrets
+
+    async def run(self) -> None:
+        """Measure; a replica that cannot be measured is told in the log and serves all the same."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                costs = await self._measured()
+        except Exception as error:  # noqa: BLE001 - costs are a help; without them the pod serves
+            late = isinstance(error, TimeoutError)
+            why = f"not done after {_TIMEOUT_SECONDS:.0f} s" if late else str(error)
+            _log.warning("what work costs was not measured, slots are counted instead: %s", why)
+            return
+        for unit, seconds in costs.items():
+            self._metrics.set_work_seconds(unit, seconds)
+        told = ", ".join(f"{unit} {seconds * 1000:.3g} ms" for unit, seconds in costs.items())
+        _log.info("work was measured in %.1f s: %s", time.monotonic() - began, told)
+
+    async def _measured(self) -> dict[str, float]:
+        probes = probes_of(
+            slots=self._slots,
+            max_input_len=self._service.model.limits.max_input_len,
+            max_seq_len=self._service.model.limits.max_seq_len,
+            pictures=self._service.model.max_images > 0,
+        )
+        best: dict[str, Timed] = {}
+        for _ in range(_ROUNDS):
+            for name, probe in probes.items():
+                timed = await self._time(probe)
+                if name not in best or timed.seconds < best[name].seconds:
+                    best[name] = timed
+        return costs_of(best)
+
+    async def _time(self, probe: Probe) -> Timed:
+        questions = [self._question(probe) for _ in range(probe.at_once)]
+        began = time.monotonic()
+        contents = await asyncio.gather(*map(self._answered, questions))
+        seconds = (time.monotonic() - began) / probe.at_once
+        return Timed(seconds, *_means(contents))
+
+    async def _answered(self, question: ChatRequest) -> tuple[int, int, int]:
+        """Answer a question; return its tokens of pictures, of text, and of the answer."""
+        output = 0
+        with self._service.admission.place():
+            chat = await self._service.prepare(question)
+            events = self._service.answer(chat, request_id=f"work-{uuid4().hex}")
+            async for event in events:
+                if isinstance(event, Finished):
+                    output = event.completion_tokens
+        images = chat.budget.image_tokens
+        return images, chat.budget.prompt_tokens - images, output
+
+    def _question(self, probe: Probe) -> ChatRequest:
+        text = " ".join(self._random.choices(_WORDS, k=probe.words))
+        parts: list[dict[str, object]] = [{"type": "text", "text": text}]
+        parts += [
+            {"type": "image_url", "image_url": {"url": _picture_url(self._random.getrandbits(32))}}
+            for _ in range(probe.images)
+        ]
+        return ChatRequest.model_validate(
+            {
+                "model": self._service.model.name,
+                "messages": [{"role": "user", "content": parts}],
+                "max_tokens": probe.max_tokens,
+                "temperature": 0,
+            }
+        )
+
+
+def probes_of(
+    *, slots: int, max_input_len: int, max_seq_len: int, pictures: bool
+) -> dict[str, Probe]:
+    """Return the probes: each but the first has more of one kind of work.
+
+    Args:
+        slots: requests that run at a time.
+        max_input_len: tokens of a prompt at most; a word may take several.
+        max_seq_len: tokens of prompt and answer at most.
+        pictures: whether requests may have pictures.
+    """
+    few = min(slots, _PREFILL_AT_ONCE)
+    short = len(_WORDS)
+    words = max(short, min(_MOST_WORDS, max_input_len // 4))
+    output = max(1, min(_MOST_OUTPUT, max_seq_len // 4))
+    probes = {
+        "request": Probe(short, 0, 1, few),
+        "text_token": Probe(words, 0, 1, few),
+        "output_token": Probe(short, 0, output, slots),
+    }
+    return probes | ({"image_token": Probe(short, 1, 1, few)} if pictures else {})
+
+
+def costs_of(timed: Mapping[str, Timed]) -> dict[str, float]:
+    """Return the seconds of a replica that one unit of each kind of work takes; never negative.
+
+    Args:
+        timed: each probe of `probes_of` by its name.
+    """
+    base, long, answer = (timed[name] for name in ("request", "text_token", "output_token"))
+    text = _slope(base.seconds, long.seconds, base.text_tokens, long.text_tokens)
+    output = _slope(base.seconds, answer.seconds, base.output_tokens, answer.output_tokens)
+    costs = {
+        "request": max(0.0, base.seconds - text * base.text_tokens - output * base.output_tokens),
+        "text_token": text,
+        "output_token": output,
+    }
+    if (picture := timed.get("image_token")) is not None and picture.image_tokens > 0:
+        more = text * (picture.text_tokens - base.text_tokens)
+        more += output * (picture.output_tokens - base.output_tokens)
+        left = picture.seconds - base.seconds - more
+        costs["image_token"] = max(0.0, left / picture.image_tokens)
+    return costs
+
+
+def _slope(low: float, high: float, few: float, many: float) -> float:
+    return max(0.0, (high - low) / (many - few)) if many > few else 0.0
+
+
+def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
+    return [sum(column) / len(contents) for column in zip(*contents, strict=True)]
+
+
+def _picture_url(seed: int) -> str:
+    """Return a picture of random blocks as a PNG data URL: no two alike, small to send."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    side = (_PICTURE_PIXELS, _PICTURE_PIXELS)
+    picture = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
