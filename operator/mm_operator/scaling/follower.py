@@ -68,7 +68,7 @@ class Follower:
         self.decided_at: float | None = None
         self.decision: Decision | None = None
         self.attainment: Mapping[str, float] = {}
-        self.cost: WorkCost | None = former.work and _cost_of(former.work)
+        self.cost = None if former.work is None else _cost_of(former.work)
         self.counts: Counter[tuple[str, str]] = Counter()
         """(metric, label) -> how often; goes with the model."""
         self.written_version = 0

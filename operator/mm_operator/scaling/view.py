@@ -84,7 +84,7 @@ def make_view(
             cold_start_phases={
                 name: rounded(seconds) for name, seconds in cold_start_phases.items()
             },
-            work=cost and _work(cost),
+            work=None if cost is None else _work(cost),
         ),
         active=active,
         reason=reason,
