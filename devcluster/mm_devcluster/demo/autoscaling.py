@@ -160,6 +160,7 @@ def walk(
     follower.patch(limited())
     try:
         follower.until("the limit is not rolled out", follower.rolled_out, ROLLOUT_SECONDS)
+        follower.done.replicas = [1]
         client = Client((mmctl, "bench", follower.address(), *QUESTIONS), target.environment)
         follower.done.rate = round(OVERLOAD * capacity(client, _slots(before), CALIBRATION_SECONDS))
         with monitoring.running(target) as prometheus:
@@ -226,8 +227,9 @@ def _note(done: Walk, load: Load) -> None:
 
 
 def limited() -> dict[str, Any]:
-    """Return the part of the spec that gives a replica a size of its own."""
+    """Return the part of the spec that leaves one replica, with a size of its own."""
     return {
+        "replicas": 1,
         "runtime": {"resources": {"limits": {"cpu": REPLICA_CPU}}},
         "gateway": {"maxQueueSize": QUEUE, "requestTimeout": f"{REQUEST_SECONDS}s"},
     }
