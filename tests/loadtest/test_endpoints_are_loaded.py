@@ -21,8 +21,8 @@ RUN_SECONDS = 60
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
     """A gateway whose engine answers three tokens."""
-    # Room for requests that follow one another: a slot is free a moment after the last byte.
-    toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=8)
+    # Room for all: a slot is free a moment after the last byte, and a busy machine answers late.
+    toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:
         yield gateway
 
