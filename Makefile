@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down test test-faults observability-test check lint format types generate generated lock clean
+.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down test test-faults observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,6 +40,9 @@ test-faults: env ## The tests that take minutes: faults on the real cluster, one
 
 observability-test: env ## Ask every dashboard and rule expression of a real Prometheus, demo under load
 	$(PYTEST) tests/observability
+
+keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CPU-minutes)
+	MM_BUILD_KEDA=1 $(PYTEST) --log-cli-level=INFO tests/keda
 
 bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pictures of docs/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py

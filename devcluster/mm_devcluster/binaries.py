@@ -58,8 +58,9 @@ KUBERNETES = Module(
 COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
 KWOK = Module("kwok", {"kwok": "kwok"}, "tool")
 VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
+KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, KWOK, VERSITYGW, PODS)
+MODULES = (KUBERNETES, COREDNS, KWOK, VERSITYGW, KEDA, PODS)
 
 CONTROL_PLANE = (
     "etcd",
@@ -101,6 +102,12 @@ def build_key(module: Module, go_version: str, sources: Iterable[tuple[str, byte
     return digest.hexdigest()[:16]
 
 
+def is_built(program: str) -> bool:
+    """Return whether a program lies in the cache."""
+    module = module_of(program)
+    return (_target(module) / program).is_file()
+
+
 def ensure_binaries(names: Iterable[str], on_progress: Progress | None = None) -> dict[str, Path]:
     """Return the path of each program, building the modules that are not in the cache.
 
@@ -121,12 +128,7 @@ def ensure_binaries(names: Iterable[str], on_progress: Progress | None = None) -
 
 def _ensure_module(module: Module, on_progress: Progress) -> Path:
     folder = go_modules_dir() / module.name
-    sources = [
-        (str(path.relative_to(folder)), path.read_bytes())
-        for path in folder.rglob("*")
-        if path.suffix in {".mod", ".sum", ".go"}
-    ]
-    target = cache_dir() / "binaries" / build_key(module, _go_version(), sources)
+    target = _target(module)
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +137,16 @@ def _ensure_module(module: Module, on_progress: Progress) -> Path:
             on_progress("build", f"compiling {', '.join(module.programs)} (once; minutes)")
             _build(module, folder, target)
     return target
+
+
+def _target(module: Module) -> Path:
+    folder = go_modules_dir() / module.name
+    sources = [
+        (str(path.relative_to(folder)), path.read_bytes())
+        for path in folder.rglob("*")
+        if path.suffix in {".mod", ".sum", ".go"}
+    ]
+    return cache_dir() / "binaries" / build_key(module, _go_version(), sources)
 
 
 def _build(module: Module, folder: Path, target: Path) -> None:

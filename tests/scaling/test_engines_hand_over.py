@@ -44,10 +44,10 @@ def test_every_handover_leaves_the_replicas(
     signed_by_itself(tmp_path, "tls")
     flags = ("--keda", "--metrics-api-port=0", f"--metrics-api-certificates={tmp_path}")
     with operated(api, tmp_path, arguments=flags):
-        model = scaled(prometheus)
+        model = scaled(prometheus, customQuery="vector(3)")
         model["spec"]["replicas"] = 3
         start(api, model)
-        load(api, gateways, requests_running=0.7, requests_accepted_total=3)
+        load(api, gateways, requests_running=0.1, requests_accepted_total=3)
         assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
 
         for engine in EVERY_PAIR:

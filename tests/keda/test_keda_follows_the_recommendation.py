@@ -1,0 +1,176 @@
+"""The real KEDA, through the real Prometheus: it follows, it holds when nobody answers, it lets go.
+
+Run by `make keda-test`; elsewhere the tests are skipped unless KEDA is compiled already.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mm_devcluster.cluster import ClusterInfo
+from support.absent_kubelet import get, serving
+from support.clusters import eventually, namespace
+from support.definition import install_definition
+from support.keda import module_folder, running_keda
+from support.keda_definitions import FILES
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess
+from support.prometheus import Prometheus, running_prometheus
+from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
+from support.scripted_gateways import ScriptedGateways, scripted_gateways
+from support.served import free_ports
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+_LOG = logging.getLogger(__name__)
+HELD_SECONDS = 75.0
+"""Four looks of the controller of HorizontalPodAutoscalers, and as many failures as make KEDA fall
+back: what is held that long is held by the fallback and not by the first error."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that takes part."""
+
+    api: Api
+    gateways: ScriptedGateways
+    prometheus: Prometheus
+    targets: Path
+    folder: Path
+
+    def scrape(self, *ports: int) -> None:
+        """Tell Prometheus whom to scrape: the gateways' port and an operator's."""
+        found = [{"targets": [f"127.0.0.1:{port}" for port in ports]}]
+        self.targets.write_text(json.dumps(found))
+
+
+@pytest.fixture(name="world")
+def world_with_keda(control_plane: ClusterInfo, tmp_path: Path) -> Iterator[World]:
+    """An API server with KEDA, a Prometheus, gateways that do as the test says."""
+    install_definition(control_plane)
+    folders = [tmp_path / name for name in ("keda", "prometheus", "operator")]
+    for folder in folders:
+        folder.mkdir()
+    targets = folders[1] / "targets.json"
+    targets.write_text("[]")
+    job = {
+        "job_name": "all",
+        "honor_labels": True,
+        "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "1s"}],
+    }
+    config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}
+    with (
+        running_keda(control_plane, folders[0]),
+        scripted_gateways() as gateways,
+        running_prometheus(folders[1], config, port=free_ports(1)[0]) as prometheus,
+        namespace(control_plane, f"keda-{uuid4().hex[:8]}") as name,
+    ):
+        yield World(Api(control_plane, name), gateways, prometheus, targets, folders[2])
+
+
+def followed(world: World, operator: OperatorProcess) -> None:
+    """Let KEDA take a model from one replica to four, under load."""
+    world.scrape(world.gateways.port, operator.port)
+    start(world.api, scaled(world.prometheus, engine="KEDA", fallback={"replicas": 1}))
+    load(world.api, world.gateways, requests_running=1, requests_waiting=2, **ARRIVALS)
+    assert eventually(lambda: scaling(world.api).get("desired") == 4, timeout=90)
+    assert eventually(lambda: replicas(world.api) == 4, timeout=120), told(world.api)
+
+
+ARRIVALS = {"requests_accepted_total": 3.0}
+
+
+def told(api: Api) -> str:
+    """Return what KEDA and the controller say."""
+    found = json.loads(api.kubectl("get", "scaledobject,hpa", "-o", "json"))["items"]
+    return json.dumps([one.get("status") for one in found], indent=1)
+
+
+def held(api: Api, expected: int) -> list[int]:
+    """Return every number of replicas seen for a while, without repetitions."""
+    seen = [expected]
+    deadline = time.monotonic() + HELD_SECONDS
+    while time.monotonic() < deadline:
+        if (now := replicas(api)) != seen[-1]:
+            seen.append(now)
+        time.sleep(0.5)
+    return seen
+
+
+def condition(api: Api, name: str) -> Any:
+    """Return the status of a condition of the ScaledObject."""
+    found = get(api, "scaledobject", "llava").get("status", {}).get("conditions", [])
+    return next((one["status"] for one in found if one["type"] == name), None)
+
+
+def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
+    """KEDA moves 1 -> 4 -> 1, the operator writes nothing; then it takes over without a move."""
+    api = world.api
+    with operated(api, world.folder, arguments=("--keda",)) as operator:
+        began = time.monotonic()
+        followed(world, operator)
+        risen = time.monotonic()
+        assert condition(api, "Ready") == "True"
+        serving(api, "llava")
+        load(api, world.gateways, requests_running=0.01, requests_accepted_total=0.01)
+        assert eventually(lambda: replicas(api) == 1, timeout=400, interval=1), told(api)
+        fallen = time.monotonic()
+        _LOG.info("1 -> 4 after %.0f s, 4 -> 1 after %.0f s", risen - began, fallen - risen)
+        assert "replicas 1 -> 4" not in operator.log.read_text()
+
+        back = json.dumps({"spec": {"autoscaling": {"engine": "Builtin"}}})
+        api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", back)
+
+        gone = ("get", "scaledobject,hpa", "-o", "name")
+        assert eventually(lambda: not api.kubectl(*gone).strip(), timeout=60)
+        assert eventually(lambda: active(api).get("status") == "True", timeout=60), active(api)
+        assert replicas(api) == 1
+
+
+def test_nobody_answers_and_replicas_stay(world: World) -> None:
+    """The operator is killed and its series end: an empty answer is an error, and errors hold."""
+    api = world.api
+    with operated(api, world.folder, arguments=("--keda",)) as operator:
+        followed(world, operator)
+        operator.kill()
+        query = "mm_autoscaling_desired_replicas"
+        assert eventually(lambda: not world.prometheus.query(query), timeout=30)
+
+        assert held(api, 4) == [4], told(api)
+        assert condition(api, "Fallback") == "True"
+    with operated(api, world.folder, arguments=("--keda",)) as operator:
+        world.scrape(world.gateways.port, operator.port)
+        assert eventually(lambda: condition(api, "Fallback") == "False", timeout=90), told(api)
+        assert replicas(api) == 4
+
+
+def test_a_second_owner_is_refused_by_both(world: World) -> None:
+    """Somebody's own HorizontalPodAutoscaler: the operator takes its ScaledObject away."""
+    api = world.api
+    with operated(api, world.folder, arguments=("--keda",)) as operator:
+        followed(world, operator)
+        api.kubectl("autoscale", "--name=rival", "--min=4", "--max=4", "multimodalmodel/llava")
+
+        reason = "ReplicasContested"
+        assert eventually(lambda: active(api).get("reason") == reason, timeout=60), active(api)
+        names = ("get", "scaledobject,hpa", "-o", "name")
+        rival = ["horizontalpodautoscaler.autoscaling/rival"]
+        assert eventually(lambda: api.kubectl(*names).split() == rival, timeout=60)
+        assert replicas(api) == 4
+
+
+def test_the_definitions_of_make_test_are_these() -> None:
+    """What `make test` checks our objects against is what this version of KEDA has."""
+    folder = module_folder() / "config" / "crd" / "bases"
+
+    assert {file.name: file.read_bytes() for file in FILES} == {
+        file.name: (folder / file.name).read_bytes() for file in FILES
+    }
+    assert len(FILES) == 2

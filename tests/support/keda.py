@@ -1,0 +1,197 @@
+"""The real KEDA beside an API server: its operator and its metrics adapter as processes here.
+
+They run outside of the cluster as an admin, so what the chart of KEDA would install is its
+definitions, a namespace and the APIService.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import apply, eventually, kubectl
+from support.served import free_ports
+
+MODULE = "github.com/kedacore/keda/v2"
+NAMESPACE = "keda"
+START_SECONDS = 120.0
+STOP_SECONDS = 20.0
+_EXTERNAL = "v1beta1.external.metrics.k8s.io"
+
+
+@dataclass(frozen=True)
+class Keda:
+    """Where the two processes write."""
+
+    operator_log: Path
+    adapter_log: Path
+
+
+def module_folder() -> Path:
+    """Return the folder of KEDA's Go module, in the version that is pinned here."""
+    told = subprocess.run(
+        ["go", "list", "-m", "-json", MODULE],
+        cwd=go_modules_dir() / "keda",
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    ).stdout
+    return Path(json.loads(told)["Dir"])
+
+
+def programs() -> dict[str, Path]:
+    """Return KEDA's programs; the test is skipped where compiling them was not asked for."""
+    if not is_built("keda-operator") and not os.environ.get("MM_BUILD_KEDA"):
+        pytest.skip("KEDA is not compiled: `make keda-test` does that, in 17 CPU-minutes")
+    return ensure_binaries(["keda-operator", "keda-adapter"])
+
+
+@contextmanager
+def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
+    """Run both until the block ends.
+
+    Args:
+        cluster: whose API server they serve.
+        folder: an empty directory for certificates and logs.
+    """
+    found = programs()
+    for file in sorted((module_folder() / "config" / "crd" / "bases").glob("*.yaml")):
+        kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))
+    metrics, health, grpc, adapter, adapter_metrics = free_ports(5)
+    apply(cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    apply(cluster, *_registration(adapter))
+    _certificates(folder)
+    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
+    commands = {
+        "operator": [
+            *(str(found["keda-operator"]), kubeconfig, "--enable-cert-rotation=false"),
+            *(f"--metrics-bind-address=127.0.0.1:{metrics}", f"--cert-dir={folder}"),
+            f"--health-probe-bind-address=127.0.0.1:{health}",
+            f"--metrics-service-bind-address=127.0.0.1:{grpc}",
+        ],
+        "adapter": [
+            *(str(found["keda-adapter"]), kubeconfig, f"--lister-kubeconfig={cluster.kubeconfig}"),
+            f"--authentication-kubeconfig={cluster.kubeconfig}",
+            f"--authorization-kubeconfig={cluster.kubeconfig}",
+            *(f"--secure-port={adapter}", f"--port={adapter_metrics}", f"--cert-dir={folder}"),
+            f"--tls-cert-file={folder / 'tls.crt'}",
+            f"--tls-private-key-file={folder / 'tls.key'}",
+            f"--metrics-service-address=127.0.0.1:{grpc}",
+        ],
+    }
+    environment = {
+        **os.environ,
+        "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
+        "POD_NAMESPACE": NAMESPACE,
+        "POD_NAME": "keda-0",
+        "WATCH_NAMESPACE": "",
+    }
+    processes: list[subprocess.Popen[bytes]] = []
+    logs = {name: folder / f"{name}.log" for name in commands}
+    try:
+        for name, command in commands.items():
+            with logs[name].open("wb") as log:
+                processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+        _wait(cluster, processes, logs)
+        yield Keda(logs["operator"], logs["adapter"])
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(STOP_SECONDS)
+        kubectl(cluster, "delete", "apiservice", _EXTERNAL, "--ignore-not-found")
+
+
+def _wait(
+    cluster: ClusterInfo, processes: list[subprocess.Popen[bytes]], logs: dict[str, Path]
+) -> None:
+    path = "jsonpath={.status.conditions[?(@.type=='Available')].status}"
+    deadline = time.monotonic() + START_SECONDS
+
+    def available() -> bool:
+        assert time.monotonic() < deadline or processes
+        ended = [one for one in processes if one.poll() is not None]
+        if ended:
+            return True
+        return kubectl(cluster, "get", "apiservice", _EXTERNAL, "-o", path) == "True"
+
+    assert eventually(available, timeout=START_SECONDS), _tail(logs)
+    assert all(one.poll() is None for one in processes), _tail(logs)
+
+
+def _tail(logs: dict[str, Path]) -> str:
+    return "\n".join(f"{name}: {log.read_text()[-2000:]}" for name, log in logs.items())
+
+
+def _registration(port: int) -> tuple[dict[str, object], ...]:
+    """Return the Service and the APIService: a name that leads to this machine."""
+    name = {"name": "keda-metrics-apiserver", "namespace": NAMESPACE}
+    controller = {"name": "horizontal-pod-autoscaler", "namespace": "kube-system"}
+    rbac = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["external.metrics.k8s.io"], "resources": ["*"], "verbs": ["get", "list"]}
+    role = {"name": "keda-external-metrics-reader"}
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": name,
+            "spec": {"type": "ExternalName", "externalName": "127.0.0.1"},
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": _EXTERNAL},
+            "spec": {
+                "group": "external.metrics.k8s.io",
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": True,
+                "service": {**name, "port": port},
+            },
+        },
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": role, "rules": [rule]},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": role,
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", **role},
+            "subjects": [{"kind": "ServiceAccount", **controller}],
+        },
+    )
+
+
+def _certificates(folder: Path) -> None:
+    """Make one authority and one certificate: the two speak mutual TLS with each other."""
+    ec = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1")
+    extensions = folder / "extensions"
+    extensions.write_text(
+        "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n", encoding="utf-8"
+    )
+    ca, ca_key, request = folder / "ca.crt", folder / "ca.key", folder / "tls.csr"
+    for command in (
+        ["req", "-x509", *ec, "-subj", "/CN=keda", "-keyout", str(ca_key), "-out", str(ca)],
+        [
+            *("req", *ec[:-2], "-subj", "/CN=127.0.0.1"),
+            *("-keyout", str(folder / "tls.key"), "-out", str(request)),
+        ],
+        [
+            *("x509", "-req", "-in", str(request), "-CA", str(ca), "-CAkey", str(ca_key)),
+            *("-CAcreateserial", "-days", "1", "-extfile", str(extensions)),
+            *("-out", str(folder / "tls.crt")),
+        ],
+    ):
+        subprocess.run(["openssl", *command], check=True, capture_output=True, timeout=60)
