@@ -1,0 +1,69 @@
+"""Engine HPA on the whole cluster: what the chart installs is enough, with certificates checked."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mm_devcluster.demo import monitoring, settings
+from support.clusters import eventually, kubectl_json
+from support.installed import Installed, Space, model_space
+from support.tiny_llava import CHECKPOINT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
+
+MODEL = "followed"
+APISERVICE = "v1beta1.external.metrics.k8s.io"
+MOVED_SECONDS = 150.0
+"""A tick of the operator, then a look of the controller, 15 s each; the machine is shared."""
+
+
+def replicas(space: Space) -> int:
+    """Return spec.replicas."""
+    return int(space.read(MODEL)["spec"].get("replicas", 1))
+
+
+def wish(space: Space, number: int, **more: Any) -> None:
+    """Let the model's own query ask for a number of replicas."""
+    patch = {"spec": {"autoscaling": {"customQuery": f"vector({number})", **more}}}
+    space.kubectl("patch", "mmm", MODEL, "--type=merge", "-p", json.dumps(patch))
+
+
+def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> None:
+    """Up and down by the cluster's own controller; the operator's certificate is verified."""
+    registered = kubectl_json(installed.cluster, "get", "apiservice", APISERVICE)
+    spec = registered["spec"]
+    assert (bool(spec.get("caBundle")), spec.get("insecureSkipTLSVerify", False)) == (True, False)
+    assert spec["service"]["namespace"] == settings.SYSTEM_NAMESPACE
+    conditions = registered["status"]["conditions"]
+    assert [(one["type"], one["status"]) for one in conditions] == [("Available", "True")]
+    with (
+        model_space(installed, "aggregated") as space,
+        monitoring.running(installed.target) as prometheus,
+    ):
+        space.upload(CHECKPOINT, "tiny")
+        space.apply(space.model(MODEL, "tiny"))
+        space.wait_ready(MODEL)
+        down = {"stabilizationWindowSeconds": 5}
+        wish(
+            space,
+            2,
+            engine="HPA",
+            maxReplicas=2,
+            behavior={"scaleDown": down},
+            prometheus={"addresses": [prometheus]},
+        )
+
+        assert eventually(lambda: replicas(space) == 2, timeout=MOVED_SECONDS), hpa(space)
+        space.wait_ready(MODEL)
+        wish(space, 1)
+
+        assert eventually(lambda: replicas(space) == 1, timeout=2 * MOVED_SECONDS), hpa(space)
+        assert "valid metric was found" in json.dumps(hpa(space)["status"]["conditions"])
+        history = space.read(MODEL)["status"]["scaling"]["history"]
+        assert {one["reason"] for one in history} == {"SetBy others"}, history
+
+
+def hpa(space: Space) -> dict[str, Any]:
+    """Return the HorizontalPodAutoscaler."""
+    return space.get("hpa", MODEL)
