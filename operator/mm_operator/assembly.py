@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.stores import StoreIdentities
+from mm_operator.cluster.version import minor_version
 from mm_operator.cluster.warmth import Warmth
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
@@ -47,6 +49,9 @@ from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
 _LOG = logging.getLogger(__name__)
+
+_TOLERANCE_SINCE = 33
+"""Minor version of Kubernetes whose HorizontalPodAutoscalers have a tolerance of their own."""
 
 _SETTLE_SECONDS = 0.1
 """A Job that starts changes three times within this (Job, pod, pod's condition): one reconcile."""
@@ -103,7 +108,8 @@ class Operator:
             told=metrics.ticked,
         )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
-        self._controller = self._make_controller(client, evidence, applier)
+        minor = await minor_version(api)
+        self._controller = self._make_controller(client, evidence, applier, minor)
         runner, port = await serve(
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
         )
@@ -165,7 +171,7 @@ class Operator:
         await kopf.run_tasks(tasks, ignored=others)
 
     def _make_controller(
-        self, client: Client, evidence: Evidence, applier: Applier
+        self, client: Client, evidence: Evidence, applier: Applier, minor: int
     ) -> Controller[Key]:
         settings = self._settings
         stores = StoreIdentities(client)
@@ -175,7 +181,7 @@ class Operator:
             self._nodes,
             evidence=evidence,
             stores=stores,
-            settings=settings.planning,
+            settings=replace(settings.planning, exact_autoscalers=minor >= _TOLERANCE_SINCE),
         )
         served = settings.namespaces
         flights = Flights(

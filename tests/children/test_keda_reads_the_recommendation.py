@@ -51,7 +51,8 @@ def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_objects_are_as_recorded(golden: Golden) -> None:
     """The whole of both objects, for a Prometheus pair behind a token and certificates."""
-    found = staged({"minReplicas": 2, "fallback": FALLBACK, "prometheus": GUARDED})
+    spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": GUARDED}
+    found = staged(spec)
     kinds = ("TriggerAuthentication/server", "ScaledObject/server")
     texts = [f"# {key}\n{yaml.safe_dump(found[key], sort_keys=True, width=100)}" for key in kinds]
 

@@ -18,6 +18,17 @@ MOVED_SECONDS = 150.0
 """A tick of the operator, then a look of the controller, 15 s each; the machine is shared."""
 
 
+def registered(installed: Installed) -> dict[str, Any]:
+    """Return the APIService that the chart made."""
+    return kubectl_json(installed.cluster, "get", "apiservice", APISERVICE)
+
+
+def available(installed: Installed) -> str:
+    """Return whether the API server reaches and trusts the operator."""
+    conditions = registered(installed)["status"].get("conditions", [])
+    return next((one["status"] for one in conditions if one["type"] == "Available"), "")
+
+
 def replicas(space: Space) -> int:
     """Return spec.replicas."""
     return int(space.read(MODEL)["spec"].get("replicas", 1))
@@ -31,12 +42,10 @@ def wish(space: Space, number: int, **more: Any) -> None:
 
 def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> None:
     """Up and down by the cluster's own controller; the operator's certificate is verified."""
-    registered = kubectl_json(installed.cluster, "get", "apiservice", APISERVICE)
-    spec = registered["spec"]
+    assert eventually(lambda: available(installed) == "True", timeout=60), registered(installed)
+    spec = registered(installed)["spec"]
     assert (bool(spec.get("caBundle")), spec.get("insecureSkipTLSVerify", False)) == (True, False)
     assert spec["service"]["namespace"] == settings.SYSTEM_NAMESPACE
-    conditions = registered["status"]["conditions"]
-    assert [(one["type"], one["status"]) for one in conditions] == [("Available", "True")]
     with (
         model_space(installed, "aggregated") as space,
         monitoring.running(installed.target) as prometheus,

@@ -75,6 +75,30 @@ def registered(api: Api, port: int) -> tuple[dict[str, Any], ...]:
     )
 
 
+@pytest.mark.slow  # eleven pods, and a look of the controller every 15 s
+def test_one_replica_more_counts_above_ten(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """From ten replicas on one more is within the controller's usual tolerance: it comes anyway."""
+    signed_by_itself(tmp_path, "tls")
+    flags = ("--metrics-api-port=0", f"--metrics-api-certificates={tmp_path}")
+    try:
+        with operated(api, tmp_path, arguments=flags) as operator:
+            apply(api.cluster, *registered(api, port_of(operator)))
+            model = scaled(prometheus, engine="HPA", maxReplicas=12, customQuery="vector(10)")
+            model["spec"]["replicas"] = 10
+            start(api, model)
+            load(api, gateways, requests_running=0.01, requests_accepted_total=0.1)
+            assert eventually(lambda: scaling(api).get("desired") == 10, timeout=60), scaling(api)
+
+            patch = json.dumps({"spec": {"autoscaling": {"customQuery": "vector(11)"}}})
+            api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
+
+            assert eventually(lambda: replicas(api) == 11, timeout=90), get(api, "hpa", "llava")
+    finally:
+        unregister(api)
+
+
 def test_replicas_follow_through_the_clusters_controller(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
@@ -99,6 +123,11 @@ def test_replicas_follow_through_the_clusters_controller(
             assert eventually(lambda: scaling(api).get("history"), timeout=60), scaling(api)
             assert scaling(api)["history"][0]["toReplicas"] == 3
     finally:
-        api.kubectl("delete", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found")
-        for kind in ("clusterrole", "clusterrolebinding"):
-            api.kubectl("delete", kind, "metrics-reader", "--ignore-not-found")
+        unregister(api)
+
+
+def unregister(api: Api) -> None:
+    """Take away what has no namespace."""
+    api.kubectl("delete", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found")
+    for kind in ("clusterrole", "clusterrolebinding"):
+        api.kubectl("delete", kind, "metrics-reader", "--ignore-not-found")

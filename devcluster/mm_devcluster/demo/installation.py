@@ -59,7 +59,7 @@ def install_operator(session: Session, report: Report) -> str:
     """Install the chart, or upgrade what is installed; wait until both operator pods are ready."""
     target = session.target
     make_namespace(target, settings.SYSTEM_NAMESPACE)
-    values = {
+    values: dict[str, Any] = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
         # A cluster has one server of this API, and a current one may have KEDA's.

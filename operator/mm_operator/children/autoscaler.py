@@ -13,11 +13,26 @@ from mm_operator.plan import names
 METRIC = "multimodal_desired_replicas"
 """Name of the external metric that the operator serves: replicas wanted, by model."""
 
-AT_ONCE: Manifest = {
-    "stabilizationWindowSeconds": 0,
-    "selectPolicy": "Max",
-    "policies": [{"type": "Pods", "value": 1000, "periodSeconds": 15}],
-}
+_STEP_WITHIN_TOLERANCE = 10
+"""Replicas from which one more or less is a tenth: by default a controller ignores such a step."""
+
+
+def at_once(most: int, *, exact: bool) -> Manifest:
+    """Return a behavior that does what the metric says, up and down.
+
+    Args:
+        most: replicas there may be.
+        exact: whoever reads this knows the field `tolerance`; named only where it matters, so that
+            others take the object too.
+    """
+    rules: Manifest = {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 1000, "periodSeconds": 15}],
+    }
+    if exact and most > _STEP_WITHIN_TOLERANCE:
+        rules["tolerance"] = "0"
+    return {"scaleUp": rules, "scaleDown": dict(rules)}
 
 
 def build_autoscaler(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
@@ -51,6 +66,6 @@ def build_autoscaler(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) 
                     },
                 }
             ],
-            "behavior": {"scaleUp": AT_ONCE, "scaleDown": AT_ONCE},
+            "behavior": at_once(wanted.max_replicas, exact=snapshot.settings.exact_autoscalers),
         },
     }

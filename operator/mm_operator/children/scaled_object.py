@@ -11,7 +11,7 @@ of Prometheus there are two triggers, and while one of them is away replicas do 
 
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec, PrometheusSpec
-from mm_operator.children.autoscaler import AT_ONCE
+from mm_operator.children.autoscaler import at_once
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.replica_mover import is_wanted
 from mm_operator.model import KedaSettings, Plan, Ref, Snapshot
@@ -69,8 +69,9 @@ def build_scaled_object(
             "advanced": {
                 # Whoever removes the object, for another engine too, leaves the replicas alone.
                 "restoreToOriginalReplicaCount": False,
+                # KEDA knows the tolerance since 2.18, as it does the annotation above.
                 "horizontalPodAutoscalerConfig": {
-                    "behavior": {"scaleUp": AT_ONCE, "scaleDown": AT_ONCE}
+                    "behavior": at_once(wanted.max_replicas, exact=True)
                 },
             },
             "triggers": _triggers(snapshot, wanted, keda),

@@ -70,6 +70,8 @@ class PlanSettings:
     """Version of the build code; part of every fingerprint."""
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
+    exact_autoscalers: bool = False
+    """The API server knows the tolerance of a HorizontalPodAutoscaler (1.33 and newer)."""
     keda: KedaSettings | None = None
     """None: the operator was not told of a KEDA in the cluster, and makes no objects for one."""
 
