@@ -51,7 +51,6 @@ class Reason(StrEnum):
     BUILD_EVICTED = "BuildEvicted"
     ENGINE_CORRUPT = "EngineCorrupt"
     ENGINE_MISMATCH = "EngineMismatch"
-    BUILD_NOT_AVAILABLE = "BuildNotAvailable"
     # RollingOut, Available, Ready
     WAITING_FOR_ENGINE = "WaitingForEngine"
     PODS_STARTING = "PodsStarting"

@@ -240,16 +240,16 @@ def test_another_backends_engine_is_refused(
 ) -> None:
     """An engine that this image has no model repository for ends the pod with what to do."""
     sealed = EngineManifest.from_json(random_engine.manifest.read_bytes())
-    engine = sealed.plan.engine.model_copy(update={"backend": "TensorRT"})
+    engine = sealed.plan.engine.model_copy(update={"backend": "PyTorch"})
     plan = sealed.plan.model_copy(update={"engine": engine})
     manifest, serving = tmp_path / "manifest.json", tmp_path / "serving.json"
     manifest.write_text(sealed.model_copy(update={"plan": plan}).to_json())
     plan_of_pods = ServingPlan.from_json(random_engine.serving.read_bytes())
-    serving.write_text(plan_of_pods.model_copy(update={"backend": "TensorRT"}).to_json())
+    serving.write_text(plan_of_pods.model_copy(update={"backend": "PyTorch"}).to_json())
     arguments = ["serve", "--manifest", str(manifest), "--serving", str(serving)]
 
     assert main([*arguments, "--repository", str(tmp_path / "repository")]) == 3
-    assert "does not serve engines of backend TensorRT" in caplog.text
+    assert "does not serve engines of backend PyTorch" in caplog.text
     assert "Set spec.runtime.image" in caplog.text
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mm_api.conditions import Reason
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.serving_plan import ServingPlan
 from mm_api.v1alpha1 import MultimodalModelStatus
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children.all import build
@@ -20,6 +21,7 @@ from support.models import SETTINGS, snapshot_of, spec_of
 from support.staged import inspected
 
 TRTLLM = {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}}
+PYTORCH = {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
 NODES = (node("a", H100),)
 JUNE, AUGUST = (f"tritonserver:25.0{month}-trtllm-python-py3" for month in (6, 8))
 
@@ -89,16 +91,39 @@ def test_a_build_sets_aside_what_the_converter_reads() -> None:
     assert 0 <= asked - facts.weight_bytes - 2**30 < 2**20
 
 
-def test_pytorch_is_planned_and_not_served() -> None:
-    """TensorRT-LLM on PyTorch: numbers, a warning about the estimate, no commands, no Job."""
-    status, kinds = told(
-        "qwen2-vl", {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}}
-    )
+def test_a_checkpoint_is_staged_for_pytorch_without_a_gpu() -> None:
+    """TensorRT-LLM on PyTorch: numbers, a warning about the estimate, and a Job on any node."""
+    snapshot, plan = inspected(PYTORCH, facts=facts_of("qwen2-vl"), gpu_nodes=NODES)
+    status = derive(snapshot, plan, Outcome())
+    made = {child["kind"]: child for child in build(snapshot, plan)}
+    pod = made["Job"]["spec"]["template"]["spec"]
 
     assert condition(status, "Planned")["status"] == "True"
-    assert "does not serve with TensorRT-LLM on PyTorch" in condition(status, "Ready")["message"]
     assert any("reserves no prompt table" in warning for warning in status["plan"]["warnings"])
-    assert {"Job", "Deployment"} & set(kinds) == set()
+    assert "nodeSelector" not in pod
+    assert "limits" not in pod["containers"][0]["resources"]
+    assert "Deployment" not in made
+
+
+def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
+    """The pod has a GPU of the product, and the command of `mmctl plan` in its serving plan."""
+    snapshot, plan = inspected(PYTORCH, built=True, facts=facts_of("qwen2-vl"), gpu_nodes=NODES)
+    built = condition(derive(snapshot, plan, Outcome()), "EngineBuilt")
+    made = build(snapshot, plan)
+    pod = next(one for one in made if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+    server = next(one for one in pod["initContainers"] if one["name"] == "server")
+    (told_to_pods,) = (
+        ServingPlan.from_json(one["data"]["serving.json"])
+        for one in made
+        if "serving.json" in one.get("data", {})
+    )
+
+    assert (built["status"], built["message"]) == ("True", "the checkpoint is staged")
+    assert server["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
+    assert plan.sizes is not None
+    assert told_to_pods.trtllm_serve == plan.sizes.serve
+    assert told_to_pods.trtllm_serve is not None
 
 
 @pytest.mark.parametrize("family", FOLDERS)

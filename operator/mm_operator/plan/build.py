@@ -57,7 +57,7 @@ def decide_build(
     result = successful(config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
     damage = read_damage(config)
     if result:
-        built = _built(result, read_builder(config), built_at(config))
+        built = _built(draft, result, read_builder(config), built_at(config))
         if found and is_news(found, config):
             return _damaged(built, found, damage, engine, draft.engine_config)
         return replace(built, damage=written(damage))
@@ -141,7 +141,7 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     if result:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
         made, when = result
-        return _built(made, job.builder, when, job=job.name, attempt=attempt_of(job))
+        return _built(draft, made, job.builder, when, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
         stands = "its last pod failed" if job.ends else "the build has not started"
@@ -185,6 +185,7 @@ def _start(engine_config: str, *, attempt: int) -> BuildDecision:
 
 
 def _built(
+    draft: Draft,
     result: BuildResult,
     builder: Builder | None,
     when: datetime | None,
@@ -192,7 +193,10 @@ def _built(
     job: str = "",
     attempt: int = 1,
 ) -> BuildDecision:
-    how = "the store held the engine already" if result.reused else "the engine is built"
+    staged = draft.build_plan.engine.backend == "PyTorch"
+    how = "the checkpoint is staged" if staged else "the engine is built"
+    if result.reused:
+        how = f"the store held the {'checkpoint' if staged else 'engine'} already"
     return BuildDecision(
         Step.DONE,
         Reason.BUILD_SUCCEEDED,

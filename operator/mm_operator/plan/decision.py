@@ -16,7 +16,6 @@ from mm_operator.model import (
     Step,
 )
 from mm_operator.plan import names
-from mm_operator.plan.abilities import lack
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage
@@ -121,8 +120,6 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
         planned = EnginePlan(None, None, None)
     else:
         planned = plan_engine(snapshot, spec, inspect.facts)
-    if planned.draft is not None and (why := lack(spec.engine.backend)):
-        return _Engine(planned, BuildDecision(Step.FAILED, Reason.BUILD_NOT_AVAILABLE, why))
     name = planned.draft.engine_config if planned.draft else ""
     state = snapshot.observed.engines.get(name, EngineState())
     terms = terms_of(spec, snapshot.settings, snapshot.uid)

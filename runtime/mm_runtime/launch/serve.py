@@ -36,8 +36,8 @@ STARTUP_POLL_SECONDS = 0.1
 DRAIN_POLL_SECONDS = 0.2
 REPORT_SECONDS = 15.0
 
-SERVED = frozenset({"Reference"})
-"""Backends that the model repository of this version is written for."""
+SERVED = frozenset({"Reference", "TensorRT"})
+"""Backends that this version starts a server for."""
 
 
 @dataclass(frozen=True, slots=True)
