@@ -149,9 +149,16 @@ CASES = [
     case(
         "PipelineParallel",
         "spec.engine.parallelism.pipeline",
-        "llava",
+        "mllama",
         engine(parallelism={"pipeline": 2}),
         engine(parallelism={"tensor": 2}),
+    ),
+    case(
+        "PipelineParallelLayers",
+        "spec.engine.parallelism.pipeline",
+        "llava",
+        engine(parallelism={"pipeline": 3}),
+        engine(parallelism={"pipeline": 2}),
     ),
     case(
         "GpuCount",
@@ -310,13 +317,13 @@ def test_every_problem_is_told_at_once() -> None:
     """A spec with three mistakes gets three messages."""
     plan = planned(
         "llava",
-        {"quantization": "FP8", "parallelism": {"pipeline": 2}, "plugins": {"x": "y"}},
+        {"quantization": "FP8", "parallelism": {"pipeline": 3}, "plugins": {"x": "y"}},
         gpu="a100-40gb",
     )
 
     assert {error.code for error in plan.errors} == {
         "Fp8NeedsGpu",
-        "PipelineParallel",
+        "PipelineParallelLayers",
         "PluginUnknown",
     }
 

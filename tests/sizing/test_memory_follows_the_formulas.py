@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.fit import TERMS
-from mm_operator.plan.sizing.weights import stacks
+from mm_operator.plan.sizing.weights import Split, stacks
 from support.model_configs import FOLDERS, facts_of, planned
 
 FAMILY = st.sampled_from(sorted(FOLDERS))
@@ -91,8 +91,8 @@ def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) ->
         return
     asked = FAMILIES[family].quantizations[-1] if quantized else None
     for stack in stacks(facts, FAMILIES[family]):
-        whole = stack.rank_bytes(ranks=1, dtype_bytes=2, quantization=asked)
-        shard = stack.rank_bytes(ranks=ranks, dtype_bytes=2, quantization=asked)
+        whole = stack.rank_bytes(Split(), dtype_bytes=2, quantization=asked)
+        shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=asked)
         extra = ranks * shard - whole
         least = (ranks - 1) * (stack.whole + stack.embedding) * 2
         # Scales and biases of row-split layers stay whole on every rank too.

@@ -179,6 +179,7 @@ class ModelPlan(Document):
     trtllm_version: str | None = None
     gpu: GpuModel | None = None
     tensor_parallel: int = Field(default=1, ge=1)
+    pipeline_parallel: int = Field(default=1, ge=1)
     limits: PlannedLimits | None = None
     convert: Command | None = None
     engines: list[EngineCommand] = Field(default=[], description="In the order of the build.")
@@ -198,3 +199,8 @@ class ModelPlan(Document):
     reasons: list[Reason] = Field(default=[], description="Why each number is what it is.")
     warnings: list[PlanWarning] = Field(default=[], description="It works, but.")
     errors: list[PlanError] = Field(default=[], description="Empty: the plan is valid.")
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of GPUs of one replica."""
+        return self.tensor_parallel * self.pipeline_parallel

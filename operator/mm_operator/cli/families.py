@@ -44,6 +44,7 @@ def row(family: Family) -> dict[str, object]:
         "defaultOutputTokens": family.default_output_tokens,
         "defaultEncoderTokens": family.default_encoder_tokens,
         "tensorParallel": family.tensor_parallel,
+        "pipelineParallel": family.pipeline_parallel,
         "quantizations": list(family.quantizations),
         "promptTemplate": family.serving.prompt_template,
         "tritonModels": list(family.serving.models),

@@ -18,7 +18,7 @@ def as_commands(planned: ModelPlan) -> str:
         return _REFERENCE
     product = planned.gpu.product if planned.gpu else "GPU"
     lines = [
-        f"# {planned.model}: {planned.family} for {planned.tensor_parallel} x {product}",
+        f"# {planned.model}: {planned.family} for {planned.ranks} x {product}",
         f"# TensorRT-LLM {planned.trtllm_version}",
     ]
     if planned.serve is not None:

@@ -57,7 +57,7 @@ def _title(planned: ModelPlan) -> str:
     if planned.trtllm_version:
         parts.append(f"TensorRT-LLM {planned.trtllm_version}")
     if planned.gpu is not None:
-        parts.append(f"{planned.tensor_parallel} x {planned.gpu.product}")
+        parts.append(f"{planned.ranks} x {planned.gpu.product}")
     if planned.dtype:
         parts.append(planned.dtype)
     return f"{planned.model}: {', '.join(parts)}"

@@ -124,6 +124,8 @@ class Family:
     decoder_input_tokens: int = 1
     tensor_parallel: bool = True
     """The converter has --tp_size."""
+    pipeline_parallel: bool = False
+    """The converter has --pp_size, and what the encoder made is read by the first stage alone."""
     quantizations: tuple[str, ...] = ()
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""

@@ -41,6 +41,7 @@ LLAVA = Family(
     default_output_tokens=512,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
     pool_factor=FIXED_SIZE_FACTOR,
+    pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     notes=(
         (

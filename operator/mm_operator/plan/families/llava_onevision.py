@@ -91,6 +91,7 @@ LLAVA_ONEVISION = Family(
     default_output_tokens=512,
     template_tokens=32,
     pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models do not serve several images in one request",
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),

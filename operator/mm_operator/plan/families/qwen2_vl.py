@@ -58,6 +58,7 @@ QWEN2_VL = Family(
     default_output_tokens=1024,
     template_tokens=32,
     pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models serve one image per request",
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),

@@ -54,6 +54,7 @@ VILA = Family(
     default_output_tokens=512,
     template_tokens=64,  # the chat's first sentence, about 40 tokens, and its roles
     pool_factor=FIXED_SIZE_FACTOR,
+    pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     vision_parameters=vision_parameters,
     notes=(

@@ -45,6 +45,7 @@ def cache_size(
     limits: PlannedLimits,
     *,
     ranks: int,
+    stages: int = 1,
     dtype: str,
     quantization: str | None,
     tokens_per_block: int,
@@ -54,14 +55,15 @@ def cache_size(
 
     Every self-attention layer keeps a key and a value of each of a rank's heads per token; layers
     of cross attention keep them per token of the encoder: in mllama 8 layers of 40 keep those
-    instead of their own (#crossing), in encoder-decoders every layer keeps both.
+    instead of their own (#crossing), in encoder-decoders every layer keeps both. A stage of a
+    pipeline has its own layers alone; only families without cross attention are split so.
     """
     text = facts.text
     element = 1 if quantization == "FP8" else DTYPE_BYTES[dtype]  # --kv_cache_dtype fp8
     layer = _KEY_AND_VALUE * max(1, text.key_value_heads // ranks) * text.head_size * element
     both = family.kind is Kind.ENCODER_DECODER
     crossing = text.layers if both else (text.cross_attention_layers or 0)
-    own = text.layers if both else text.layers - crossing
+    own = (text.layers if both else text.layers - crossing) // stages
     own_tokens = ceil_to(limits.max_seq_len, tokens_per_block)
     cross_tokens = ceil_to(limits.max_encoder_input_len, tokens_per_block) if crossing else 0
     own_bytes = limits.max_beam_width * own_tokens * own * layer

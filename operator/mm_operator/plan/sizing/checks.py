@@ -132,12 +132,20 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
         yield plan_error(
             path, "TensorParallel", f"{now.family.name}'s converter cannot split it: use 1"
         )
-    if pipeline > 1:
+    if pipeline > 1 and not now.family.pipeline_parallel:
         yield plan_error(
             "engine.parallelism.pipeline",
             "PipelineParallel",
-            "the encoder's output reaches one stage only, and upstream's converters of "
-            "encoder-decoders and OPT refuse it: use tensor parallelism",
+            f"{now.family.name} cannot be split by layers: the encoder's output would reach one "
+            "stage only, or upstream's converter refuses it: use tensor parallelism",
+        )
+    elif text.layers % pipeline:
+        fits = [str(n) for n in range(2, 9) if text.layers % n == 0]
+        yield plan_error(
+            "engine.parallelism.pipeline",
+            "PipelineParallelLayers",
+            f"{text.layers} layers cannot be split evenly over {pipeline} stages: use "
+            f"{' or '.join(fits)}",
         )
     if now.gpu_count and now.gpu_count != tensor * pipeline:
         yield plan_error(

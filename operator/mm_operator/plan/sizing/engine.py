@@ -61,6 +61,7 @@ def size(ask: Ask, subject: Subject) -> EngineSizing:
         family,
         sized.limits,
         ranks=ask.tensor_parallel,
+        stages=ask.pipeline_parallel,
         dtype=dtype,
         quantization=ask.quantization,
         tokens_per_block=blocks,

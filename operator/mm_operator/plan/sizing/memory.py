@@ -11,7 +11,7 @@ from mm_operator.plan.sizing.ask import Ask
 from mm_operator.plan.sizing.cache import CacheSize, fraction_of
 from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
 from mm_operator.plan.sizing.pool import Pools
-from mm_operator.plan.sizing.weights import DTYPE_BYTES, weights_bytes
+from mm_operator.plan.sizing.weights import DTYPE_BYTES, Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20
 """CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB
@@ -81,14 +81,15 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         "weights_bytes": weights_bytes(
             facts,
             family,
-            ranks=ask.tensor_parallel,
+            Split(ask.tensor_parallel, ask.pipeline_parallel, rank // ask.tensor_parallel),
             dtype=terms.dtype,
             quantization=ask.quantization,
         ),
         # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
         "vision_activation_bytes": encoders * vision_activation_bytes(facts, family, limits),
-        # Reserved by the engine for full batches, on every rank (#sizing).
+        # Reserved by the engine for full batches, on every rank (#sizing); counted on every stage
+        # of a pipeline too, although the first alone reads it.
         "prompt_table_bytes": limits.max_multimodal_len * facts.text.hidden_size * size,
         # The flag covers GPU 0 only; the others keep Triton's default (#pools).
         "cuda_pool_bytes": terms.pools.pool.bytes if first else CUDA_MINIMUM_BYTES,

@@ -52,6 +52,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
         backend=inputs.backend,
         gpu=inputs.gpu,
         tensor_parallel=spec.engine.parallelism.tensor,
+        pipeline_parallel=spec.engine.parallelism.pipeline,
     )
     try:
         family = family_of(facts.family)
@@ -240,6 +241,14 @@ def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
                 code="PyTorchEstimate",
                 message="memory is that of an engine: TensorRT-LLM on PyTorch reserves no prompt "
                 "table, and sizes its cache by its own fraction",
+            )
+        )
+    if now.ask.pipeline_parallel > 1:
+        found.append(
+            PlanWarning(
+                code="PipelineParallel",
+                message="upstream shows multimodal engines with tensor parallelism only: stages "
+                "are planned by its converters' flags and have not been run",
             )
         )
     memory, batch = sizing.memory, sizing.sized.limits.max_batch_size

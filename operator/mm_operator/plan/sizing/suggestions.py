@@ -63,7 +63,7 @@ def _first(trials: Iterator[_Trial], situation: Situation, subject: Subject) -> 
         if gpu.total_bytes <= gpu.gpu_memory_bytes:
             return Suggestion(
                 changes=list(trial.changes),
-                gpus=trial.ask.tensor_parallel,
+                gpus=trial.ask.tensor_parallel * trial.ask.pipeline_parallel,
                 total_bytes=gpu.total_bytes,
                 free_bytes=gpu.gpu_memory_bytes - gpu.total_bytes,
             )

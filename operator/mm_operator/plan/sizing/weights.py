@@ -7,7 +7,7 @@ and a tied output matrix is stored besides the embedding.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
@@ -26,6 +26,25 @@ _QUANTIZED_BITS = {
     "INT4AWQ": 4,
     "SmoothQuant": 8,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How layers are spread: every layer over `ranks` GPUs, and the layers over `stages`."""
+
+    ranks: int = 1
+    stages: int = 1
+    stage: int = 0
+
+    @property
+    def first(self) -> bool:
+        """Return whether the stage reads tokens: it holds the embedding."""
+        return self.stage == 0
+
+    @property
+    def last(self) -> bool:
+        """Return whether the stage writes tokens: it holds the output matrix."""
+        return self.stage == self.stages - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +108,20 @@ class Stack:
         fused = sum(heads.qkv(count, self.style).parameters for count, heads in self.attentions)
         return fused + sum(linear.parameters for linear in self.linears) + self.whole
 
-    def rank_bytes(self, *, ranks: int, dtype_bytes: int, quantization: str | None) -> int:
-        """Return the bytes on one rank."""
+    def rank_bytes(self, split: Split, *, dtype_bytes: int, quantization: str | None) -> int:
+        """Return the bytes on one rank; norms are counted whole on every stage."""
+        ranks, stages = split.ranks, split.stages
         linears = [
-            *(heads.on_rank(ranks).qkv(count, self.style) for count, heads in self.attentions),
-            *(_share(linear, ranks) for linear in self.linears),
+            *(
+                heads.on_rank(ranks).qkv(count // stages, self.style)
+                for count, heads in self.attentions
+            ),
+            *(_share(replace(one, count=one.count // stages), ranks) for one in self.linears),
         ]
         total = sum(_linear_bytes(linear, dtype_bytes, quantization) for linear in linears)
-        if self.head is not None:  # quantize.py leaves the output matrix as it is
+        if self.head is not None and split.last:  # quantize.py leaves the output matrix as it is
             total += _linear_bytes(_share(self.head, ranks), dtype_bytes, None)
-        return total + (self.whole + self.embedding) * dtype_bytes
+        return total + (self.whole + self.embedding * split.first) * dtype_bytes
 
 
 def stacks(facts: ModelFacts, family: Family) -> tuple[Stack, ...]:
@@ -122,11 +145,11 @@ def text_parameters(facts: ModelFacts, family: Family) -> int:
 
 
 def weights_bytes(
-    facts: ModelFacts, family: Family, *, ranks: int, dtype: str, quantization: str | None
+    facts: ModelFacts, family: Family, split: Split, *, dtype: str, quantization: str | None
 ) -> int:
     """Return the bytes of the language model's engines on one rank."""
     return sum(
-        part.rank_bytes(ranks=ranks, dtype_bytes=DTYPE_BYTES[dtype], quantization=quantization)
+        part.rank_bytes(split, dtype_bytes=DTYPE_BYTES[dtype], quantization=quantization)
         for part in stacks(facts, family)
     )
 
