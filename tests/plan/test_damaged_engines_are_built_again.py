@@ -43,13 +43,16 @@ def test_a_damaged_engine_is_built_again(cluster: ImaginedCluster) -> None:
 
 
 def test_the_rebuilt_engine_is_recorded(cluster: ImaginedCluster) -> None:
-    """After the rebuild the model is as before, and what had happened stays recorded."""
+    """After the rebuild the model is as before, and what had happened stays told."""
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)
     cluster.built()
     cluster.pods_ready("one")
     assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
     assert cluster.conditions("one")["Degraded"] == "False AsExpected"
+    assert cluster.message("one", "EngineBuilt") == (
+        f"the engine is built; the one before it was damaged: {DAMAGE}"
+    )
     assert {RESULT_KEY, BUILT_AT_KEY, DAMAGE_KEY} <= engine(cluster).keys()
     assert cluster.open_jobs() == []
 

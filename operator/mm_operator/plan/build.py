@@ -60,7 +60,7 @@ def decide_build(
         built = _built(draft, result, read_builder(config), built_at(config))
         if found and is_news(found, config):
             return _damaged(built, found, damage, engine, draft.engine_config)
-        return replace(built, damage=written(damage))
+        return _mended(built, damage)
     strangers = (attempt_of(job) for job in engine.jobs if not is_of(job, config))
     former = max((damage.former_attempt if damage else 0, *strangers))
     job = latest(job for job in engine.jobs if is_of(job, config) and attempt_of(job) > former)
@@ -105,10 +105,21 @@ def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
     """Return the decision with the reason why an engine that was there is built again."""
     if damage is None:
         return decision
-    text = f"{decision.message}\nit is built again because: {damage.message}"
-    done = decision.step is Step.DONE
-    message = decision.message if done else text
+    if decision.step is Step.DONE:
+        return _mended(decision, damage)
+    message = f"{decision.message}\nit is built again because: {damage.message}"
     return replace(decision, message=message, damage=written(damage))
+
+
+def _mended(built: BuildDecision, damage: Damage | None) -> BuildDecision:
+    """Return an engine that is there, with what had happened to the one before it.
+
+    A rebuild may take seconds: whoever looks at the status later still learns of a bad disk.
+    """
+    if damage is None:
+        return built
+    message = f"{built.message}; the one before it was damaged: {damage.message}"
+    return replace(built, message=message, damage=written(damage))
 
 
 def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> BuildDecision:
