@@ -107,6 +107,14 @@ def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
         return decision
     if decision.step is Step.DONE:
         return _mended(decision, damage)
+    if decision.step is Step.START:
+        # The round that took the record back is followed at once by this one and tells no status.
+        return replace(
+            decision,
+            reason=Reason.ENGINE_CORRUPT,
+            message=f"the engine is damaged and is built again: {damage.message}",
+            damage=written(damage),
+        )
     message = f"{decision.message}\nit is built again because: {damage.message}"
     return replace(decision, message=message, damage=written(damage))
 
