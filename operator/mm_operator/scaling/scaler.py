@@ -26,6 +26,7 @@ from mm_operator.cluster.resources import MODEL, POD, SCALED_OBJECT
 from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
 from mm_operator.plan import names
+from mm_operator.scaling import movers
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import Engines
@@ -312,9 +313,15 @@ class Scaler:
         object_moves = spec.engine != "Builtin" and spec.mode == "Enforce" and not others
         return Standing(
             others=others,
+            trouble=self._trouble(look, now) if object_moves else "",
             schedules=next(filter(None, map(problem_of, look.objectives.schedules)), ""),
             mover=spec.engine if object_moves and self._may_take_over(look, now) else "",
         )
+
+    def _trouble(self, look: _Look, now: float) -> str:
+        key, kind = look.record.key, movers.KINDS[look.asked.spec.engine]
+        found = self._cache.find(kind, key.namespace, names.autoscaler(key.name))
+        return movers.trouble(found.parse(), now) if found is not None else ""
 
     def _may_take_over(self, look: _Look, now: float) -> bool:
         """Return whether an object of the engine sees the recommendation as it is now."""

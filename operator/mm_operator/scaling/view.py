@@ -44,6 +44,8 @@ class Standing:
     """What is wrong with a schedule; empty: nothing. Everything else is followed all the same."""
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
+    trouble: str = ""
+    """Why the object of the engine does not move them, as a sentence; empty: it does."""
     mover: str = ""
     """Engine whose object of ours should move the replicas; empty: none should."""
 
@@ -161,6 +163,8 @@ def _obstacle(decision: Decision, standing: Standing) -> tuple[Reason, str] | No
             Reason.REPLICAS_CONTESTED,
             f"HorizontalPodAutoscaler {standing.others} {_CONTESTED}",
         )
+    if standing.trouble:
+        return Reason.ENGINE_NOT_AVAILABLE, standing.trouble
     if standing.schedules:
         return Reason.INVALID_SPEC, standing.schedules
     if not decision.metrics_available:
