@@ -9,7 +9,7 @@ import pytest
 from mm_operator.cli.plan_commands import as_commands
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode
-from support.model_configs import ENCODER_DECODERS, FOLDERS, VERSIONS, WITH_PICTURES
+from support.model_configs import BUILT_ONLY, ENCODER_DECODERS, MODELS, VERSIONS, WITH_PICTURES
 from support.trtllm_sites import journalled, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
@@ -21,7 +21,7 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
     return {version: install(root / version, version) for version in VERSIONS}
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_family_is_built(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -35,8 +35,9 @@ def test_family_is_built(
     manifest = manifests.read(site.places.manifest)
     manifests.verify(site.places.engine, manifest)
     files = {file.path for file in manifest.files}
-    folders = {"encoder", "decoder"} if family in ENCODER_DECODERS else {"llm"}
-    if family in WITH_PICTURES:
+    pair = (*ENCODER_DECODERS, *BUILT_ONLY)
+    folders = {"encoder", "decoder"} if family in pair else {"llm"}
+    if family in (*WITH_PICTURES, *BUILT_ONLY):
         assert "multimodal_encoder/model.engine" in files
     assert {f"{folder}/rank0.engine" for folder in folders} <= files
     printed = as_commands(site.planned).replace("\\\n", " ")

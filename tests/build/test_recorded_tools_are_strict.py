@@ -102,6 +102,7 @@ def test_every_planned_flag_is_known(
         pytest.param("t5", ["--dtype", "float16"], "is not one of this converter", id="family"),
         pytest.param("llava", ["--tp_size", "3"], "% tp_size 3 != 0", id="heads"),
         pytest.param("llava", ["--pp_size", "5"], "% pp_size 5 != 0", id="layers"),
+        pytest.param("blip2-t5", [], "is not one of this converter", id="blip2"),
     ],
 )
 def test_inputs_must_agree(

@@ -5,7 +5,7 @@ import pytest
 from mm_operator.errors import SpecError
 from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.tables import flags_of, trtllm_version, version_of
-from support.model_configs import FOLDERS, VERSIONS, planned
+from support.model_configs import MODELS, VERSIONS, planned
 
 
 def program_of(argv: list[str], family: str) -> str:
@@ -18,7 +18,7 @@ def program_of(argv: list[str], family: str) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that the program of this version does not take."""
     plans = [planned(family, version=version)]

@@ -11,16 +11,16 @@ from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.cli.documents import UsageError
 from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.weights import text_parameters
-from support.model_configs import ENCODER_DECODERS, FOLDER, FOLDERS, facts_of, published_parameters
+from support.model_configs import ENCODER_DECODERS, FOLDER, MODELS, facts_of, published_parameters
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_family_is_found(family: str) -> None:
     """The folder's configuration is of the family that it was collected for."""
     assert facts_of(family).family == family
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_parameters_are_the_published_ones(family: str) -> None:
     """Index or dimensions give the number of weights that the model's page names."""
     assert facts_of(family).parameters == published_parameters()[family]
@@ -49,7 +49,7 @@ def test_language_models_are_counted(family: str, expected: int) -> None:
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
     """Return a family's configuration with some keys changed; None removes a key."""
-    folder = FOLDER / FOLDERS[family]
+    folder = FOLDER / MODELS[family]
     name = "config.json" if (folder / "config.json").exists() else "args.json"
     config = json.loads((folder / name).read_text()) | changes
     return {key: value for key, value in config.items() if value is not None}
@@ -67,7 +67,7 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
             config_of("llava", mm_vision_tower="openai/clip"), "original layout", id="old-llava"
         ),
         pytest.param(
-            config_of("blip2-opt", text_config={"model_type": "t5"}), "OPT", id="blip2-t5"
+            config_of("blip2-opt", text_config={"model_type": "llama"}), "OPT", id="blip2-llama"
         ),
         pytest.param(
             config_of("llava-onevision", image_grid_pinpoints=[[384]]), "pairs", id="pinpoints"
@@ -127,4 +127,4 @@ def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, str], words: 
 
 def test_facts_fit_a_termination_message() -> None:
     """The longest facts, 36 grids of OneVision included, stay below 4,096 bytes."""
-    assert max(len(facts_of(family).to_json()) for family in FOLDERS) < 4000
+    assert max(len(facts_of(family).to_json()) for family in MODELS) < 4000

@@ -12,11 +12,11 @@ from mm_operator.plan.limits import plan_limits as reference_limits
 from mm_operator.plan.sizing.ask import ask_of
 from mm_operator.plan.sizing.limits import plan_limits
 from support.golden import Golden
-from support.model_configs import FOLDERS, facts_of, planned
+from support.model_configs import MODELS, facts_of, planned
 from support.models import llava_7b_facts, spec_of, tiny_facts
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_round_trip(family: str) -> None:
     """What is written is what is read."""
     plan = planned(family, gpu="l4-24gb")
@@ -24,7 +24,7 @@ def test_round_trip(family: str) -> None:
     assert ModelPlan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
     """The plan of one real model of each family, readable as documentation."""
     # The documents for Jobs and pods say the same again.
@@ -101,10 +101,10 @@ def test_the_golden_files_are_the_families() -> None:
     """No golden file is left of a family that went away."""
     recorded = {path.stem for path in (Path(__file__).parent / "golden").glob("*.yaml")}
 
-    assert recorded == set(FOLDERS)
+    assert recorded == set(MODELS)
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", MODELS)
 def test_same_inputs_same_plan(family: str) -> None:
     """Nothing but the inputs decides: the text of two plans is equal."""
     assert planned(family).to_json() == planned(family).to_json()

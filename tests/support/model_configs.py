@@ -33,6 +33,11 @@ FOLDERS = {
 }
 """Family -> its model."""
 
+BUILT_ONLY = {"blip2-t5": "Salesforce--blip2-flan-t5-xl"}
+"""Families whose engines upstream's server does not know."""
+
+MODELS = FOLDERS | BUILT_ONLY
+
 WITH_PICTURES = ("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl")
 FIXED_FEATURES = ("blip2-opt", "llava", "vila")
 ENCODER_DECODERS = ("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt", "whisper")
@@ -43,7 +48,7 @@ VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20
 @cache
 def facts_of(family: str) -> ModelFacts:
     """Return the facts of a family's model."""
-    return facts_of_folder(FOLDER / FOLDERS[family], None)
+    return facts_of_folder(FOLDER / MODELS[family], None)
 
 
 def published_parameters() -> dict[str, int]:
@@ -53,7 +58,7 @@ def published_parameters() -> dict[str, int]:
         (FOLDER / "README.md").read_text(),
         re.MULTILINE,
     )
-    return {family: int(count) for folder, family, count in rows if folder in FOLDERS.values()}
+    return {family: int(count) for folder, family, count in rows if folder in MODELS.values()}
 
 
 def planned(

@@ -19,7 +19,7 @@ from mm_runtime.build.source import source_digest
 from mm_runtime.errors import ExitCode
 from mm_runtime.launch.stopping import StopSignal
 from support.hollow_checkpoint import write_safetensors
-from support.model_configs import FOLDER, FOLDERS, facts_of, planned
+from support.model_configs import FOLDER, MODELS, facts_of, planned
 from support.trtllm_tools.install import Tools
 
 
@@ -61,7 +61,7 @@ class TrtllmSite:
 
 def write_model(folder: Path, family: str) -> Path:
     """Write a checkpoint: a real model's configuration, and zeros for weights."""
-    shutil.copytree(FOLDER / FOLDERS[family], folder)
+    shutil.copytree(FOLDER / MODELS[family], folder)
     (folder / "PROVENANCE.md").unlink()
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -12,6 +12,7 @@ from mm_api.documents.model_facts import InspectReason
 
 KNOWN_FAMILIES = (
     "blip2-opt",
+    "blip2-t5",
     "llava",
     "vila",
     "llava-onevision",
@@ -39,10 +40,13 @@ def _type_is(*names: str) -> Callable[[JsonObject], bool]:
     return lambda config: config.get("model_type") in names
 
 
-def _is_blip2_opt(config: JsonObject) -> bool:
-    text = config.get("text_config")
-    text_type = text.get("model_type", "opt") if isinstance(text, dict) else "opt"
-    return config.get("model_type") == "blip-2" and text_type == "opt"
+def _is_blip2(text_type: str) -> Callable[[JsonObject], bool]:
+    def matches(config: JsonObject) -> bool:
+        text = config.get("text_config")
+        found = text.get("model_type", "opt") if isinstance(text, dict) else "opt"
+        return config.get("model_type") == "blip-2" and found == text_type
+
+    return matches
 
 
 def _is_vila(config: JsonObject) -> bool:
@@ -70,7 +74,8 @@ _RULES = (
     _Rule("vila", _is_vila),
     _Rule("nmt", _is_fairseq),
     _Rule("llava", _type_is("llava")),
-    _Rule("blip2-opt", _is_blip2_opt),
+    _Rule("blip2-opt", _is_blip2("opt")),
+    _Rule("blip2-t5", _is_blip2("t5")),
     _Rule("llava-onevision", _type_is("llava_onevision")),
     _Rule("mllama", _type_is("mllama")),
     _Rule("qwen2-vl", _type_is("qwen2_vl")),
@@ -93,13 +98,13 @@ def _refuse_look_alikes(config: JsonObject) -> None:
     """Refuse what resembles a known family, with the reason why it is none.
 
     Raises:
-        CheckpointError: BLIP-2 with T5.
+        CheckpointError: BLIP-2 with another language model than OPT or T5.
     """
     if config.get("model_type") == "blip-2":
         raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
-            "config.json is BLIP-2 with a language model other than OPT: Triton's preprocessing"
-            " model serves BLIP-2 with OPT only. Use blip2-opt-2.7b or blip2-opt-6.7b.",
+            "config.json is BLIP-2 with a language model other than OPT and T5, which nobody"
+            " builds. Use blip2-opt-2.7b or blip2-opt-6.7b.",
         )
 
 

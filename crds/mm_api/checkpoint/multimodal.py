@@ -45,13 +45,17 @@ Parts = tuple[TextFacts, VisionFacts, int | None]
 
 
 def blip2(config: JsonObject, _: JsonObject) -> Parts:
-    """Return the parts of a BLIP-2 checkpoint: each query token becomes a feature."""
-    size = Sizes(section(config, "vision_config") or {}, BLIP2_TOWER, "vision_config")
-    queries = Sizes(config, {"num_query_tokens": 32})("num_query_tokens")
+    """Return the parts of a BLIP-2 checkpoint with OPT."""
     text = dict(section(config, "text_config") or {})
     text.setdefault("model_type", "opt")
-    vision = _tower(size, features_per_image=queries, query_tokens=queries)
-    return text_facts(text, tied_embeddings=True), vision, _image_token(config)
+    return text_facts(text, tied_embeddings=True), blip2_tower(config), image_token(config)
+
+
+def blip2_tower(config: JsonObject) -> VisionFacts:
+    """Return the vision half of a BLIP-2 checkpoint: each query token becomes a feature."""
+    size = Sizes(section(config, "vision_config") or {}, BLIP2_TOWER, "vision_config")
+    queries = Sizes(config, {"num_query_tokens": 32})("num_query_tokens")
+    return _tower(size, features_per_image=queries, query_tokens=queries)
 
 
 def vila(config: JsonObject, _: JsonObject) -> Parts:
@@ -101,7 +105,7 @@ def onevision(config: JsonObject, processor: JsonObject) -> Parts:
     )
     text = section(config, "text_config") or {}
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    return text_facts(text, tied_embeddings=tied), vision, _image_token(config)
+    return text_facts(text, tied_embeddings=tied), vision, image_token(config)
 
 
 def mllama(config: JsonObject, processor: JsonObject) -> Parts:
@@ -114,7 +118,7 @@ def mllama(config: JsonObject, processor: JsonObject) -> Parts:
     vision = _tower(
         size, heads="attention_heads", features_per_image=tiles * positions, max_tiles=tiles
     )
-    return text_facts(text, cross_attention_layers=len(crossing)), vision, _image_token(config)
+    return text_facts(text, cross_attention_layers=len(crossing)), vision, image_token(config)
 
 
 def qwen2_vl(config: JsonObject, processor: JsonObject) -> Parts:
@@ -142,7 +146,7 @@ def qwen2_vl(config: JsonObject, processor: JsonObject) -> Parts:
     )
     where = "text_config" if text is not config else ""
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
-    return text_facts(text, where=where, tied_embeddings=tied), vision, _image_token(config)
+    return text_facts(text, where=where, tied_embeddings=tied), vision, image_token(config)
 
 
 def _tower(size: Sizes, *, heads: str = "num_attention_heads", **more: Any) -> VisionFacts:
@@ -176,6 +180,7 @@ def _is_pair(value: Any) -> bool:
     )
 
 
-def _image_token(config: JsonObject) -> int | None:
+def image_token(config: JsonObject) -> int | None:
+    """Return the id that stands for a picture, under either of its names."""
     value = config.get("image_token_id", config.get("image_token_index"))
     return value if isinstance(value, int) else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mm_api.checkpoint import encoder_decoder, llava, multimodal
-from mm_api.checkpoint.values import JsonObject
+from mm_api.checkpoint.values import JsonObject, section
 from mm_api.documents.model_facts import EncoderFacts, TextFacts, VisionFacts
 
 
@@ -53,5 +53,13 @@ def read(family: str, config: JsonObject, preprocessor: JsonObject) -> Dimension
     if family in _PICTURES:
         text, vision, image_token = _PICTURES[family](config, preprocessor)
         return Dimensions(text=text, vision=vision, image_token_id=image_token)
+    if family == "blip2-t5":
+        decoder, encoder = encoder_decoder.t5(section(config, "text_config") or {})
+        return Dimensions(
+            text=decoder,
+            vision=multimodal.blip2_tower(config),
+            encoder=encoder,
+            image_token_id=multimodal.image_token(config),
+        )
     decoder, encoder = _ENCODER_DECODERS[family](config)
     return Dimensions(text=decoder, encoder=encoder)

@@ -9,6 +9,7 @@ from mm_api.v1alpha1.names import ObjectName, RelativePath, SecretKeyRef, Secret
 
 Family = Literal[
     "blip2-opt",
+    "blip2-t5",
     "llava",
     "vila",
     "llava-onevision",

@@ -32,8 +32,8 @@ it is raised to a cache block, and ignored where padding is kept (tensorrt_llm/b
 TABLE: Final = ("--max_multimodal_len", "--max_prompt_embedding_table_size")
 """Two names of one option; the config has the second."""
 
-VISION_TYPES: Final = {"blip2": "blip2-opt"}
-"""model_type on the command line -> in the config, where they differ
+BLIP2: Final = "blip2"
+"""model_type on the command line; the config names the language model as well, as our families do
 (tensorrt_llm/tools/multimodal_builder.py)."""
 
 
@@ -175,7 +175,7 @@ def _engine(
             folder,
             ("config.json", "model.engine"),
             (
-                ("builder_config.model_type", VISION_TYPES.get(kind, kind)),
+                ("builder_config.model_type", plan.engine.family if kind == BLIP2 else kind),
                 ("builder_config.max_batch_size", int(option(argv, "--max_batch_size"))),
             ),
         )

@@ -41,8 +41,5 @@ BLIP2_OPT = Family(
     template_tokens=1,  # no wrapper, the start token only
     pool_factor=FIXED_SIZE_FACTOR,
     quantizations=("INT8WeightOnly", "INT4WeightOnly"),
-    notes=(
-        "with no text in front of it upstream loses a leading `<image>`",
-        "BLIP-2 with T5 is refused: Triton's preprocessing model does not serve it",
-    ),
+    notes=("with no text in front of it upstream loses a leading `<image>`",),
 )

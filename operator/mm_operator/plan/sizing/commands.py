@@ -108,6 +108,8 @@ def _encoder_decoder(
     )
     encoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/encoder"]
     encoder += ["--output_dir", "build/engines/encoder", *_limits(reader)]
+    if limits.max_multimodal_len:
+        encoder += ["--max_multimodal_len", str(limits.max_multimodal_len)]
     encoder += ["--kv_cache_type", "disabled"]
     encoder += _plugins(ask, family.recipe.encoder_flags, dtype)
     decoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/decoder"]

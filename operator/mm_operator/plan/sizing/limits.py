@@ -94,9 +94,7 @@ def _decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
             max_num_tokens=steps,
             max_batch_size=batch,
             max_beam_width=ask.max_beam_width,
-            vision_max_batch_size=0
-            if not tiles
-            else ask.vision_max_batch_size or min(every, VISION_BATCH_CAP),
+            vision_max_batch_size=_vision_batch(ask, every),
         ),
         request,
         tuple(reasons),
@@ -169,11 +167,20 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
     # A position of Whisper's encoder stands for two frames of its input.
     most = positions * 2 if sound and positions else positions
     default = family.default_encoder_tokens
+    images = ask.max_images if facts.vision else 0
+    features = family.features_per_image(facts.vision) if facts.vision else 0
     read = ask.max_encoder_input_len or (min(default, most) if most else default)
     if most is not None and read > most:
         raise SpecError(
             "EncoderInputLenAbovePositions",
             f"{read} is above what the encoder has positions for: use at most {most}",
+            "spec.engine.maxEncoderInputLen",
+        )
+    if read <= images * features:
+        raise SpecError(
+            "EncoderInputLenTooShort",
+            f"{read} tokens have no room for a question: {images} images take "
+            f"{images * features}; raise it, or lower spec.engine.maxImagesPerRequest",
             "spec.engine.maxEncoderInputLen",
         )
     prompt = ask.max_input_len or family.decoder_input_tokens
@@ -225,18 +232,23 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
         _steps_reason(ask, steps),
     )
     limits = PlannedLimits(
-        features_per_image=0,
-        max_images_per_request=0,
-        max_multimodal_len=0,
+        features_per_image=features,
+        max_images_per_request=images,
+        max_multimodal_len=batch * images * features,
         max_encoder_input_len=read,
         max_input_len=prompt,
         max_seq_len=seq_len,
         max_num_tokens=steps,
         max_batch_size=batch,
         max_beam_width=ask.max_beam_width,
-        vision_max_batch_size=0,
+        vision_max_batch_size=_vision_batch(ask, batch * images),
     )
     return Sized(limits, read, reasons)
+
+
+def _vision_batch(ask: Ask, every: int) -> int:
+    """Return the vision engine's batch, of all pictures or tiles that may come at once."""
+    return (ask.vision_max_batch_size or min(every, VISION_BATCH_CAP)) if every else 0
 
 
 def _steps_reason(ask: Ask, steps: int) -> Reason:

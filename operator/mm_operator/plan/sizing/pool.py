@@ -42,6 +42,10 @@ def output_bytes(facts: ModelFacts, family: Family, sized: Sized, dtype: str) ->
     if family.kind is Kind.ENCODER_DECODER:
         encoder = facts.encoder
         bins = encoder.mel_bins if encoder else None
+        if facts.vision is not None:
+            rows = sized.limits.max_images_per_request * sized.limits.features_per_image
+            size = rows * text.hidden_size * DTYPE_BYTES[dtype]
+            return ceil_to(size, CUDA_ROUNDING_BYTES)
         return ceil_to((bins or 0) * features * _MEL_BYTES, CUDA_ROUNDING_BYTES)
     table = ceil_to(features * text.hidden_size * DTYPE_BYTES[dtype], CUDA_ROUNDING_BYTES)
     if family.kind is Kind.PROMPT_TABLE:

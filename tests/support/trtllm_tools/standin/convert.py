@@ -21,6 +21,7 @@ ENCODER_DECODERS = {
     "t5": ("t5", "mt5"),
     "bart": ("bart", "mbart"),
     "nmt": ("transformer",),
+    "blip2": ("blip-2",),
 }
 """--model_type -> model_type of config.json."""
 
@@ -62,6 +63,8 @@ def decoder_only(arguments: argparse.Namespace, source: Path, program: str) -> d
     """Return the configuration of a language model inside a multimodal checkpoint."""
     whole = read_json(source / "config.json")
     kind = whole.get("model_type")
+    if program == "opt" and whole.get("text_config", {}).get("model_type") == "t5":
+        refuse("BLIP-2's language model is a T5: use the encoder-decoder converter")
     if program in MODELS and kind not in MODELS[program]:
         refuse(f"model type {kind} is not one of this converter: {', '.join(MODELS[program])}")
     if kind == "llava_llama" and "vila" not in str(source).lower():
@@ -96,6 +99,10 @@ def _encoder_decoder(arguments: argparse.Namespace, source: Path) -> dict[str, d
         check_weights(source)
     if whole.get("model_type") not in ENCODER_DECODERS.get(asked, ()):
         refuse(f"--model_type {asked} cannot read a {whole.get('model_type')}")
+    if asked == "blip2":
+        whole = whole["text_config"]
+        if whole.get("model_type") != "t5":
+            refuse(f"BLIP-2's language model is a {whole.get('model_type')}: use the OPT converter")
     hidden = whole.get("d_model") or whole["encoder_embed_dim"]
     heads = whole.get("num_heads") or whole["encoder_attention_heads"]
     layers = whole.get("num_layers") or whole["encoder_layers"]

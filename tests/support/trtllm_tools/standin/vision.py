@@ -17,7 +17,6 @@ MODELS = {
 }
 """--model_type -> model_type of config.json."""
 
-WRITTEN = {"blip2": "blip2-opt"}
 TWO_NAMES_UNTIL = (0, 18)
 """Until then Triton loads MLLAMA's engine under another name."""
 
@@ -50,13 +49,16 @@ def main(program: str) -> None:
 
 def _config(kind: str, batch: int, whole: dict[str, Any]) -> dict[str, Any]:
     text = whole.get("text_config") or whole.get("llm_cfg") or whole
+    written = kind
+    if kind == "blip2":
+        written = f"blip2-{text.get('model_type', 'opt')}"
     return {
         "builder_config": {
             "name": kind,
             "precision": "bfloat16" if kind == "mllama" else "float16",
-            "model_type": WRITTEN.get(kind, kind),
+            "model_type": written,
             "max_batch_size": batch,
-            "output_shape": [batch, -1, text.get("hidden_size", 4096)],
+            "output_shape": [batch, -1, text.get("hidden_size") or text.get("d_model", 4096)],
         }
     }
 
