@@ -120,7 +120,7 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
         pytest.param({"llm_cfg": {}, "vision_tower_cfg": {}}, "vila", id="vila"),
         pytest.param({"model_type": "blip-2"}, "blip2-opt", id="blip2-opt"),
         pytest.param(
-            {"model_type": "blip-2", "text_config": {"model_type": "t5"}}, None, id="b2t5"
+            {"model_type": "blip-2", "text_config": {"model_type": "t5"}}, "blip2-t5", id="b2t5"
         ),
         pytest.param({"model_type": "t5"}, "t5", id="t5"),
         pytest.param({"model_type": "t5", "feed_forward_proj": "gated-gelu"}, "flan-t5", id="flan"),

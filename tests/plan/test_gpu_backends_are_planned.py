@@ -16,7 +16,7 @@ from mm_operator.model import Outcome, Step
 from mm_operator.plan.engine_plan import plan_engine
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, L4, node
-from support.model_configs import FOLDERS, facts_of, planned
+from support.model_configs import BUILT_ONLY, FOLDERS, facts_of, planned
 from support.models import SETTINGS, snapshot_of, spec_of
 from support.staged import inspected
 
@@ -63,6 +63,16 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert "Deployment" not in made
+
+
+@pytest.mark.parametrize("family", BUILT_ONLY)
+def test_what_nobody_serves_takes_no_gpu(family: str) -> None:
+    """A family that upstream's server does not know is refused with the way to its engines."""
+    status, kinds = told(family)
+
+    assert condition(status, "Planned")["reason"] == Reason.NOT_SUPPORTED
+    assert "mmctl plan -o commands" in condition(status, "Planned")["message"]
+    assert {"Job", "Deployment"} & set(kinds) == set()
 
 
 @pytest.mark.parametrize("tensor", [1, 2])

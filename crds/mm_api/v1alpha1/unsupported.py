@@ -45,8 +45,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             *("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl"),
             *("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt"),
         ),
-        "a family that hears (whisper) is",
-        "use a family of pictures or texts, or remove the field to have it detected",
+        "a family that hears (whisper), or BLIP-2 with T5, is",
+        "use another family of pictures or texts, or remove the field to have it detected",
         backends=_REFERENCE,
     ),
     Unsupported(

@@ -27,6 +27,12 @@ _KEPT_REASONS = frozenset(
 )
 """Codes that are reasons of the condition themselves; any other is told as InvalidSpec."""
 
+NOBODY_SERVES = {
+    "blip2-t5": "nothing serves BLIP-2 with T5, so no GPU is taken for its engines: build them by "
+    "hand with the commands of `mmctl plan -o commands`, or use a BLIP-2 with OPT",
+}
+"""Family that can be built -> why it is not built in the cluster, and what to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
@@ -45,6 +51,8 @@ def plan_engine(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts
         return EnginePlan(None, problem, None)
     if sizes.errors:
         return EnginePlan(None, _problem(sizes.errors), None)
+    if facts.family in NOBODY_SERVES:
+        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, NOBODY_SERVES[facts.family]), sizes)
     if sizes.fit and sizes.fit.verdict == "DoesNotFit":
         return EnginePlan(None, SpecError(Reason.DOES_NOT_FIT, _too_big(sizes)), sizes)
     return EnginePlan(_draft(spec, sizes), None, sizes)

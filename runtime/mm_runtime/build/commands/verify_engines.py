@@ -82,6 +82,7 @@ def _pairs(configs: Configs) -> Iterator[str]:
         "build_config.max_batch_size",
         "build_config.max_beam_width",
         "pretrained_config.mapping.tp_size",
+        "pretrained_config.mapping.pp_size",
         "pretrained_config.dtype",
     ):
         pair = [lookup(one, path, None) for one in (encoder, decoder)]

@@ -1,0 +1,60 @@
+"""Pipeline parallelism: every stage is a rank, in the checkpoint, in the engines and in configs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mm_runtime.build import manifest as manifests
+from mm_runtime.errors import ExitCode
+from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
+from support.trtllm_tools.install import Tools, install
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The recorded tools of one version."""
+    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
+
+
+def staged(site: TrtllmSite, stages: int, *, told: int | None = None) -> TrtllmSite:
+    """Return a site whose plan has some stages; its converter is told of as many, or of `told`."""
+    build = site.plan.trtllm
+    assert build is not None
+    argv = [*build.convert.argv, "--pp_size", str(stages if told is None else told)]
+    changed = build.model_copy(
+        update={
+            "pipeline_parallel": stages,
+            "convert": build.convert.model_copy(update={"argv": argv}),
+        }
+    )
+    return replace(site, plan=site.plan.model_copy(update={"trtllm": changed}))
+
+
+def test_each_stage_and_split_is_a_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
+) -> None:
+    """2 stages of 2 GPUs are 4 engines, and the engine's config says both."""
+    site = trtllm_site(tmp_path, tools, "llava", {"parallelism": {"tensor": 2}})
+    site = use_site(monkeypatch, staged(site, 2))
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    files = {file.path for file in manifests.read(site.places.manifest).files}
+    assert {f"llm/rank{rank}.engine" for rank in range(4)} == {
+        path for path in files if path.startswith("llm/rank")
+    }
+    config = json.loads((site.places.engine / "llm" / "config.json").read_text())
+    mapping = config["pretrained_config"]["mapping"]
+    assert (mapping["world_size"], mapping["tp_size"], mapping["pp_size"]) == (4, 2, 2)
+
+
+def test_a_converter_with_other_stages_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
+) -> None:
+    """A checkpoint of one stage does not pass for one of two."""
+    site = use_site(monkeypatch, staged(trtllm_site(tmp_path, tools, "llava"), 2, told=1))
+    result, _ = site.build()
+    assert result.failure is not None
+    assert result.failure.step == "convert"
+    assert "did not write tree/build/converted/rank1.safetensors" in result.failure.message
