@@ -87,7 +87,22 @@ FEATURE_CACHE_EVICTIONS = Metric(
 )
 FEATURE_CACHE_BYTES = Metric("mm_feature_cache_bytes", _G, "Bytes of the features that are kept.")
 
+SERVER_RESTARTS = Metric(
+    "mm_server_restarts_total", _C, "Times tritonserver died and was started again in its pod."
+)
+POOL_FALLBACKS = Metric(
+    "mm_server_pool_fallbacks_total",
+    _C,
+    "Times tritonserver said that its CUDA pool is full: once in the life of a server.",
+)
+POOL_PLANNED_BYTES = Metric(
+    "mm_server_pool_planned_bytes", _G, "Bytes the plan gives to a pool: cuda, pinned.", ("pool",)
+)
+
 SERVER_METRICS: tuple[Metric, ...] = (
+    SERVER_RESTARTS,
+    POOL_FALLBACKS,
+    POOL_PLANNED_BYTES,
     FEATURE_CACHE_LOOKUPS,
     FEATURE_CACHE_EVICTIONS,
     FEATURE_CACHE_BYTES,

@@ -151,14 +151,39 @@ def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_pa
         assert regions(served) == []
 
 
-def test_dead_server_ends_the_command(random_engine: EngineFiles) -> None:
-    """When tritonserver dies the container must end, so that it is restarted."""
+def kill_server(served: Served) -> None:
+    """Kill tritonserver and wait until it has gone."""
+    (server,) = children_of(served.process.pid)
+    os.kill(server, signal.SIGKILL)
+    _wait_until_gone(server)
+
+
+def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
+    """After tritonserver's death the same command serves again, and counts it."""
     with start_serving(random_engine.manifest, random_engine.serving) as served:
         served.wait_until_ready()
-        (server,) = children_of(served.process.pid)
-        os.kill(server, signal.SIGKILL)
+        before = set(regions(served))
+        kill_server(served)
+        _wait_for_log(served, "exit code 137; it is started again in 1 s")
+        served.wait_until_ready()
+        assert isinstance(ask(served)["text_output"], str)
+        assert not before & set(regions(served))
+        text = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
+        assert "mm_server_restarts_total 1.0" in text.splitlines()
+        assert "nv_inference_request_success" in text
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: EngineFiles) -> None:
+    """The third death within five minutes ends the container, so that Kubernetes sees it."""
+    with start_serving(random_engine.manifest, random_engine.serving) as served:
+        for _ in range(3):
+            served.wait_until_ready()
+            kill_server(served)
+            # Readiness of the next start must not be that of the dead server.
+            _wait_for_log(served, "tritonserver ended with exit code 137")
         assert served.wait() == 1
-        assert "tritonserver ended by itself with exit code 137" in served.log
+        assert "ended by itself 3 times within 300 s, now with exit code 137" in served.log
         assert regions(served) == []
 
 

@@ -88,7 +88,8 @@ def server_argv(
         f"--http-port={ports.http}",
         f"--grpc-address={ports.address}",
         f"--grpc-port={ports.grpc}",
-        f"--metrics-address={ports.address}",
+        # Asked by the supervisor only, which shows them with its own.
+        "--metrics-address=127.0.0.1",
         f"--metrics-port={ports.metrics}",
         "--reuse-http-port=false",
         "--reuse-grpc-port=false",

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
@@ -15,8 +15,10 @@ from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.adapters import link_adapters
 from mm_runtime.launch.arguments import ServerOptions, server_environment, world_argv
 from mm_runtime.launch.backends import NATIVE, copy_backends, find_installation
-from mm_runtime.launch.health import State, in_flight, listens, probe
+from mm_runtime.launch.exposition import Exposition, free_port
+from mm_runtime.launch.phases import drain, wait_until_ready
 from mm_runtime.launch.process import ChildProcess
+from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.repository.layout import layout
@@ -25,16 +27,11 @@ from mm_runtime.settings import (
     DRAIN_MARGIN_SECONDS,
     EXIT_SECONDS,
     GATEWAY_PORT,
-    QUIET_SECONDS,
     STARTUP_SECONDS,
     Ports,
 )
 
 log = logging.getLogger(__name__)
-
-STARTUP_POLL_SECONDS = 0.1
-DRAIN_POLL_SECONDS = 0.2
-REPORT_SECONDS = 15.0
 
 SERVED = frozenset({"Reference", "TensorRT"})
 """Backends that this version starts a server for."""
@@ -60,31 +57,80 @@ def serve(options: ServeOptions) -> int:
     Raises:
         EngineCorruptError: a file of the engine is damaged.
         PermanentError: the engine is not the one the serving plan means.
-        ServerFailedError: tritonserver was not ready in time, or ended by itself.
+        ServerFailedError: tritonserver was not ready in time, or died too often.
     """
     with StopSignal() as stop:
         engine = _verified_engine(options)
         server = _prepare(options, engine)
-        if stop.is_set:
-            return ExitCode.OK
-        remove_regions(server.shm_prefix)
-        installation = find_installation()
-        child = ChildProcess(
-            world_argv(installation, server, _ranks(engine)),
-            server_environment(installation, os.environ),
-            _forward,
-        )
-        try:
-            if _wait_until_ready(child, options, stop):
-                code = child.wait(None, stop)
-                if code is not None:
-                    raise ServerFailedError(f"tritonserver ended by itself with exit code {code}.")
-                _drain(child, options, stop)
-        finally:
-            code = child.stop(EXIT_SECONDS)
-            remove_regions(server.shm_prefix)
-            log.info("tritonserver ended with exit code %d", code)
+        with Exposition(options.ports, server.ports, options.serving.pools) as told:
+            _supervise(options, server, _ranks(engine), told, stop)
     return ExitCode.OK
+
+
+def _supervise(
+    options: ServeOptions,
+    server: ServerOptions,
+    ranks: int,
+    told: Exposition,
+    stop: StopSignal,
+) -> None:
+    """Run tritonserver until a signal comes; start it again when it dies, as often as allowed."""
+    crashes = Crashes()
+    while not stop.is_set:
+        code = _run_once(options, server, ranks, told, stop)
+        if code is None:
+            return
+        crashes = crashes.after(time.monotonic())
+        if crashes.exhausted:
+            raise ServerFailedError(
+                f"tritonserver ended by itself {crashes.count} times within"
+                f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends."
+            )
+        log.warning(
+            "tritonserver ended by itself with exit code %d; it is started again in %.0f s",
+            code,
+            crashes.delay_seconds,
+        )
+        told.restarted()
+        stop.wait(crashes.delay_seconds)
+
+
+def _run_once(
+    options: ServeOptions,
+    server: ServerOptions,
+    ranks: int,
+    told: Exposition,
+    stop: StopSignal,
+) -> int | None:
+    """Run tritonserver once; return its exit code if it died after it was ready, else None.
+
+    Raises:
+        ServerFailedError: it was not ready in time, or ended before.
+    """
+    remove_regions(server.shm_prefix)
+    installation = find_installation()
+    child = ChildProcess(
+        world_argv(installation, server, ranks),
+        server_environment(installation, os.environ),
+        told.watch(_forward),
+    )
+    code: int | None = None
+    try:
+        if wait_until_ready(child, server.ports, stop, seconds=options.startup_seconds):
+            code = child.wait(None, stop)
+            if code is None:
+                drain(
+                    child,
+                    server.ports,
+                    stop,
+                    gateway_port=options.gateway_port,
+                    seconds=options.serving.gateway.request_timeout_seconds + DRAIN_MARGIN_SECONDS,
+                )
+    finally:
+        last = child.stop(EXIT_SECONDS)
+        remove_regions(server.shm_prefix)
+        log.info("tritonserver ended with exit code %d", last)
+    return code
 
 
 def _verified_engine(options: ServeOptions) -> EngineManifest:
@@ -132,7 +178,7 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
     server = ServerOptions(
         repository=repository,
         backends=repository.parent / "backends",
-        ports=options.ports,
+        ports=replace(options.ports, metrics=free_port()),
         pools=options.serving.pools,
         exit_seconds=math.floor(EXIT_SECONDS / 2),
     )
@@ -148,60 +194,6 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
     link_adapters(options.manifest.parent / "lora", repository.parent / "adapters")
     copy_backends(installation, repository.parent / "backends")
     return server
-
-
-def _wait_until_ready(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> bool:
-    """Return True once the server is ready, False when a stop signal comes before.
-
-    Raises:
-        ServerFailedError: it ended, or time is up; carries its last lines.
-    """
-    began = reported = time.monotonic()
-    while not stop.is_set:
-        state = probe(options.ports)
-        waited = time.monotonic() - began
-        if state is State.READY:
-            log.info("ready after %.1f s", waited)
-            return True
-        code = child.wait(STARTUP_POLL_SECONDS, stop)
-        if code is not None:
-            raise ServerFailedError(
-                f"tritonserver ended with exit code {code} before it was ready; last lines:\n  "
-                + "\n  ".join(child.tail)
-            )
-        if waited > options.startup_seconds:
-            raise ServerFailedError(
-                f"tritonserver is {state.value} after {waited:.0f} s; ended. Last lines:\n  "
-                + "\n  ".join(child.tail)
-            )
-        if time.monotonic() - reported > REPORT_SECONDS:
-            reported = time.monotonic()
-            log.info("%s for %.0f s", state.value, waited)
-    # Others may have found it ready between two of our probes, and have requests in flight.
-    return probe(options.ports) is State.READY
-
-
-def _drain(child: ChildProcess, options: ServeOptions, stop: StopSignal) -> None:
-    """Keep serving until the gateway has gone and nothing has been in flight for a while.
-
-    tritonserver refuses new requests from its SIGTERM on. But the gateway in the same pod may get
-    its own SIGTERM at the same time and still sends what it has admitted: it may be fetching a
-    picture, so a quiet second here does not mean that it has finished. It closes its port last.
-    """
-    limit = options.serving.gateway.request_timeout_seconds + DRAIN_MARGIN_SECONDS
-    name = stop.received.name if stop.received else "a signal"
-    log.info("%s: draining for at most %.0f s", name, limit)
-    began = last_busy = time.monotonic()
-    while (now := time.monotonic()) - began < limit:
-        if child.wait(DRAIN_POLL_SECONDS) is not None:
-            return
-        load = in_flight(options.ports)
-        if load is None or load.total or listens(options.ports.probe_host, options.gateway_port):
-            last_busy = now
-        elif now - last_busy >= QUIET_SECONDS:
-            log.info("drained in %.1f s", now - began)
-            return
-    log.warning("requests are still in flight after %.0f s; they are ended", limit)
 
 
 def _forward(line: str) -> None:

@@ -1,0 +1,73 @@
+"""The two phases in which a running server is waited for: its start and its end."""
+
+import logging
+import time
+
+from mm_runtime.errors import ServerFailedError
+from mm_runtime.launch.health import State, in_flight, listens, probe
+from mm_runtime.launch.process import ChildProcess
+from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.settings import QUIET_SECONDS, Ports
+
+log = logging.getLogger(__name__)
+
+STARTUP_POLL_SECONDS = 0.1
+DRAIN_POLL_SECONDS = 0.2
+REPORT_SECONDS = 15.0
+
+
+def wait_until_ready(
+    child: ChildProcess, ports: Ports, stop: StopSignal, *, seconds: float
+) -> bool:
+    """Return True once the server is ready, False when a stop signal comes before.
+
+    Raises:
+        ServerFailedError: it ended, or time is up; carries its last lines.
+    """
+    began = reported = time.monotonic()
+    while not stop.is_set:
+        state = probe(ports)
+        waited = time.monotonic() - began
+        if state is State.READY:
+            log.info("ready after %.1f s", waited)
+            return True
+        code = child.wait(STARTUP_POLL_SECONDS, stop)
+        if code is not None:
+            raise ServerFailedError(
+                f"tritonserver ended with exit code {code} before it was ready; last lines:\n  "
+                + "\n  ".join(child.tail)
+            )
+        if waited > seconds:
+            raise ServerFailedError(
+                f"tritonserver is {state.value} after {waited:.0f} s; ended. Last lines:\n  "
+                + "\n  ".join(child.tail)
+            )
+        if time.monotonic() - reported > REPORT_SECONDS:
+            reported = time.monotonic()
+            log.info("%s for %.0f s", state.value, waited)
+    # Others may have found it ready between two of our probes, and have requests in flight.
+    return probe(ports) is State.READY
+
+
+def drain(
+    child: ChildProcess, ports: Ports, stop: StopSignal, *, gateway_port: int, seconds: float
+) -> None:
+    """Keep serving until the gateway has gone and nothing has been in flight for a while.
+
+    tritonserver refuses new requests from its SIGTERM on. But the gateway in the same pod may get
+    its own SIGTERM at the same time and still sends what it has admitted: it may be fetching a
+    picture, so a quiet second here does not mean that it has finished. It closes its port last.
+    """
+    name = stop.received.name if stop.received else "a signal"
+    log.info("%s: draining for at most %.0f s", name, seconds)
+    began = last_busy = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        if child.wait(DRAIN_POLL_SECONDS) is not None:
+            return
+        load = in_flight(ports)
+        if load is None or load.total or listens(ports.probe_host, gateway_port):
+            last_busy = now
+        elif now - last_busy >= QUIET_SECONDS:
+            log.info("drained in %.1f s", now - began)
+            return
+    log.warning("requests are still in flight after %.0f s; they are ended", seconds)
