@@ -1,0 +1,212 @@
+"""The autoscaler's tick on a real API server and a real Prometheus, with the test's own clock.
+
+Ten minutes of ticks then take seconds. No operator runs beside it: replicas are written by the tick
+and by the test alone. Pods are objects of the API server whose status the test writes, or that its
+scheduler finds no node for.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client, connect
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.resources import MODEL, POD
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.rivals import Rivals
+from mm_operator.scaling.scaler import Scaler
+from support.model_documents import at, document
+from support.model_namespace import Api
+from support.scripted_gateways import ScriptedGateways
+
+NAME = "llava"
+TICK_SECONDS = 15.0
+QUICK = {"scaleDown": {"stabilizationWindowSeconds": 15}}
+"""The policy's windows at their shortest: a step down is seen within ten minutes of ticks."""
+
+_READY = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+_NO_RIGHTS = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass
+class Clock:
+    """Unix seconds of the operator; they pass when the test says so."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        """Return the time as the operator sees it."""
+        return time.time() + self.ahead
+
+
+@dataclass
+class Site:
+    """One model of one slot a replica, and the tick that follows it."""
+
+    api: Api
+    gateways: ScriptedGateways
+    client: Client
+    clock: Clock = field(default_factory=Clock)
+    models: ModelCache = field(default_factory=ModelCache)
+    cache: Cache = field(default_factory=Cache)
+    endpoints: Endpoints = field(init=False)
+    scaler: Scaler = field(init=False)
+    ticks: list[int] = field(default_factory=list)
+    """What was asked for after each tick."""
+
+    def __post_init__(self) -> None:
+        """Make the first leader."""
+        self.endpoints = Endpoints(self.client, OwnPrometheus(OwnPrometheusSettings()))
+        self.another_leads()
+
+    def another_leads(self) -> None:
+        """Let another process lead: it knows what the API server holds, and nothing else."""
+        self.scaler = Scaler(
+            models=self.models,
+            cache=self.cache,
+            client=self.client,
+            endpoints=self.endpoints,
+            rivals=Rivals(self.client),
+            wake=lambda _key: None,
+            interval_seconds=TICK_SECONDS,
+            clock=self.clock,
+        )
+
+    async def tick(self, times: int = 1, *, killed: bool = False) -> dict[str, Any]:
+        """Let so many ticks pass and return what is to be told after the last.
+
+        Args:
+            times: how many.
+            killed: the process ends after the tick, before the status is written.
+        """
+        for _ in range(times):
+            self.clock.ahead += TICK_SECONDS
+            await self._watched()
+            await self.scaler.tick()
+            if not killed:
+                await self._publish()
+            self.ticks.append((await self.model())["spec"]["replicas"])
+        view = self.scaler.view((await self.model())["metadata"]["uid"])
+        assert view is not None
+        status: dict[str, Any] = view.status.model_dump(by_alias=True, mode="json")
+        return {**status, "condition": (view.active, str(view.reason)), "told": view.message}
+
+    async def model(self) -> dict[str, Any]:
+        """Return the model as the API server holds it."""
+        found = await self.client.get(MODEL, self.api.namespace, NAME)
+        assert found is not None
+        return found
+
+    async def replicas(self) -> int:
+        """Return what is asked for."""
+        return int((await self.model())["spec"]["replicas"])
+
+    async def settle(self, replicas: int) -> None:
+        """Ask for so many replicas by hand, as many pods being Ready for an hour."""
+        self.api.kubectl("scale", "mmm", NAME, f"--replicas={replicas}")
+        self.start(*(f"pod-{number}" for number in range(replicas)))
+
+    def start(self, *names: str, ready: bool = True) -> None:
+        """Make pods; without `ready` the scheduler finds no node for them."""
+        items = [_pod(name, scheduled=ready) for name in names]
+        self.api.apply({"apiVersion": "v1", "kind": "List", "items": items})
+        since = datetime.fromtimestamp(time.time() - 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions = [
+            {"type": kind, "status": "True", "lastTransitionTime": since} for kind in _READY
+        ]
+        status = json.dumps({"status": {"phase": "Running", "conditions": conditions}})
+        for name in names if ready else ():
+            patch = ("--subresource=status", "--type=merge", "-p", status)
+            self.api.kubectl("patch", "pod", name, *patch)
+
+    def report(self, *names: str, **load: float) -> None:
+        """Let these pods report the same from now on, and no others."""
+        self.gateways.pods.clear()
+        for name in names:
+            self.gateways.serve(self.api.namespace, name, **load)
+
+    async def _watched(self) -> None:
+        """Do what the operator's watches do."""
+        self.models.put(await self.model())
+        async for pods, _ in self.client.list(POD, self.api.namespace):
+            self.cache.replace(POD.kind, pods)
+
+    async def _publish(self) -> None:
+        """Do what the operator's reconcile does with the view: the next leader reads it."""
+        view = self.scaler.view((await self.model())["metadata"]["uid"])
+        if view is not None:
+            scaling = view.status.model_dump(by_alias=True, mode="json", exclude_none=True)
+            body = {"status": {"scaling": scaling}}
+            await self.client.merge(
+                MODEL, self.api.namespace, NAME, body, subresource="status", manager="test"
+            )
+
+
+@asynccontextmanager
+async def followed(
+    api: Api, gateways: ScriptedGateways, prometheus: dict[str, Any]
+) -> AsyncIterator[Site]:
+    """Apply a model between 1 and 4 replicas with this `spec.autoscaling.prometheus`."""
+    autoscaling = {
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
+        "behavior": QUICK,
+        "prometheus": prometheus,
+    }
+    applied = api.apply(
+        document({**at("engine.maxBatchSize", 1), "autoscaling": autoscaling}, NAME)
+    )
+    assert "created" in applied
+    client = Client(await connect(str(api.cluster.kubeconfig), None))
+    site = Site(api, gateways, client)
+    try:
+        yield site
+    finally:
+        await site.endpoints.close()
+        await client.close()
+
+
+def scraping(**clusters: ScriptedGateways) -> dict[str, Any]:
+    """Return a configuration that scrapes gateways, each with the name of its cluster."""
+    return {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [
+            {
+                "job_name": name,
+                "honor_labels": True,
+                "static_configs": [
+                    {"targets": [f"127.0.0.1:{served.port}"], "labels": {"cluster": name}}
+                ],
+            }
+            for name, served in clusters.items()
+        ],
+    }
+
+
+def _pod(name: str, *, scheduled: bool) -> dict[str, Any]:
+    marks = {labels.MODEL: NAME, labels.APP_COMPONENT: str(labels.Component.SERVER)}
+    image = "localhost/never-pulled"
+    containers = [{"name": "server", "image": image, "securityContext": _NO_RIGHTS}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": marks},
+        # A scheduler that is not there leaves the pod to the test.
+        "spec": {
+            "containers": containers,
+            "schedulerName": "nobody" if scheduled else "default-scheduler",
+        },
+    }
