@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,8 @@ LOAD = "90s"
 """Longer than the dashboards' window of a minute, and some scrapes."""
 LOAD_SECONDS = 240.0
 TOUCHES, TOUCH_SECONDS = 4, 3.0
+TICKS_SECONDS = 120.0
+"""Some ticks of 15 s, and the writing of what they said."""
 OBJECTIVES = [
     {"metric": name, "percentile": 95, "target": "5s"}
     for name in ("TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime")
@@ -73,15 +76,34 @@ def watched_model(
         space.wait_ready(MODEL)
         space.apply({**space.model(SIBLING, "tiny"), "spec": _paused(space)})
         space.wait(SIBLING, "EngineBuilt", lambda condition: condition.holds)
+        _two_replicas(space)
         write_targets(installed.cluster, targets)
         report = asyncio.run(_loaded(space))
         _reconcile_now_and_then(space)
+        _one_replica(space)
         yield Watched(prometheus, report)
 
 
 def _paused(space: Space) -> dict[str, object]:
     """Return the spec of a model that has its engine and no pod: the node has two cores."""
     return {**space.model(SIBLING, "tiny")["spec"], "replicas": 0}
+
+
+def _two_replicas(space: Space) -> None:
+    """Ask for one more by hand: the policy, which needs one, has vetoes against giving it back."""
+    space.kubectl("scale", "mmm", MODEL, "--replicas=2")
+    assert eventually(lambda: _scaling(space).get("vetoes"), timeout=TICKS_SECONDS)
+
+
+def _one_replica(space: Space) -> None:
+    """Undo it, last of all: the change is noted by the next tick, and annotated for a minute."""
+    space.kubectl("scale", "mmm", MODEL, "--replicas=1")
+    assert eventually(lambda: len(_scaling(space).get("history") or ()) == 2, timeout=TICKS_SECONDS)
+
+
+def _scaling(space: Space) -> dict[str, Any]:
+    found: dict[str, Any] = (space.read(MODEL).get("status") or {}).get("scaling") or {}
+    return found
 
 
 def _reconcile_now_and_then(space: Space) -> None:

@@ -70,6 +70,14 @@ def test_a_new_leader_knows_the_changes() -> None:
     assert Follower({"history": "none"}, NOW, 2).history == []
 
 
+def test_a_change_of_the_future_is_one_of_now() -> None:
+    """A former leader whose clock was an hour ahead does not stop this one for an hour."""
+    entry = change(NOW + 3600, 1, 2, "Demand").model_dump(by_alias=True)
+    state = Follower({"history": [entry]}, NOW, 2).state
+
+    assert (state.changed_at, [one.at for one in state.changes]) == (NOW, [NOW])
+
+
 def test_a_change_back_within_minutes_is_a_reversal() -> None:
     """Up and down within a quarter of an hour count, later they do not."""
     follower = Follower({}, NOW, 1)

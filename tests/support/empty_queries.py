@@ -5,7 +5,6 @@ Keys are `uid / panel / number` as `mm_observability.boards.all.every_query` has
 
 NO_GPU = "the development cluster has no GPU: TensorRT-LLM's and NVIDIA's metrics do not exist"
 NOTHING_FAILS = "exists from the first failure on, and nothing fails"
-NOTHING_CHANGES = "exists from the first change of replicas on, and one replica is enough"
 BUILT_BEFORE = "the operator counts builds that it saw end; within the window there was none"
 
 LEGITIMATELY_EMPTY: dict[str, str] = {
@@ -15,9 +14,4 @@ LEGITIMATELY_EMPTY: dict[str, str] = {
     "multimodal-operator / Errors / 1": NOTHING_FAILS,
     "multimodal-operator / Refused API requests / 1": NOTHING_FAILS,
     "multimodal-builds / Failed builds / 1": NOTHING_FAILS,
-    "multimodal-model / annotation": NOTHING_CHANGES,
-    "multimodal-autoscaling / annotation": NOTHING_CHANGES,
-    "multimodal-autoscaling / Changes / 1": NOTHING_CHANGES,
-    "multimodal-autoscaling / Reversals / 1": NOTHING_CHANGES,
-    "multimodal-autoscaling / Vetoes / 1": "exists from the first veto on",
 }

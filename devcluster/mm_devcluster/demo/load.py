@@ -76,6 +76,7 @@ class Load:
     stretches: list[Stretch] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
+    _runs: list["subprocess.Popen[str]"] = field(default_factory=list)
     _readers: list[threading.Thread] = field(default_factory=list)
 
     @property
@@ -106,6 +107,7 @@ class Load:
             )
             reader = threading.Thread(target=self._read, args=(process, time.monotonic() - began))
             reader.start()
+            self._runs.append(process)
             self._readers.append(reader)
             self._stop.wait(STRETCH_SECONDS)
         for reader in self._readers:
@@ -114,6 +116,12 @@ class Load:
     def stop(self) -> None:
         """Let the load end with the stretch that is under way."""
         self._stop.set()
+
+    def abandon(self) -> None:
+        """End every run at once: nobody wants its answers any more."""
+        self._stop.set()
+        for process in self._runs:
+            process.kill()
 
     def _read(self, process: "subprocess.Popen[str]", began: float) -> None:
         try:
@@ -131,12 +139,18 @@ class Load:
 
 @contextmanager
 def offered(client: Client, rate: float, objective: str) -> Iterator[Load]:
-    """Offer so many requests a second until the block ends and every one was answered."""
+    """Offer so many requests a second until the block ends and every one was answered.
+
+    A block that fails does not wait for answers.
+    """
     load = Load(client, rate, objective)
     thread = threading.Thread(target=load.run)
     thread.start()
     try:
         yield load
+    except BaseException:
+        load.abandon()
+        raise
     finally:
         load.stop()
         thread.join()

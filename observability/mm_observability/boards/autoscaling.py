@@ -1,6 +1,6 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
-from mm_observability.boards.board import HALF, Board, Panel, Query, Row
+from mm_observability.boards.board import HALF, WHOLE, Board, Panel, Query, Row
 from mm_observability.queries import autoscaling, latency, models
 from mm_observability.queries.select import CHOSEN
 
@@ -102,6 +102,13 @@ def _loop() -> Row:
     return Row(
         "The loop itself",
         (
+            Panel(
+                "What work takes of a replica",
+                "As the pods measured it before they were Ready; nothing: slots are counted.",
+                (Query(autoscaling.work(CHOSEN), f"{_WHO} {{{{unit}}}}"),),
+                "s",
+                width=WHOLE,
+            ),
             Panel(
                 "Age of the last decision with metrics",
                 "Grows while Prometheus gives nothing; replicas are held meanwhile.",

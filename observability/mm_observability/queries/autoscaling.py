@@ -1,6 +1,6 @@
 """Decisions of the autoscaler, from the leading operator."""
 
-from mm_observability.queries.select import ALL, PANEL, newest, rate, series
+from mm_observability.queries.select import ALL, MODEL, PANEL, newest, rate, series
 
 _COLD = "mm_autoscaling_cold_start_seconds"
 
@@ -55,6 +55,12 @@ def cold_start_usual(labels: str = ALL) -> str:
     """Return the 95th percentile of that median over the week before the last hour."""
     total = series(_COLD, labels, 'phase="total"')
     return newest(f"quantile_over_time(0.95, {total}[7d] offset 1h)")
+
+
+def work(labels: str = ALL) -> str:
+    """Return the seconds of a replica that a unit of work takes, the median of the pods."""
+    measured = series("mm_work_seconds", labels)
+    return f"quantile by ({MODEL}, unit) (0.5, {measured})"
 
 
 def decision_age(labels: str = ALL) -> str:

@@ -191,12 +191,16 @@ def _former(status: Mapping[str, Any]) -> ScalingStatus:
 
 
 def _resumed(history: Iterable[ScalingChange], now: float, replicas: int) -> State:
-    """Return a memory that knows the changes so far: nothing is undone too soon after a restart."""
+    """Return a memory that knows the changes so far: nothing is undone too soon after a restart.
+
+    A former leader's clock may have been ahead: a change of the future would hold limits of pace
+    until that future has passed.
+    """
     changes = tuple(
-        Moment(moment_of(one), float(one.to_replicas - one.from_replicas))
+        Moment(min(now, moment_of(one)), float(one.to_replicas - one.from_replicas))
         for one in reversed(list(history))
     )
     state = fresh(now, replicas)
     if not changes:
         return state
-    return replace(state, changed_at=min(now, changes[-1].at), changes=changes)
+    return replace(state, changed_at=changes[-1].at, changes=changes)
