@@ -86,15 +86,35 @@ def _add_inspect(commands: "Commands") -> None:
     command.add_argument("--source", required=True, help=SOURCE_HELP)
     command.add_argument("--family", help="expected family; found from config.json when absent")
     command.add_argument("--allow-pickle", action="store_true")
+    _add_adapters(command)
     command.add_argument("--trust-remote-code", action="store_true")
     command.add_argument("--termination-log", type=Path, help="also write the result here")
     command.set_defaults(command=_inspect)
+
+
+def _add_adapters(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--adapter",
+        type=_adapter,
+        action="append",
+        default=[],
+        metavar="NAME=SOURCE",
+        help="a LoRA adapter and where it is, written as --source is; may be given several times",
+    )
+
+
+def _adapter(text: str) -> tuple[str, str]:
+    name, separator, source = text.partition("=")
+    if not (name and separator and source):
+        raise argparse.ArgumentTypeError(f"{text!r} is no adapter; expected NAME=SOURCE")
+    return name, source
 
 
 def _add_build(commands: "Commands") -> None:
     command = commands.add_parser("build", help="build an engine into a store")
     command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
     command.add_argument("--source", required=True, help=SOURCE_HELP)
+    _add_adapters(command)
     command.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
     command.add_argument("--work", type=Path, help="with a bucket: directory to build in")
     command.add_argument("--termination-log", type=Path, help="also write the result here")
@@ -149,14 +169,16 @@ def _add_documents(command: argparse.ArgumentParser) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415 (see module)
+    from mm_runtime.inspect.adapters import with_adapters  # noqa: PLC0415 (see module)
+    from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415
     from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
     from mm_runtime.inspect.source import inspect_source  # noqa: PLC0415
 
     options = InspectOptions(arguments.family, arguments.allow_pickle, arguments.trust_remote_code)
     code = ExitCode.OK
     try:
-        text = facts_report(inspect_source(arguments.source, options))
+        facts = inspect_source(arguments.source, options)
+        text = facts_report(with_adapters(facts, arguments.adapter))
     except InspectRefusedError as refused:
         log.error("%s: %s", refused.reason, refused.message)  # noqa: TRY400 (for a person)
         text = refusal_report(refused)
@@ -167,14 +189,15 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from mm_runtime.build.places import Places  # noqa: PLC0415 (see module)
+    from mm_runtime.build.adapter_files import sourced  # noqa: PLC0415 (see module)
+    from mm_runtime.build.places import Places  # noqa: PLC0415
     from mm_runtime.build.report import build_report  # noqa: PLC0415
     from mm_runtime.build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.build.steps import steps  # noqa: PLC0415
     from mm_runtime.launch.stopping import StopSignal  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
-    plan = _read(BuildPlan, arguments.plan)
+    plan = sourced(_read(BuildPlan, arguments.plan), dict(arguments.adapter))
     bucket = opened_bucket(arguments.store)
     directory = arguments.work if bucket else Path(arguments.store)
     if directory is None:

@@ -11,9 +11,12 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 
 from mm_api.documents.trtllm_build import LoraAdapter, TrtllmBuild
+from mm_runtime.build.adapter_files import sourced
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
+from mm_runtime.inspect.adapters import with_adapters as inspect_adapters
 from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
+from support.model_configs import planned
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
@@ -98,6 +101,40 @@ def test_encoder_and_decoder_get_their_own(
         for part in ("encoder", "decoder")
     }
     assert found == {"encoder": [[[1, 0, 2]]], "decoder": [[[11, 0, 2]]]}
+
+
+def test_what_was_inspected_is_planned_and_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
+) -> None:
+    """Inspected, planned and built: the strict tool takes the flags, the arrays are there.
+
+    The plan names the place where its own model found the adapter; the Job tells another one.
+    """
+    size = {"rank": 2, "source": 1024, "target": 1024}
+    tensors = pair(BART, part="encoder", module=Q_PROJ, **size)
+    tensors |= pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
+    adapter = str(write_adapter(tmp_path / "adapter", tensors, rank=2))
+    site = trtllm_site(tmp_path, tools, "bart")
+    facts = inspect_adapters(site.plan.facts, [("one", adapter)])
+    claim = {"persistentVolumeClaim": {"claimName": "elsewhere"}}
+    spec = {"lora": [{"name": "one", "source": claim}]}
+    whole = planned("bart", spec, version=tools.version, facts=facts)
+    assert whole.build_plan is not None
+    plan = sourced(whole.build_plan, {"one": adapter})
+    site = use_site(monkeypatch, TrtllmSite(site.source, site.store, plan, whole, site.tools))
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    engines = site.places.engine
+    configs = {
+        part: json.loads((engines / part / "config.json").read_text())["build_config"]
+        for part in ("encoder", "decoder")
+    }
+
+    assert plan.fingerprint == whole.fingerprint
+    assert {
+        part: config["lora_config"]["lora_target_modules"] for part, config in configs.items()
+    } == {"encoder": ["attn_q"], "decoder": ["cross_attn_v"]}
+    assert (engines / "lora" / "one" / "decoder" / "model.lora_weights.npy").is_file()
 
 
 def _adapter(folder: Path, *, rank: int = 2, **changes: object) -> Path:

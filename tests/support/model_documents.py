@@ -30,6 +30,11 @@ def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def adapters(*names: str) -> list[dict[str, Any]]:
+    """Return LoRA adapters of these names, all from one place."""
+    return [{"name": name, "source": SMALLEST_SPEC["model"]["source"]} for name in names]
+
+
 def at(path: str, value: object) -> dict[str, Any]:
     """Return a spec in which only the field at the dotted path is set."""
     for name in reversed(path.split(".")):
@@ -161,6 +166,13 @@ RULE_EXAMPLES = (
         "progressDeadline must be at least 1s",
         at("rollout.progressDeadline", "1m500ms"),
         at("rollout.progressDeadline", "500ms"),
+    ),
+    RuleExample(
+        "adapters-are-told-apart",
+        "spec.engine.lora",
+        "adapters need names of their own",
+        {"engine": {"backend": "TensorRT", "lora": adapters("a", "b")}},
+        {"engine": {"backend": "TensorRT", "lora": adapters("a", "a")}},
     ),
     RuleExample(
         "build-jobs-stay-whole-seconds",

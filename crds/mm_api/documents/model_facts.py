@@ -92,6 +92,26 @@ class VisionFacts(Document):
     max_pixels: int | None = Field(default=None, ge=1)
 
 
+class AdapterFacts(Document):
+    """One LoRA adapter of the spec."""
+
+    name: str
+    source_digest: str = Field(
+        pattern=r"^sha256:[0-9a-f]{64}$", description="Identity of its files, unpacked."
+    )
+
+
+class LoraFacts(Document):
+    """What engines must be built for, so that every adapter of the spec can be applied."""
+
+    adapters: list[AdapterFacts] = Field(min_length=1, description="In the order of the spec.")
+    modules: dict[str, list[str]] = Field(
+        description="Engine (llm, encoder, decoder) -> modules that an adapter changes, sorted, by "
+        "TensorRT-LLM's names."
+    )
+    rank: int = Field(ge=1, description="The highest of any adapter.")
+
+
 class ModelFacts(Document):
     """Family, dimensions, dtypes and sizes of one checkpoint."""
 
@@ -117,6 +137,7 @@ class ModelFacts(Document):
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None
+    lora: LoraFacts | None = Field(default=None, description="None: no adapters were asked for.")
 
 
 class InspectReason(StrEnum):
@@ -133,6 +154,7 @@ class InspectReason(StrEnum):
     WEIGHTS_INVALID = "WeightsInvalid"
     PICKLE_REFUSED = "PickleRefused"
     CUSTOM_CODE_REFUSED = "CustomCodeRefused"
+    ADAPTER_REFUSED = "AdapterRefused"
 
 
 class InspectError(Document):

@@ -116,7 +116,9 @@ class EngineSpec(ApiModel):
     )
     kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(
-        default=[], description="LoRA adapters served with the model."
+        default=[],
+        description="LoRA adapters served with the model; requests name one by its place in this "
+        "list (lora_task_id 0, 1, ...).",
     )
     plugins: Annotated[
         dict[

@@ -180,6 +180,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     S3Source: (_no_dot_dot("prefix"),),
     StoreClaim: (_no_dot_dot("path"),),
     EngineSpec: (
+        _distinct("lora", "name", "lora", "adapters need names of their own: change one of them"),
         Rule(
             cel="!has(self.maxInputLen) || !has(self.maxSeqLen) || "
             "self.maxInputLen < self.maxSeqLen",

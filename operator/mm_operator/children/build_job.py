@@ -71,6 +71,7 @@ def _pod(
             f"{pod.CONFIG_MOUNT}/{PLAN_KEY}",
             "--source",
             sources.source_argument(spec, commit),
+            *sources.adapter_arguments(spec),
             "--store",
             store.address,
             *(["--work", store.directory] if store.bucket else []),

@@ -81,6 +81,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         arguments.append("--allow-pickle")
     if spec.model.trust_remote_code:
         arguments.append("--trust-remote-code")
+    arguments += sources.adapter_arguments(spec)
     arguments += ["--termination-log", pod.TERMINATION_LOG]
     container: Manifest = {
         "name": "inspect",
@@ -94,7 +95,7 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         "terminationMessagePath": pod.TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            *volumes.source_mounts(spec),
+            *volumes.inspect_mounts(spec),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }

@@ -7,6 +7,7 @@ none is in an argument, a ConfigMap, a status or an operator's log.
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.children.metadata import Manifest
+from mm_operator.plan import adapters
 from mm_operator.plan.store import bucket_address, source_directory
 
 S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -30,12 +31,21 @@ def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str
     return source_directory(claim.path if claim else "")
 
 
+def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:
+    """Return where the LoRA adapters are, as `mm-runtime inspect` and `build` take it."""
+    found = adapters.addresses(spec).items()
+    return [part for name, address in found for part in ("--adapter", f"{name}={address}")]
+
+
 def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the variables that lead to a remote checkpoint; none for a claim."""
-    source = spec.model.source
-    if source.hugging_face:
-        return _hub(source.hugging_face)
-    return bucket_environment("SOURCE", source.s3) if source.s3 else []
+    """Return the variables that lead to a remote checkpoint and remote adapters; none for claims.
+
+    All that come from one kind of server are reached alike: the plan's preflight says so otherwise.
+    """
+    sources = list(adapters.remote_sources(spec))
+    hub = next((one.hugging_face for one in sources if one.hugging_face), None)
+    bucket = next((one.s3 for one in sources if one.s3), None)
+    return [*(_hub(hub) if hub else []), *(bucket_environment("SOURCE", bucket) if bucket else [])]
 
 
 def store_environment(spec: MultimodalModelSpec) -> list[Manifest]:

@@ -3,6 +3,7 @@
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
+from mm_operator.plan import adapters
 from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, store_of
 
 SOURCE = "source"
@@ -18,9 +19,10 @@ def source_claim(spec: MultimodalModelSpec) -> str:
 
 
 def source_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the volume of the checkpoint, if any: read-only, so its files keep their owners."""
+    """Return the volumes of checkpoint and adapters: read-only: files keep their owners."""
     claim = source_claim(spec)
-    return [_claim(SOURCE, claim, read_only=True)] if claim else []
+    source = [_claim(SOURCE, claim, read_only=True)] if claim else []
+    return [*source, *_adapter_volumes(spec, attached="")]
 
 
 def build_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
@@ -30,21 +32,48 @@ def build_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
     """
     store = _claim(STORE, store_of(spec).claim, read_only=False)
     if source_claim(spec) == store_of(spec).claim:
-        return [store]
-    return [*source_volumes(spec), store]
+        return [store, *_adapter_volumes(spec, attached=store_of(spec).claim)]
+    source = [_claim(SOURCE, source_claim(spec), read_only=True)] if source_claim(spec) else []
+    return [*source, *_adapter_volumes(spec, attached=store_of(spec).claim), store]
 
 
 def build_mounts(spec: MultimodalModelSpec) -> list[Manifest]:
     """Return the mounts of a build."""
     shared = source_claim(spec) == store_of(spec).claim
     source = source_mounts(spec, volume=STORE if shared else SOURCE)
-    return [*source, {"name": STORE, "mountPath": STORE_MOUNT}]
+    others = _adapter_mounts(spec, attached=store_of(spec).claim)
+    return [*source, *others, {"name": STORE, "mountPath": STORE_MOUNT}]
 
 
 def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manifest]:
     """Return the mount of the checkpoint, if it lies on a claim."""
     mount: Manifest = {"name": volume, "mountPath": SOURCE_MOUNT, "readOnly": True}
     return [mount] if source_claim(spec) else []
+
+
+def inspect_mounts(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return the mounts of checkpoint and adapters."""
+    return [*source_mounts(spec), *_adapter_mounts(spec, attached="")]
+
+
+def _adapter_volumes(spec: MultimodalModelSpec, *, attached: str) -> list[Manifest]:
+    """Return the volumes of adapters whose claim is not attached for writing already."""
+    return [
+        _claim(f"adapters-{number}", claim, read_only=True)
+        for number, claim in enumerate(adapters.claims(spec))
+        if claim != attached
+    ]
+
+
+def _adapter_mounts(spec: MultimodalModelSpec, *, attached: str) -> list[Manifest]:
+    return [
+        {
+            "name": STORE if claim == attached else f"adapters-{number}",
+            "mountPath": f"{adapters.MOUNT}/{claim}",
+            "readOnly": True,
+        }
+        for number, claim in enumerate(adapters.claims(spec))
+    ]
 
 
 def store_volume(spec: MultimodalModelSpec) -> Manifest:

@@ -1,6 +1,7 @@
 """Is the checkpoint inspected, and if not, what happens next?"""
 
 from datetime import datetime
+from typing import Any
 
 from mm_api import labels
 from mm_api.conditions import Reason
@@ -20,7 +21,10 @@ def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
 
     The image is left out on purpose: a new operator must not inspect every checkpoint again.
     """
-    return digest({"formatVersion": 1, "model": stated(spec.model), "round": round_})
+    content: dict[str, Any] = {"formatVersion": 1, "model": stated(spec.model), "round": round_}
+    if spec.engine.lora:
+        content["lora"] = [stated(one) for one in spec.engine.lora]
+    return digest(content)
 
 
 def decide_inspect(

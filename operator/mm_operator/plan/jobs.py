@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from mm_api import labels
 from mm_api.conditions import Reason
@@ -37,12 +38,14 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
     store = spec.build.store.model_copy(update={"gc_after": None})
     lasting = type(spec.build)().ttl_after_finished
     build = spec.build.model_copy(update={"store": store, "ttl_after_finished": lasting})
-    content = {
+    content: dict[str, Any] = {
         "build": stated(build),
         "source": stated(spec.model.source),
         "image": spec.build.image or settings.runtime_image,
         "pullSecrets": list(spec.runtime.image_pull_secrets),
     }
+    if spec.engine.lora:
+        content["adapters"] = [stated(one) for one in spec.engine.lora]
     return Terms(digest(content), uid)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
+from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.families import SERVED
 
 Checker = Callable[[MultimodalModelSpec], SpecError | None]
@@ -44,4 +45,8 @@ def _pods_end_after_their_requests(spec: MultimodalModelSpec) -> SpecError | Non
     )
 
 
-_CHECKERS: tuple[Checker, ...] = (_family_is_known, _pods_end_after_their_requests)
+_CHECKERS: tuple[Checker, ...] = (
+    _family_is_known,
+    _pods_end_after_their_requests,
+    access_problem,
+)

@@ -33,6 +33,8 @@ class Ask:
     gateway: bool
     feature_cache_bytes: int
     encoder_instances: int
+    lora: tuple[str, ...]
+    """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
 
@@ -65,6 +67,7 @@ def ask_of(spec: MultimodalModelSpec) -> Ask:
         gateway=spec.gateway.enabled,
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         encoder_instances=spec.vision.instances_per_gpu,
+        lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),
     )

@@ -13,6 +13,9 @@ from mm_operator.plan.sizing.serve_checks import serve_problems
 from mm_operator.plan.sizing.situation import Situation, plan_error
 from mm_operator.plan.sizing.tables import flags_of, table, version_of
 
+ADAPTED = frozenset({"llava", "vila", "llava-onevision", "qwen2-vl", "mllama", "bart", "mbart"})
+"""Families whose modules the runtime's adapter layout names (LLaMA's and BART's)."""
+
 LOOKAHEAD = "lookahead_decoding"
 PLANNED_FLAGS = frozenset(
     [
@@ -230,6 +233,26 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
         )
 
 
+def _lora(now: Situation) -> Iterator[PlanError]:
+    if not now.ask.lora:
+        return
+    if now.family.name not in ADAPTED:
+        yield plan_error(
+            "engine.lora",
+            "LoraFamily",
+            f"adapters of {now.family.name} are not converted (those of "
+            f"{', '.join(sorted(ADAPTED))} are): remove the field",
+        )
+    known = tuple(one.name for one in now.facts.lora.adapters) if now.facts.lora else ()
+    if known != now.ask.lora:
+        yield plan_error(
+            "engine.lora",
+            "LoraNotInspected",
+            "sizes and modules of the adapters are not known: give --facts what `mm-runtime "
+            "inspect --source ... --adapter NAME=SOURCE` prints (the operator does it by itself)",
+        )
+
+
 def _source(now: Situation) -> Iterator[PlanError]:
     if now.facts.weight_format == "pickle" and not now.allow_pickle:
         yield plan_error(
@@ -248,5 +271,6 @@ _CHECKS: tuple[Check, ...] = (
     _images,
     _limits,
     _arguments,
+    _lora,
     _source,
 )

@@ -4,7 +4,7 @@ Paths are relative to TensorRT-LLM's root, where a folder `checkpoint` (VILA: `c
 because the converter knows it by its name) holds the model; everything is written below `build`.
 """
 
-from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_facts import LoraFacts, ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
 from mm_api.documents.trtllm_build import Command, EngineCommand
 from mm_operator.errors import SpecError
@@ -65,17 +65,52 @@ def convert(ask: Ask, facts: ModelFacts, family: Family, dtype: str, version: st
 
 
 def engines(
-    ask: Ask, family: Family, limits: PlannedLimits, dtype: str, version: str
+    ask: Ask,
+    family: Family,
+    limits: PlannedLimits,
+    dtype: str,
+    version: str,
+    *,
+    lora: LoraFacts | None = None,
 ) -> list[EngineCommand]:
     """Return the commands that build each engine, in order."""
-    built = (
+    built = [
+        _with_adapters(command, ask, lora, dtype)
+        for command in _text_engines(ask, family, limits, dtype)
+    ]
+    if limits.vision_max_batch_size:
+        built.append(_vision(family, limits, version))
+    return built
+
+
+def _text_engines(
+    ask: Ask, family: Family, limits: PlannedLimits, dtype: str
+) -> list[EngineCommand]:
+    return (
         _encoder_decoder(ask, family, limits, dtype)
         if family.kind is Kind.ENCODER_DECODER
         else [_language_model(ask, family, limits, dtype)]
     )
-    if limits.vision_max_batch_size:
-        built.append(_vision(family, limits, version))
-    return built
+
+
+def _with_adapters(
+    command: EngineCommand, ask: Ask, lora: LoraFacts | None, dtype: str
+) -> EngineCommand:
+    """Return a command whose engine can apply the adapters that change it.
+
+    An encoder-decoder's engines then keep their padding, as upstream's guide builds BART with LoRA
+    (#encoders).
+    """
+    modules = lora.modules.get(command.name) if lora and ask.lora else None
+    if not lora or not modules:
+        return command
+    argv = list(command.argv)
+    if command.name != "llm" and "--remove_input_padding" in argv:
+        argv[argv.index("--remove_input_padding") + 1] = "disable"
+    argv += ["--lora_plugin", dtype, "--max_lora_rank", str(lora.rank)]
+    argv += ["--lora_dir", *(f"adapters/{name}" for name in ask.lora)]
+    argv += ["--lora_target_modules", *modules]
+    return command.model_copy(update={"argv": argv})
 
 
 def output_folder(name: str, version: str) -> str:

@@ -95,7 +95,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     trtllm = None
     if convert is not None:
         trtllm = trtllm_build(
-            spec, version=version, gpu=inputs.gpu, convert=convert, engines=engines
+            spec, facts, version=version, gpu=inputs.gpu, convert=convert, engines=engines
         )
     spec = spec.model_copy(
         update={"engine": spec.engine.model_copy(update={"backend": inputs.backend})}
@@ -158,7 +158,12 @@ def _build(
         return None, []
     convert = commands.convert(now.ask, now.facts, now.family, sizing.dtype, now.version)
     return convert, commands.engines(
-        now.ask, now.family, sizing.sized.limits, sizing.dtype, now.version
+        now.ask,
+        now.family,
+        sizing.sized.limits,
+        sizing.dtype,
+        now.version,
+        lora=now.facts.lora,
     )
 
 
@@ -249,6 +254,14 @@ def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
                 code="PipelineParallel",
                 message="upstream shows multimodal engines with tensor parallelism only: stages "
                 "are planned by its converters' flags and have not been run",
+            )
+        )
+    if now.ask.lora and now.family.kind is Kind.ENCODER_DECODER:
+        found.append(
+            PlanWarning(
+                code="LoraPadding",
+                message="engines with adapters keep their input padding, as upstream's guide "
+                "builds BART; whether Triton batches their requests in flight has not been run",
             )
         )
     memory, batch = sizing.memory, sizing.sized.limits.max_batch_size

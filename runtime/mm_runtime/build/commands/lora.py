@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import LoraAdapter
-from mm_runtime.build.commands.fetch_adapters import CONFIG, PICKLE, WEIGHTS
+from mm_runtime.build.adapter_files import CONFIG, PICKLE, WEIGHTS
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.lora_layout import MODULE_IDS, Place, expected_sizes, place_of
 from mm_runtime.errors import PermanentError

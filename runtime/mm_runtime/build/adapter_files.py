@@ -1,0 +1,75 @@
+"""Copies a LoRA adapter as peft saves it: a folder or an archive of one, from any source."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_runtime.build.archives import is_archive, unpack
+from mm_runtime.build.source import source_digest
+from mm_runtime.errors import PermanentError, SourceNotFoundError
+from mm_runtime.sources.address import parse_address
+from mm_runtime.sources.origin import opened
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+PICKLE = "adapter_model.bin"
+
+
+def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) -> str:
+    """Write an adapter's files into an empty folder, look for what it needs, return its digest.
+
+    Raises:
+        SourceNotFoundError: it is not there, or is no adapter.
+        PermanentError: a pickle without consent, or an archive that is refused.
+    """
+    _copy(source, folder)
+    where = f"LoRA adapter {name} ({source})"
+    if not (folder / CONFIG).is_file():
+        raise SourceNotFoundError(
+            f"{where} has no {CONFIG}; expected a folder, or an archive of one, as peft saves it."
+        )
+    if not (folder / WEIGHTS).is_file():
+        if not (folder / PICKLE).is_file():
+            raise SourceNotFoundError(f"{where} has no {WEIGHTS}.")
+        if not allow_pickle:
+            raise PermanentError(
+                f"{where} is a pickle ({PICKLE}), which can run code: save it as safetensors, or"
+                " set spec.model.allowPickle."
+            )
+    return source_digest(folder)
+
+
+def sourced(plan: BuildPlan, sources: Mapping[str, str]) -> BuildPlan:
+    """Return a plan whose adapters are read from these places instead of those it names.
+
+    A plan may be of a model that found the same adapters elsewhere: their digests tell.
+    """
+    if plan.trtllm is None:
+        return plan
+    adapters = [
+        one.model_copy(update={"source": sources.get(one.name, one.source)})
+        for one in plan.trtllm.lora
+    ]
+    return plan.model_copy(update={"trtllm": plan.trtllm.model_copy(update={"lora": adapters})})
+
+
+def _copy(source: str, folder: Path) -> None:
+    address = parse_address(source)
+    if isinstance(address, Path) and is_archive(address):
+        unpack(address, folder)
+        _lift(folder)
+        return
+    with opened(address) as origin:
+        for name in origin.sizes:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            origin.copy(name, target)
+
+
+def _lift(folder: Path) -> None:
+    """Take the files out of the one folder that many archives wrap them in."""
+    inside = list(folder.iterdir())
+    if len(inside) == 1 and inside[0].is_dir():
+        wrapped = inside[0].rename(folder.with_name(f"{folder.name}.wrapped"))
+        folder.rmdir()
+        wrapped.rename(folder)

@@ -1,0 +1,90 @@
+"""LoRA adapters are looked at with the checkpoint: what they change, or why they do not fit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.model_facts import InspectReason, InspectResult
+from mm_runtime.cli import main
+from support.lora_adapters import LLAMA, pack, pair, write_adapter
+from support.trtllm_sites import write_model
+
+HIDDEN = 4096
+
+
+def adapter(folder: Path, module: str, *, rank: int = 4, hidden: int = HIDDEN) -> Path:
+    """Write an adapter of one module."""
+    tensors = pair(LLAMA, rank=rank, source=hidden, target=HIDDEN, module=module)
+    return write_adapter(folder, tensors, rank=rank)
+
+
+def inspected(folder: Path, *adapters: str) -> tuple[int, InspectResult]:
+    """Inspect a LLaVA with adapters; return the exit code and the termination message."""
+    checkpoint, message = folder / "checkpoint", folder / "message"
+    if not checkpoint.exists():
+        write_model(checkpoint, "llava")
+    given = [word for one in adapters for word in ("--adapter", one)]
+    code = main(["inspect", "--source", str(checkpoint), *given, "--termination-log", str(message)])
+    return code, InspectResult.from_json(message.read_text())
+
+
+def test_facts_say_what_engines_must_be_built_for(tmp_path: Path) -> None:
+    """A folder and an archive: their digests, every module of either, the higher rank."""
+    one = adapter(tmp_path / "one", "self_attn.q_proj")
+    packed = adapter(tmp_path / "two", "self_attn.v_proj", rank=8)
+    two = pack(packed, tmp_path / "two.zip")
+    code, result = inspected(tmp_path, f"one={one}", f"two={two}")
+    assert (code, result.error) == (0, None)
+    assert result.facts is not None
+    lora = result.facts.lora
+    assert lora is not None
+
+    assert [one.name for one in lora.adapters] == ["one", "two"]
+    assert len({one.source_digest for one in lora.adapters}) == 2
+    assert (lora.modules, lora.rank) == ({"llm": ["attn_q", "attn_v"]}, 8)
+
+
+def test_a_checkpoint_alone_has_no_adapters(tmp_path: Path) -> None:
+    """Nothing is said about adapters where none were asked for."""
+    _, result = inspected(tmp_path)
+    assert result.facts is not None
+    assert result.facts.lora is None
+
+
+def pickled(folder: Path) -> Path:
+    """Write an adapter as a pickle."""
+    tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
+    return write_adapter(folder, tensors, rank=4, pickle=True)
+
+
+def without_rank(folder: Path) -> Path:
+    """Write an adapter whose configuration tells no rank."""
+    written = adapter(folder, "self_attn.q_proj")
+    (written / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+    return written
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        pytest.param(
+            lambda folder: adapter(folder, "self_attn.q_proj", hidden=5120),
+            "was made for another model",
+            id="hidden-size",
+        ),
+        pytest.param(pickled, "is a pickle (adapter_model.bin)", id="pickle"),
+        pytest.param(without_rank, "has r = None", id="rank"),
+        pytest.param(lambda folder: folder, "does not exist", id="missing"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, make: Callable[[Path], Path], words: str
+) -> None:
+    """Known before any GPU is asked for, with the name of the adapter's file or source."""
+    code, result = inspected(tmp_path, f"a={make(tmp_path / 'adapter')}")
+    assert code == 3
+    assert result.error is not None
+    assert result.error.reason == InspectReason.ADAPTER_REFUSED
+    assert words in result.error.message

@@ -1,0 +1,95 @@
+"""LoRA adapters in a plan: flags for each engine that they change, uids, digests, refusals."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
+from mm_operator.plan.sizing.tables import flags_of, version_of
+from support.model_configs import VERSIONS, facts_of, planned
+
+SOURCE = {"persistentVolumeClaim": {"claimName": "adapters", "path": "french"}}
+LORA = [{"name": "french", "source": SOURCE}, {"name": "legal", "source": SOURCE}]
+DIGESTS = ("sha256:" + "a" * 64, "sha256:" + "b" * 64)
+
+
+def with_adapters(family: str, modules: dict[str, list[str]]) -> ModelFacts:
+    """Return the facts of a family and of two inspected adapters."""
+    found = [
+        AdapterFacts(name=one["name"], source_digest=digest)
+        for one, digest in zip(LORA, DIGESTS, strict=True)
+    ]
+    lora = LoraFacts(adapters=found, modules=modules, rank=16)
+    return facts_of(family).model_copy(update={"lora": lora})
+
+
+def option(argv: list[str], name: str) -> list[str]:
+    """Return the words that follow an option, up to the next one."""
+    rest = argv[argv.index(name) + 1 :]
+    end = next((number for number, word in enumerate(rest) if word.startswith("--")), len(rest))
+    return rest[:end]
+
+
+def test_a_language_model_is_built_for_its_adapters() -> None:
+    """Plug-in, folders in the order of the spec, modules and the highest rank; not for vision."""
+    facts = with_adapters("llava", {"llm": ["attn_q", "attn_v"]})
+    plan = planned("llava", {"lora": LORA}, facts=facts)
+    llm, vision = (engine.argv for engine in plan.engines)
+
+    assert plan.errors == []
+    assert option(llm, "--lora_plugin") == ["float16"]
+    assert option(llm, "--lora_dir") == ["adapters/french", "adapters/legal"]
+    assert option(llm, "--lora_target_modules") == ["attn_q", "attn_v"]
+    assert option(llm, "--max_lora_rank") == ["16"]
+    assert not any("lora" in word for word in vision)
+
+
+def test_each_engine_is_built_for_what_changes_it() -> None:
+    """BART: the decoder has cross attention; both engines keep their padding, as in the guide."""
+    modules = {"encoder": ["attn_q", "attn_v"], "decoder": ["attn_q", "cross_attn_q"]}
+    plan = planned("bart", {"lora": LORA}, facts=with_adapters("bart", modules))
+    argv = {engine.name: engine.argv for engine in plan.engines}
+
+    assert plan.errors == []
+    assert "LoraPadding" in {warning.code for warning in plan.warnings}
+    for name, expected in modules.items():
+        assert option(argv[name], "--lora_target_modules") == expected
+        assert option(argv[name], "--remove_input_padding") == ["disable"]
+
+
+def test_adapters_have_uids_and_digests() -> None:
+    """A request names an adapter by its place in the spec; the build compares its digest."""
+    facts = with_adapters("llava", {"llm": ["attn_q"]})
+    plan = planned("llava", {"lora": LORA}, facts=facts)
+    assert plan.build_plan is not None
+    assert plan.build_plan.trtllm is not None
+    lora = plan.build_plan.trtllm.lora
+
+    assert [(one.name, one.uid, one.source_digest) for one in lora] == [
+        ("french", 0, DIGESTS[0]),
+        ("legal", 1, DIGESTS[1]),
+    ]
+    assert {one.source for one in lora} == {"/mnt/adapters/adapters/french"}
+    assert plan.fingerprint != planned("llava").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("family", "facts", "code"),
+    [
+        pytest.param("llava", facts_of("llava"), "LoraNotInspected", id="not-inspected"),
+        pytest.param("t5", with_adapters("t5", {"decoder": ["attn_q"]}), "LoraFamily", id="t5"),
+    ],
+)
+def test_adapters_that_cannot_be_served_are_refused(
+    family: str, facts: ModelFacts, code: str
+) -> None:
+    """An unknown adapter and a family without a converter for adapters: told before any Job."""
+    plan = planned(family, {"lora": LORA}, facts=facts)
+    assert [(error.path, error.code) for error in plan.errors] == [("spec.engine.lora", code)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_has_the_flags(version: str) -> None:
+    """trtllm-build of each version knows what is passed."""
+    passed: set[Any] = {"lora_plugin", "lora_dir", "lora_target_modules", "max_lora_rank"}
+    assert passed <= flags_of("trtllm-build", version_of(version))
