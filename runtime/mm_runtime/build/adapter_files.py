@@ -33,8 +33,8 @@ def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) ->
             raise SourceNotFoundError(f"{where} has no {WEIGHTS}.")
         if not allow_pickle:
             raise PermanentError(
-                f"{where} is a pickle ({PICKLE}), which can run code: save it as safetensors, or"
-                " set spec.model.allowPickle."
+                f"{where} is a pickle ({PICKLE}), which can run code, and tells its sizes only when"
+                " it is loaded: save it as safetensors."
             )
     return source_digest(folder)
 
