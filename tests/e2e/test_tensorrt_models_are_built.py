@@ -21,6 +21,7 @@ from mm_devcluster.cluster import ClusterInfo
 from support.clusters import eventually, kubectl, kubectl_json
 from support.gpu_nodes import H100, node_object
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
+from support.lora_adapters import LLAMA, pair, write_adapter
 from support.outside import kill_container
 from support.recorded_image import make_image
 from support.trtllm_sites import write_model
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BUILD_SECONDS = 400
 GPU = "nvidia.com/gpu"
+QUERIES = pair(LLAMA, rank=4, source=4096, target=4096, module="self_attn.q_proj")
 
 
 def say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
@@ -58,14 +60,16 @@ def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
     return sorted(items, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
-def commands_of_mmctl(space: Space, model: str, checkpoint: Path, folder: Path) -> list[list[str]]:
-    """Return what `mmctl plan -o commands` prints for a model of the cluster."""
+def commands_of_mmctl(space: Space, model: str, folder: Path) -> list[list[str]]:
+    """Return what `mmctl plan -o commands` prints for a model of the cluster and its facts."""
+    facts = folder / "facts.json"
+    facts.write_text(space.get("configmap", f"{model}-facts")["data"]["facts.json"])
     resource = space.read(model)
     kept = {key: resource[key] for key in ("apiVersion", "kind", "spec")}
     path = folder / "model.yaml"
     path.write_text(yaml.safe_dump({**kept, "metadata": {"name": model}}))
     argv = [str(Path(sys.executable).parent / "mmctl"), "plan", "-f", str(path), "-o", "commands"]
-    argv += ["--checkpoint", str(checkpoint), "--gpu", H100]
+    argv += ["--facts", str(facts), "--gpu", H100]
     text = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
     lines = text.replace("\\\n", " ").splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
@@ -106,7 +110,8 @@ def read_store(space: Space, image: str, path: str) -> str:
 def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path: Path) -> None:
     """Planned for the node's GPU; killed inside an engine's step, the build goes on there.
 
-    The journal holds the commands of `mmctl plan`, and the pods take a GPU of the product.
+    It has a LoRA adapter and two ranks. The journal holds the commands of `mmctl plan`, and a pod
+    takes a GPU of the product for each rank.
     """
     _, image = make_image(installed, tmp_path)
     checkpoint = write_model(tmp_path / "checkpoint", "llava")
@@ -115,17 +120,23 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
         model_space(installed, "tensorrt-models") as space,
     ):
         space.upload(checkpoint, "llava")
+        space.upload(write_adapter(tmp_path / "adapter", QUERIES, rank=4), "adapter")
+        adapter = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "adapter"}}
         store = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "store"}}
         model = space.model(
             "m",
             "llava",
-            engine={"backend": "TensorRT"},
+            engine={
+                "backend": "TensorRT",
+                "parallelism": {"tensor": 2},
+                "lora": [{"name": "french", "source": adapter}],
+            },
             build={"image": image, "trtllmVersion": "0.20.0", "store": store},
             runtime={"image": image, "resources": RESOURCES},
         )
         space.apply(model)
         told = space.wait("m", "Planned", lambda one: one.holds)
-        assert f"on 1 x {H100}: " in told.message
+        assert f"on 2 x {H100}: " in told.message
 
         def in_the_middle() -> dict[str, Any] | None:
             found = pods_of(space, "build")
@@ -146,15 +157,49 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
         )
         entries = json.loads(journal)["entries"]
         ran = [entry["argv"] for entry in entries if entry["argv"]]
-        assert commands_of_mmctl(space, "m", checkpoint, tmp_path) == ran
+        assert commands_of_mmctl(space, "m", tmp_path) == ran
+        assert any("--lora_target_modules" in argv for argv in ran)
 
         served = eventually(lambda: pods_of(space, "server"), timeout=60)
         assert served, space.read("m")["status"]
         spec = served[0]["spec"]
         server = next(one for one in spec["initContainers"] if one["name"] == "server")
         assert spec["nodeSelector"] == {"nvidia.com/gpu.product": H100}
-        assert server["resources"]["limits"][GPU] == "1"
+        assert server["resources"]["limits"][GPU] == "2"
         placed = eventually(
             lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
         )
         assert placed == node
+
+
+def test_a_checkpoint_is_staged_for_pytorch(installed: Installed, tmp_path: Path) -> None:
+    """A Job without a GPU stages it; the pod asks for the GPU and has the server's command."""
+    checkpoint = write_model(tmp_path / "checkpoint", "qwen2-vl")
+    with (
+        gpu_node(installed.cluster, 1) as node,
+        model_space(installed, "pytorch-models") as space,
+    ):
+        space.upload(checkpoint, "qwen2-vl")
+        model = space.model(
+            "m", "qwen2-vl", engine={"backend": "PyTorch"}, runtime={"resources": RESOURCES}
+        )
+        model["spec"]["build"]["trtllmVersion"] = "1.1.0"
+        space.apply(model)
+        staged = space.wait("m", "EngineBuilt", lambda one: one.holds, BUILD_SECONDS)
+        builder = pods_of(space, "build")[0]["spec"]
+        served = eventually(lambda: pods_of(space, "server"), timeout=60)
+        assert served, space.read("m")["status"]
+        (config,) = (
+            one["data"]["serving.json"]
+            for one in space.get("configmaps")["items"]
+            if "serving.json" in one.get("data", {})
+        )
+        command = json.loads(config)["trtllmServe"]["argv"]
+        placed = eventually(
+            lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
+        )
+
+    assert staged.message == "the checkpoint is staged"
+    assert GPU not in builder["containers"][0]["resources"].get("limits", {})
+    assert command[:2] == ["trtllm-serve", "models/m"]
+    assert placed == node
