@@ -20,14 +20,22 @@ TARGETS = Targets(first_token_seconds=2.0, inter_token_seconds=0.1)
 
 MIN_REPLICAS, MAX_REPLICAS = 1, 16
 
-FRONTIER = ("servegen", "step", "image-shift", "flash")
+FRONTIER = ("servegen", "servegen-half", "diurnal", "step", "image-shift", "flash")
 """Traces on which every setting of every policy runs."""
 
-START = {"servegen": 6, "diurnal": 3, "step": 3, "image-shift": 3, "flash": 3}
+START = {
+    "servegen": 6,
+    "servegen-half": 4,
+    "diurnal": 3,
+    "step": 3,
+    "image-shift": 3,
+    "flash": 3,
+}
 """Replicas before the first tick: what the load then needs."""
 
 OURS = "SLO capacity with vetoes"
 BLIND = "the same, cost not measured"
+QUICK = "the same, looking every 2 s"
 HPA = "HPA on p95 TTFT"
 KEDA = "HPA/KEDA in flight"
 KPA = "Knative KPA"
@@ -44,6 +52,8 @@ class Candidate:
     policy: str
     target: str
     make: Callable[[ServiceProfile], Policy]
+    traces: tuple[str, ...] = FRONTIER
+    """On which it runs."""
 
 
 def objectives(
@@ -65,13 +75,23 @@ def objectives(
 
 
 def _ours(
-    utilisation: float, warm: int = 0, measured: float | None = 1.0
+    utilisation: float, warm: int = 0, measured: float | None = 1.0, *, quick: bool = False
 ) -> Callable[[ServiceProfile], Policy]:
-    """Return our policy; `measured`: the known cost over the true one, `None` if there is none."""
+    """Return our policy.
+
+    Args:
+        utilisation: share of full work that a replica carries.
+        warm: replicas beyond the demand.
+        measured: the known cost over the true one, `None` if there is none.
+        quick: looks as often as KPA, at numbers as fresh as KPA's.
+    """
 
     def make(profile: ServiceProfile) -> Policy:
         asked = objectives(utilisation, warm, profile, _scaled(profile.cost, measured))
-        return SloPolicy(asked, cold_start_seconds=profile.cold_start_seconds)
+        seconds = profile.cold_start_seconds
+        if quick:
+            return SloPolicy(asked, cold_start_seconds=seconds, tick_seconds=2, age_seconds=0)
+        return SloPolicy(asked, cold_start_seconds=seconds)
 
     return make
 
@@ -89,23 +109,24 @@ def _scaled(true: WorkCost, measured: float | None) -> WorkCost | None:
 
 def _swept() -> list[Candidate]:
     ours = ((0.8, 0), (0.7, 0), (0.6, 0), (0.8, 1), (0.8, 2), (0.8, 3))
-    blind = ((0.3, 0),)
+    blind = ((0.3, 0), (0.4, 0))
     return [
         *(Candidate(OURS, _percent(share, warm), _ours(share, warm)) for share, warm in ours),
         *(
             Candidate(BLIND, _percent(share, warm), _ours(share, warm, None))
             for share, warm in blind
         ),
-        *(Candidate(HPA, f"{one} s", _fixed(baselines.HpaLatency, one)) for one in (0.5,)),
-        *(Candidate(KEDA, f"{one}", _fixed(baselines.KedaInFlight, one)) for one in (5, 8)),
-        *(Candidate(KPA, f"{one}", _fixed(baselines.Kpa, one)) for one in (8,)),
-        *(Candidate(APA, f"{one}", _fixed(baselines.AibrixApa, one)) for one in (8,)),
-        *(Candidate(DYNAMO, f"{one:.0%}", _dynamo(one)) for one in (0.5, 0.6)),
+        Candidate(QUICK, "80%", _ours(0.8, quick=True), traces=("flash",)),
+        *(Candidate(HPA, f"{one} s", _fixed(baselines.HpaLatency, one)) for one in (0.5, 0.8)),
+        *(Candidate(KEDA, f"{one}", _fixed(baselines.KedaInFlight, one)) for one in (5, 8, 12, 16)),
+        *(Candidate(KPA, f"{one}", _fixed(baselines.Kpa, one)) for one in (5, 8, 12)),
+        *(Candidate(APA, f"{one}", _fixed(baselines.AibrixApa, one)) for one in (8, 20)),
+        *(Candidate(DYNAMO, f"{one:.0%}", _dynamo(one)) for one in (0.5, 0.6, 0.7)),
         *(
             Candidate(WVA, f"{up}/{down}", _wva(up, down))
-            for up, down in ((0.2, 0.16), (0.35, 0.29))
+            for up, down in ((0.2, 0.16), (0.35, 0.29), (0.5, 0.41))
         ),
-        *(Candidate(STATIC, f"{one}", _constant(one)) for one in (4, 6)),
+        *(Candidate(STATIC, f"{one}", _constant(one)) for one in (3, 4, 5, 6, 8)),
     ]
 
 
@@ -168,6 +189,7 @@ _OUTAGE = ((40 * MINUTE, 50 * MINUTE),)
 FAULTS = (
     Fault("no fault", "diurnal"),
     Fault("Prometheus silent for 10 min", "diurnal", Faults(silent=_OUTAGE)),
+    Fault("NaN for 10 min", "diurnal", Faults(nan=_OUTAGE)),
     Fault("cold start x3", "diurnal", cold_start_factor=3.0),
     Fault("4 GPUs only", "diurnal", nodes=4),
     Fault(

@@ -1,6 +1,8 @@
 """Runs every policy on every trace and fault, five seeds each, and writes `results/runs.jsonl`.
 
-`simulate_all.py [--processes N] [--seeds N]`: about 20 minutes on two cores.
+`simulate_all.py [--processes N] [--seeds N] [--keep]`: about six minutes on two quiet cores. With
+`--keep` the runs that the result has already stay as they are: a stopped bench goes on, and a
+change of one policy (its rows removed) does not run the others again.
 """
 
 import argparse
@@ -35,7 +37,11 @@ def jobs(seeds: int) -> list[Job]:
     found = []
     for seed in range(1, seeds + 1):
         for trace in runs.FRONTIER:
-            found += [Job("frontier", trace, index, seed) for index in range(len(runs.SWEPT))]
+            found += [
+                Job("frontier", trace, index, seed)
+                for index, one in enumerate(runs.SWEPT)
+                if trace in one.traces
+            ]
         for fault in runs.FAULTS:
             found += [Job("fault", fault.name, index, seed) for index in usual]
     return found
@@ -69,16 +75,37 @@ def run(job: Job) -> dict[str, object]:
     }
 
 
+def _key(job: Job) -> tuple[object, ...]:
+    one = runs.SWEPT[job.candidate]
+    return (job.kind, job.where, one.policy, one.target, job.seed)
+
+
+def _there() -> set[tuple[object, ...]]:
+    """Return the runs that the result has."""
+    rows = [json.loads(line) for line in RESULT.read_text(encoding="utf-8").splitlines()]
+    return {
+        tuple(row[name] for name in ("kind", "where", "policy", "target", "seed")) for row in rows
+    }
+
+
 def main() -> None:
     """Run all and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     started = time.monotonic()
-    work = jobs(options.seeds)
     RESULT.parent.mkdir(exist_ok=True)
-    with multiprocessing.Pool(options.processes) as pool, RESULT.open("w", encoding="utf-8") as out:
+    work = jobs(options.seeds)
+    if options.keep:
+        there = _there()
+        work = [job for job in work if _key(job) not in there]
+    mode = "a" if options.keep else "w"
+    with (
+        multiprocessing.Pool(options.processes) as pool,
+        RESULT.open(mode, encoding="utf-8") as out,
+    ):
         for number, row in enumerate(pool.imap(run, work, chunksize=7), start=1):
             print(json.dumps(row), file=out, flush=True)
             if number % 50 == 0:

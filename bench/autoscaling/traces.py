@@ -156,6 +156,7 @@ def step(seed: int) -> list[Request]:
 
 TRACES: dict[str, Callable[[int], list[Request]]] = {
     "servegen": lambda seed: servegen(seed, scale=2.0, hours=1.25, first_window=9),
+    "servegen-half": lambda seed: servegen(seed, scale=1.0, hours=1.25, first_window=60),
     "diurnal": diurnal,
     "step": step,
     "image-shift": image_shift,

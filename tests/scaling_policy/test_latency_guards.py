@@ -66,6 +66,22 @@ def test_a_boost_that_changed_nothing_is_not_repeated() -> None:
     assert asked == [4, *[5] * 19]
 
 
+def test_a_load_that_was_too_much_is_not_tried_again_soon() -> None:
+    """After a boost at 0.45 each, 0.4 each is the most for an hour: fast again is no reason."""
+    state = watched(4, 1.8, SIMPLE)
+    for number in range(2):
+        slow = tick(number * TICK_SECONDS, 4, traffic(1.8, latency=4.0))
+        boosted, state = decide(slow, state, SIMPLE)
+    wished = []
+    for number in range(2, 300):
+        calm = tick(number * TICK_SECONDS, 5, traffic(1.8))
+        decision, state = decide(calm, state, SIMPLE)
+        wished.append(decision.replicas)
+
+    assert boosted.replicas == 5
+    assert wished.index(4) * TICK_SECONDS == pytest.approx(3600.0, abs=2 * TICK_SECONDS)
+
+
 def test_an_outlier_is_clamped_before_it_is_smoothed() -> None:
     """A latency of a thousand times its target is forgotten as fast as one of twice."""
     state = watched(4, 0.9, SIMPLE)

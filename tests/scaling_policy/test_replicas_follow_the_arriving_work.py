@@ -28,7 +28,8 @@ from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
 )
 def test_demand_over_utilisation_is_the_number(expected: int, demand: float) -> None:
     """Work of N full replicas at half load each takes twice N replicas, within the bounds."""
-    assert expected == one(1, traffic(demand), before=demand).replicas
+    running = 1 if demand < 1 else 3
+    assert expected == one(running, traffic(demand), before=demand).replicas
 
 
 def test_pictures_and_words_cost_what_was_measured() -> None:
@@ -56,7 +57,7 @@ def test_without_a_measured_cost_requests_in_flight_are_the_demand() -> None:
 def test_a_trend_is_followed_over_the_cold_start() -> None:
     """A rising load gets its replicas before it is there; the same load standing still does not."""
     rising = watched(4, 1.0, SIMPLE)
-    seen = tick(0, 4, traffic(1.9), cold_start_seconds=300.0)
+    seen = tick(0, 4, traffic(1.7, fast=1.9), cold_start_seconds=300.0)
 
     ahead, _ = decide(seen, rising, SIMPLE)
     level, _ = decide(seen, watched(4, 1.9, SIMPLE), SIMPLE)
@@ -64,10 +65,42 @@ def test_a_trend_is_followed_over_the_cold_start() -> None:
     assert (ahead.replicas, level.replicas) == (5, 4)
 
 
+def test_a_rise_that_ended_is_not_followed_on() -> None:
+    """Risen since minutes, but no more in the last one: nothing further comes."""
+    rising = watched(4, 1.0, SIMPLE)
+    decision, _ = decide(tick(0, 4, traffic(1.9), cold_start_seconds=300.0), rising, SIMPLE)
+
+    assert decision.replicas == 4
+
+
 def test_a_burst_counts_before_the_steady_window_shows_it() -> None:
     """The fast window leads the steady one, up to three times."""
-    assert one(2, traffic(1.0, fast=2.5), before=1.0).replicas == 5
-    assert one(2, traffic(1.0, fast=9.0), before=1.0).replicas == 6
+    assert one(3, traffic(1.0, fast=2.5), before=1.0).replicas == 5
+    assert one(3, traffic(1.0, fast=9.0), before=1.0).replicas == 6
+
+
+@pytest.mark.parametrize(
+    ("expected", "request_seconds"),
+    [
+        pytest.param(6, 0.001, id="39000-requests"),
+        pytest.param(5, 0.1, id="390-requests"),
+        pytest.param(3, 1.0, id="39-requests"),
+    ],
+)
+def test_a_crowd_is_believed_by_its_count(expected: int, request_seconds: float) -> None:
+    """The same work in the last scrape interval is a crowd of many requests, chance of few."""
+    costly = replace(SIMPLE, cost=replace(COST, request_seconds=request_seconds))
+    calm = Arrivals(1.0 / request_seconds, 0, 0)
+    crowd = Arrivals(2.6 / request_seconds, 0, 0)
+    seen = replace(traffic(1.0), fast=calm, steady=calm, newest=crowd)
+
+    assert expected == decide(tick(0, 3, seen), fresh(START, 3), costly)[0].replicas
+
+
+def test_a_growing_queue_gets_a_crew() -> None:
+    """More than all Ready replicas can work off: half as many more for what piles up meanwhile."""
+    assert one(2, traffic(2.0), before=1.0).replicas == 4
+    assert one(2, traffic(2.5), before=1.0).replicas == 5 + 3
 
 
 def test_headroom_comes_on_top() -> None:

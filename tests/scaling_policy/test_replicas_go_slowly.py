@@ -16,7 +16,7 @@ def test_half_go_when_all_is_quiet() -> None:
 
 
 def test_what_stays_carries_the_peak() -> None:
-    """Demand 1.6 at 0.425 each takes four replicas, whatever half would be."""
+    """Demand 1.6 at 0.45 each takes four replicas, whatever half would be."""
     assert one(12, traffic(0.4), before=1.6).replicas == 6
     assert one(6, traffic(0.4), before=1.6).replicas == 4
 
@@ -26,7 +26,7 @@ def test_steps_down_keep_their_distance() -> None:
     decisions = followed([0.4] * 40, replicas=12, objectives=SIMPLE)
     replicas = [decision.replicas for decision in decisions]
 
-    assert replicas == [12] * 20 + [6] * 9 + [3] * 9 + [2] * 2
+    assert replicas == [12] * 10 + [6] * 9 + [3] * 9 + [2] * 9 + [1] * 3
 
 
 def test_a_step_down_leaves_room_for_the_peak() -> None:
@@ -54,17 +54,24 @@ def test_vetoes_hold(vetoes: list[Veto], changes: dict[str, float]) -> None:
 
 
 def test_a_new_leader_steps_down_only_after_it_watched() -> None:
-    """A memory that begins now holds what it finds for five minutes."""
+    """A memory that begins now holds what it finds for two and a half minutes."""
     decisions = followed([0.4] * 22, replicas=4, objectives=SIMPLE)
 
-    assert [decision.replicas for decision in decisions] == [4] * 20 + [2, 2]
+    assert [decision.replicas for decision in decisions] == [4] * 10 + [2] * 9 + [1] * 3
 
 
 def test_a_new_leader_follows_a_rise_at_once() -> None:
     """Starting anew is no reason to let requests wait."""
-    decision, _ = decide(tick(0, 2, traffic(3.0)), fresh(START, 2), SIMPLE)
+    decision, _ = decide(tick(0, 2, traffic(2.0)), fresh(START, 2), SIMPLE)
 
-    assert decision.replicas == 6
+    assert decision.replicas == 4
+
+
+def test_a_small_step_waits_three_times_as_long() -> None:
+    """One of five replicas saves little: it goes when the load of 450 s fits, not of 150 s."""
+    decisions = followed([1.6] * 35, replicas=5, objectives=SIMPLE)
+
+    assert [decision.replicas for decision in decisions] == [5] * 30 + [4] * 5
 
 
 def test_a_change_by_hand_counts_as_a_change() -> None:

@@ -84,9 +84,9 @@ def test_nothing_more_is_asked_while_pods_wait_for_a_gpu() -> None:
 def test_a_pod_that_was_just_made_is_not_scarcity() -> None:
     """The scheduler gets a minute."""
     scarce = {"ready": 3, "unschedulable": 1, "unschedulable_seconds": 10.0}
-    decision = one(4, traffic(5.0), before=5.0, **scarce)
+    decision = one(4, traffic(3.0), before=3.0, **scarce)
 
-    assert (decision.replicas, decision.capacity_limited) == (10, False)
+    assert (decision.replicas, decision.capacity_limited) == (6, False)
 
 
 def test_replicas_without_a_gpu_may_go() -> None:

@@ -1,13 +1,24 @@
 """How many full replicas the arriving work would keep busy, now and when a new one could help."""
 
+import math
 from dataclasses import dataclass
 
 from mm_operator.autoscaling.objectives import Objectives, Tuning, WorkCost
-from mm_operator.autoscaling.observation import Arrivals, Observation, Traffic
+from mm_operator.autoscaling.observation import (
+    FAST_WINDOW_SECONDS,
+    NEWEST_SECONDS,
+    STEADY_WINDOW_SECONDS,
+    Arrivals,
+    Observation,
+    Traffic,
+)
 from mm_operator.autoscaling.state import DEMAND_STEP_SECONDS, Sample
 
 TREND_WINDOW_SECONDS = 300.0
 """A trend is the rise over this long: shorter, and the noise of a few hundred requests is one."""
+
+_LAG_SECONDS = (STEADY_WINDOW_SECONDS - FAST_WINDOW_SECONDS) / 2
+"""The steady window shows a rise so much later than the fast one."""
 
 _LEAST_TREND_SECONDS = 120.0
 """A younger memory has no trend."""
@@ -17,28 +28,39 @@ _LEAST_TREND_SECONDS = 120.0
 class Demand:
     """Work in full replicas: 2.5 keeps two and a half of them busy without a pause."""
 
+    newest: float
+    """Of the last scrape interval, as much of it as is believed."""
     fast: float
     steady: float
+    now: float
+    """The highest of the three, bursts within bounds: what the others remember and add to."""
     forecast: float
     """When a replica that is asked for now becomes Ready."""
     peak: float
     """Highest of the policy's memory, with now."""
+    long_peak: float
+    """Highest of the longer memory that a small step down looks back on, with now."""
 
 
 def demand_of(
     observation: Observation, traffic: Traffic, memory: tuple[Sample, ...], objectives: Objectives
 ) -> Demand:
     """Return the demand of one tick; `memory` holds the demand of earlier ticks."""
-    fast, steady = _now(traffic, objectives)
-    now = _without_spike(fast, steady, objectives.tuning)
-    ahead = _ahead(observation, objectives.tuning)
-    horizon = observation.at - memory_seconds(observation, objectives.tuning)
-    rise = max(0.0, _slope(memory, observation.at, steady)) * ahead
+    tuning = objectives.tuning
+    newest, fast, steady = _now(traffic, objectives)
+    now = max(steady, min(max(newest, fast), tuning.burst_factor * steady))
+    # A rise that ended shows no longer between the windows, though still over minutes.
+    slope = min(_slope(memory, observation.at, steady), (fast - steady) / _LAG_SECONDS)
+    rise = max(0.0, slope) * _ahead(observation, tuning)
+    look_back = memory_seconds(observation, tuning)
     return Demand(
+        newest=newest,
         fast=fast,
         steady=steady,
+        now=now,
         forecast=now + rise,
-        peak=max([now, *(sample.value for sample in memory if sample.at > horizon)]),
+        peak=_highest(now, memory, observation.at - look_back),
+        long_peak=_highest(now, memory, observation.at - tuning.small_step_patience * look_back),
     )
 
 
@@ -47,7 +69,8 @@ def remembered(
 ) -> tuple[Sample, ...]:
     """Return the memory with this tick: the steady demand, the highest of each step."""
     at = observation.at
-    horizon = at - max(TREND_WINDOW_SECONDS, memory_seconds(observation, tuning))
+    look_back = max(1.0, tuning.small_step_patience) * memory_seconds(observation, tuning)
+    horizon = at - max(TREND_WINDOW_SECONDS, look_back)
     kept = [sample for sample in memory if sample.at > horizon]
     if kept and at - kept[-1].at < DEMAND_STEP_SECONDS:
         last = kept.pop()
@@ -67,12 +90,17 @@ def memory_seconds(observation: Observation, tuning: Tuning) -> float:
     return max(tuning.demand_memory_seconds, starts)
 
 
-def _now(traffic: Traffic, objectives: Objectives) -> tuple[float, float]:
+def _now(traffic: Traffic, objectives: Objectives) -> tuple[float, float, float]:
     if objectives.cost is None:
         occupied = traffic.in_flight / max(1, objectives.slots_per_replica)
-        return occupied, occupied
+        return occupied, occupied, occupied
     output = traffic.mean_output_tokens or 0.0
+    newest = 0.0
+    if traffic.newest is not None:
+        believed = _believed(traffic.newest, objectives.tuning)
+        newest = believed * work(traffic.newest, output, objectives.cost)
     return (
+        newest,
         work(traffic.fast, output, objectives.cost),
         work(traffic.steady, output, objectives.cost),
     )
@@ -94,8 +122,14 @@ def work(arrivals: Arrivals, mean_output_tokens: float, cost: WorkCost) -> float
     return admitted * (arrivals.requests + arrivals.refused) / arrivals.requests
 
 
-def _without_spike(fast: float, steady: float, tuning: Tuning) -> float:
-    return max(steady, min(fast, tuning.burst_factor * steady))
+def _believed(newest: Arrivals, tuning: Tuning) -> float:
+    """Return the share of so few requests' work that is more than chance."""
+    count = (newest.requests + newest.refused) * NEWEST_SECONDS
+    return max(0.0, 1 - tuning.newest_deviations / math.sqrt(count)) if count > 0 else 0.0
+
+
+def _highest(now: float, memory: tuple[Sample, ...], horizon: float) -> float:
+    return max([now, *(sample.value for sample in memory if sample.at > horizon)])
 
 
 def _ahead(observation: Observation, tuning: Tuning) -> float:

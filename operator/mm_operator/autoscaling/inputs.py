@@ -27,18 +27,24 @@ def inputs_of(
     demand: Demand | None,
     pressure: Pressure,
     objectives: Objectives,
+    *,
+    share: float,
 ) -> dict[str, float]:
-    """Return what was looked at; a number that is not known is left out."""
+    """Return what was looked at; a number that is not known is left out.
+
+    `share` is how much of full work a replica should carry now.
+    """
     found: dict[str, float | None] = {
         "readyReplicas": observation.ready,
         "pendingReplicas": observation.pending,
         "unschedulableReplicas": observation.unschedulable,
         "coldStartSeconds": cold_start_of(observation, objectives.tuning),
-        "utilisationTarget": objectives.utilisation,
+        "utilisationTarget": share,
         "pressure": pressure.value,
     }
     if demand is not None:
         found |= {
+            "demandNewest": demand.newest,
             "demandFast": demand.fast,
             "demandSteady": demand.steady,
             "demandForecast": demand.forecast,
@@ -66,6 +72,13 @@ def _numbers(traffic: Traffic) -> dict[str, float]:
         "fastRefusedPerSecond": traffic.fast.refused,
         "inFlightRequests": traffic.in_flight,
     }
+    if traffic.newest is not None:
+        numbers |= {
+            "newestRequestsPerSecond": traffic.newest.requests,
+            "newestImageTokensPerSecond": traffic.newest.image_tokens,
+            "newestTextTokensPerSecond": traffic.newest.text_tokens,
+            "newestRefusedPerSecond": traffic.newest.refused,
+        }
     if traffic.mean_output_tokens is not None:
         numbers["meanOutputTokens"] = traffic.mean_output_tokens
     if traffic.custom_replicas is not None:

@@ -102,12 +102,20 @@ class Tuning:
     utilisation: float = 0.7
     """Share of full work that a replica should carry: KPA's target as well. Beyond it the queue of
     a batching engine grows faster than its work."""
-    slot_utilisation: float = 0.7
-    """The same while demand is slots taken, because no cost was measured. The simulation favours
-    0.3 (`docs/autoscaling.md`): prompts queue long before the slots are full."""
+    slot_utilisation: float = 0.3
+    """The same while demand is slots taken, because no cost was measured. Prompts queue long before
+    the slots are full: in the simulation of `docs/autoscaling.md`, replicas at 70 % of their work
+    have a third of their slots taken."""
     burst_factor: float = 3.0
     """How far the fast window may exceed the steady one. A crowd needs its replicas at once: adding
     them as the steady window fills would start the last of them two minutes late."""
+    newest_deviations: float = 3.0
+    """So many times 1/sqrt(n) is taken off the work of the n requests of the last scrape interval:
+    two standard deviations of a sum of n pieces of work that vary as much as their mean. A busy
+    model's crowd is believed at once, three requests of a quiet one are not."""
+    crew: float = 0.5
+    """While more arrives than all Ready replicas can work off, so many more for each that the
+    demand needs: until they serve a queue grows for a whole cold start."""
     trend_seconds: float = 300.0
     """Furthest that a trend is followed ahead, however long a cold start takes."""
     trend_weight: float = 0.5
@@ -131,27 +139,40 @@ class Tuning:
     """The last boost helped when pressure fell below this share of what it was. When it did not,
     and the replicas are less busy than then, more would not help either."""
     boost_pause_seconds: float = 120.0
-    """After a boost, and after a replica became Ready: a percentile over two minutes still holds
-    the requests that waited for it."""
+    """After a boost, and after a replica became Ready: a percentile of the last minute still holds
+    the requests that waited for it, and the smoothed pressure those of the minute before."""
+    learned_seconds: float = 3600.0
+    """So long the load per replica at the last boost counts as too much; then it may be tried
+    again."""
+    learned_share: float = 0.9
+    """Share of that load that replicas carry meanwhile."""
     helpful_share: float = 0.5
     """Below this share of `utilisation` a latency does not come from the load: no replica helps."""
     down_share: float = 0.5
     """Share of replicas that one step down may take, at least one. The memory already says how
     many are needed; half leaves a second look."""
-    consolidation: float = 0.85
-    """A replica goes only when the others then stay below this share of `utilisation`."""
-    demand_memory_seconds: float = 300.0
-    """The highest demand of this long must fit the replicas that stay; HPA's default window."""
-    demand_memory_cold_starts: float = 2.5
+    consolidation: float = 0.9
+    """A replica goes only when the others then stay below this share of `utilisation`: more room
+    than the noise of a minute's arrivals, else a load at the edge of N replicas turns back and
+    forth."""
+    demand_memory_seconds: float = 150.0
+    """The highest demand of this long must fit the replicas that stay. The steady window is
+    three minutes old already: together as long as HPA's default of 300 s."""
+    demand_memory_cold_starts: float = 1.25
     """Or of so many cold starts, when that is longer: giving away what takes long to come back
     needs a longer look."""
-    settle_seconds: float = 300.0
-    """No step down this soon after replicas were added; HPA's default as well."""
-    settle_cold_starts: float = 2.0
-    """Nor within so many cold starts: what was given away takes one of them to come back."""
+    small_step: float = 1 / 3
+    """A step down by no more than this share of the replicas saves little in a minute ..."""
+    small_step_patience: float = 3.0
+    """... so it looks back so many times as long, and lets additions settle as long: a replica that
+    goes for a few minutes costs a cold start when it comes back."""
+    settle_seconds: float = 150.0
+    """No step down this soon after replicas were added."""
+    settle_cold_starts: float = 1.25
+    """Nor within so many cold starts: the last of them must have served for a while."""
     step_seconds: float = 120.0
-    """Between two steps down, and at least a cold start: a percentile over two minutes must show
-    what the first one did."""
+    """Between two steps down, and at least a cold start: a percentile and the smoothed pressure
+    must show what the first one did."""
     cold_start_seconds: float = 180.0
     """Assumed until one was measured: weights of tens of GB from a network disk."""
     capacity_patience_seconds: float = 60.0

@@ -39,12 +39,17 @@ class Traffic:
     while the cost of a token is not measured."""
     latencies: Mapping[str, float] = field(default_factory=dict)
     """Seconds by `LatencyObjective.name`; one is missing when no request of its window ended."""
+    newest: Arrivals | None = None
+    """Between the last two scrapes: sees a crowd first, and noise as well. `None`: not known."""
     custom_replicas: float | None = None
     """Answer of the user's own query, in replicas. `None` when there is no such query."""
 
 
 FAST_WINDOW_SECONDS = 60.0
 """Four scrapes of 15 s: the shortest window whose rate survives one missed scrape."""
+
+NEWEST_SECONDS = 15.0
+"""One scrape interval: what lies between the last two samples."""
 
 STEADY_WINDOW_SECONDS = 180.0
 """Three fast windows: a spike of one minute weighs a third."""

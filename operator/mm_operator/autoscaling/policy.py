@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mm_operator.autoscaling.decision import Decision, ScalingReason, Veto, Vetoed
-from mm_operator.autoscaling.demand import Demand, demand_of, remembered
+from mm_operator.autoscaling.demand import demand_of, remembered
 from mm_operator.autoscaling.inputs import inputs_of, problem_of
 from mm_operator.autoscaling.memory import after_pace, watched
 from mm_operator.autoscaling.objectives import Objectives
@@ -17,7 +17,7 @@ from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
 from mm_operator.autoscaling.schedule import floor_of
-from mm_operator.autoscaling.situation import Situation, helpful, utilisation
+from mm_operator.autoscaling.situation import Situation, fair_share, helpful, outrun, utilisation
 from mm_operator.autoscaling.state import State
 from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
 
@@ -58,15 +58,19 @@ def _informed(
         high_ticks=pressure.high_ticks,
     )
     situation = Situation(observation, objectives, state, demand, pressure, traffic.in_flight)
+    if outrun(situation):
+        state = replace(state, outrun_at=observation.at)
     wish, vetoes = _wish(situation, traffic)
     if wish.reason is ScalingReason.LATENCY_PRESSURE and wish.replicas > observation.replicas:
         state = replace(
             state,
             raised_at=observation.at,
+            raised_load=demand.now / max(1, observation.ready),
             raised_pressure=pressure.value or 0.0,
             raised_utilisation=utilisation(situation, observation.ready),
         )
-    inputs = inputs_of(observation, traffic, demand, pressure, objectives)
+    share = fair_share(situation)
+    inputs = inputs_of(observation, traffic, demand, pressure, objectives, share=share)
     return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
 
 
@@ -75,7 +79,7 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
     floors = [
-        *_demanded(situation.demand, objectives),
+        *_demanded(situation),
         *_custom(traffic),
         *_fixed(observation, objectives),
     ]
@@ -94,8 +98,9 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
     return _step_down(situation, need), ()
 
 
-def _demanded(demand: Demand, objectives: Objectives) -> Iterator[_Wish]:
-    share = objectives.utilisation
+def _demanded(situation: Situation) -> Iterator[_Wish]:
+    demand, objectives = situation.demand, situation.objectives
+    share = fair_share(situation)
     carrying = math.ceil(demand.forecast / share)
     text = (
         f"The arriving work keeps {demand.forecast:.2g} replicas busy; at {share:.0%} each "
@@ -106,6 +111,10 @@ def _demanded(demand: Demand, objectives: Objectives) -> Iterator[_Wish]:
         yield _Wish(
             warm, ScalingReason.WARM_REPLICAS, f"{text} {objectives.warm_replicas} more stay warm."
         )
+    if outrun(situation):
+        crew = math.ceil(objectives.tuning.crew * carrying)
+        queue = f"{text} {crew} more work off the queue that grows until they serve."
+        yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
     yield _Wish(carrying, ScalingReason.DEMAND, text)
 
 
@@ -153,7 +162,7 @@ def _step_down(situation: Situation, need: _Wish) -> _Wish:
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
     step = max(1, math.floor(objectives.tuning.down_share * current))
-    fewest = max(need.replicas, staying(situation.demand, objectives), current - step)
+    fewest = max(need.replicas, staying(situation), current - step)
     if capacity_limited(observation, objectives):
         fewest = max(fewest, min(observation.ready, current - 1))
     text = (
@@ -181,7 +190,8 @@ def _silent(
         floors.append(_Wish(fallback, ScalingReason.FALLBACK, text))
     wish = max(floors, key=lambda floor: floor.replicas)
     vetoes = (Vetoed(Veto.NO_METRICS, problem),)
-    inputs = inputs_of(observation, None, None, Pressure(None, 0, unknown=True), objectives)
+    nothing, share = Pressure(None, 0, unknown=True), objectives.utilisation
+    inputs = inputs_of(observation, None, None, nothing, objectives, share=share)
     decision, state = _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
     return replace(decision, metrics_available=False), state
 

@@ -22,6 +22,31 @@ class Situation:
     """Requests running and waiting, summed over the pods."""
 
 
+def fair_share(situation: Situation) -> float:
+    """Return the share of full work that a replica should carry.
+
+    Less than asked for where a latency came near its target at less: a cost that was measured too
+    low, or a target too tight for it, shows there.
+    """
+    objectives, state = situation.objectives, situation.state
+    tuning = objectives.tuning
+    if state.raised_load is None or state.raised_at is None:
+        return objectives.utilisation
+    if situation.observation.at - state.raised_at > tuning.learned_seconds:
+        return objectives.utilisation
+    learned = max(tuning.learned_share * state.raised_load, objectives.helpful_utilisation)
+    return min(objectives.utilisation, learned)
+
+
+def outrun(situation: Situation) -> bool:
+    """Return whether more arrives than all Ready replicas can work off: a queue grows.
+
+    Only where work is counted: requests in flight are the queue themselves.
+    """
+    counted = situation.objectives.cost is not None
+    return counted and situation.demand.now > situation.observation.ready
+
+
 def utilisation(situation: Situation, replicas: int) -> float:
     """Return how busy so many replicas would be: arriving work or taken slots, whichever is more.
 

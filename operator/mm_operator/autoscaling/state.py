@@ -36,7 +36,11 @@ class State:
     raised_pressure: float = 0.0
     """Pressure when it last added replicas."""
     raised_utilisation: float = 0.0
-    """Work per Ready replica when it last added replicas."""
+    """How busy Ready replicas were when it last added some: with work or with taken slots."""
+    raised_load: float | None = None
+    """Arriving work per Ready replica when it last added replicas: this much was too much."""
+    outrun_at: float | None = None
+    """Last time that more arrived than all Ready replicas could work off."""
     pressure: float | None = None
     """Smoothed worst latency over its target; `None` until one was measured."""
     high_ticks: int = 0

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 
 from mm_operator.autoscaling.decision import Veto, Vetoed
-from mm_operator.autoscaling.demand import Demand, cold_start_of, memory_seconds
+from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
-from mm_operator.autoscaling.situation import Situation, utilisation
+from mm_operator.autoscaling.situation import Situation, fair_share, utilisation
 
 
 def against_down(situation: Situation) -> tuple[Vetoed, ...]:
@@ -19,11 +19,37 @@ def against_down(situation: Situation) -> tuple[Vetoed, ...]:
     )
 
 
-def staying(demand: Demand, objectives: Objectives) -> int:
+def staying(situation: Situation) -> int:
     """Return the fewest replicas that carry the peak of the last minutes with room to spare."""
-    tuning = objectives.tuning
-    room = objectives.utilisation * tuning.consolidation
-    return math.ceil(demand.peak / room) + objectives.warm_replicas
+    demand = situation.demand
+    return _carrying(demand.long_peak if _is_small(situation) else demand.peak, situation)
+
+
+def patience(situation: Situation) -> float:
+    """Return how many times as long as usual a step down looks back: longer when it is small."""
+    return situation.objectives.tuning.small_step_patience if _is_small(situation) else 1.0
+
+
+def _is_small(situation: Situation) -> bool:
+    tuning, outrun_at = situation.objectives.tuning, situation.state.outrun_at
+    lately = tuning.small_step_patience * _settle_seconds(situation)
+    if outrun_at is not None and situation.observation.at - outrun_at < lately:
+        return False  # those that came for a queue go when it is gone
+    current = situation.observation.replicas
+    surplus = current - _carrying(situation.demand.peak, situation)
+    return surplus <= situation.objectives.tuning.small_step * current
+
+
+def _settle_seconds(situation: Situation) -> float:
+    tuning = situation.objectives.tuning
+    cold_start = cold_start_of(situation.observation, tuning)
+    return max(tuning.settle_seconds, tuning.settle_cold_starts * cold_start)
+
+
+def _carrying(peak: float, situation: Situation) -> int:
+    objectives = situation.objectives
+    room = fair_share(situation) * objectives.tuning.consolidation
+    return math.ceil(peak / room) + objectives.warm_replicas
 
 
 def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
@@ -35,6 +61,7 @@ def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
 
 def _memory(situation: Situation) -> Iterator[Vetoed]:
     horizon = memory_seconds(situation.observation, situation.objectives.tuning)
+    horizon *= patience(situation)
     if situation.observation.at - situation.state.since < horizon:
         yield Vetoed(
             Veto.SHORT_MEMORY,
@@ -56,7 +83,7 @@ def _pending(situation: Situation) -> Iterator[Vetoed]:
 def _settling(situation: Situation) -> Iterator[Vetoed]:
     tuning, state = situation.objectives.tuning, situation.state
     now, cold_start = situation.observation.at, cold_start_of(situation.observation, tuning)
-    settle = max(tuning.settle_seconds, tuning.settle_cold_starts * cold_start)
+    settle = patience(situation) * _settle_seconds(situation)
     step = max(tuning.step_seconds, cold_start)
     start = f"a cold start takes {cold_start:.0f} s."
     if now - state.grew_at < settle:
@@ -87,7 +114,7 @@ def _busy_after(situation: Situation) -> bool:
 
 def _consolidation(situation: Situation) -> Iterator[Vetoed]:
     observation = situation.observation
-    fewest = staying(situation.demand, situation.objectives)
+    fewest = staying(situation)
     if fewest >= observation.replicas:
         yield Vetoed(
             Veto.CONSOLIDATION,

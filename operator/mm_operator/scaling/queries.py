@@ -23,6 +23,9 @@ _OUTPUT = f"{OUTPUT_WINDOW_SECONDS:.0f}s"
 
 WINDOWS: Mapping[str, str] = {"fast": _FAST, "steady": _STEADY}
 
+NEWEST = "newest"
+"""Part of what lies between a pod's last two samples, whenever the scrapes were."""
+
 COUNTERS: Mapping[str, tuple[str, str]] = {
     "accepted": ("mm_requests_accepted_total", ""),
     "image_tokens": ("mm_image_tokens_total", ""),
@@ -60,6 +63,10 @@ def traffic_query(scope: str) -> str:
         _part(f"{name}_{window}", f"rate({metric}{_selector(scope, own)}[{length}])")
         for name, (metric, own) in COUNTERS.items()
         for window, length in WINDOWS.items()
+    ]
+    parts += [
+        _part(f"{name}_{NEWEST}", f"irate({metric}{_selector(scope, own)}[{_FAST}])")
+        for name, (metric, own) in COUNTERS.items()
     ]
     finished = _selector(scope, 'code="200"')
     parts += [

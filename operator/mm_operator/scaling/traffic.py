@@ -9,7 +9,7 @@ from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic, WorkCos
 from mm_operator.scaling import latencies
 from mm_operator.scaling.answers import Sample
 from mm_operator.scaling.pods import ScaledPod
-from mm_operator.scaling.queries import PART
+from mm_operator.scaling.queries import NEWEST, PART
 
 STALE_SECONDS = 90.0
 """A sample older than this says nothing: three scrapes of 30 s were missed."""
@@ -111,6 +111,7 @@ def read_traffic(
             in_flight=factor * (_sum(served, "running") + _sum(served, "waiting")),
             latencies=values,
             custom_replicas=custom_replicas,
+            newest=_newest(known, factor),
         ),
         attainment=attainment,
         cost=_cost(served),
@@ -167,6 +168,12 @@ def _arrivals(known: Sequence[PodSeries], window: str, factor: float) -> Arrival
         text_tokens=max(0.0, prompt - images),
         refused=factor * _sum(known, f"refused_{window}"),
     )
+
+
+def _newest(known: Sequence[PodSeries], factor: float) -> Arrivals | None:
+    if not any(f"accepted_{NEWEST}" in one.values for one in known):
+        return None
+    return _arrivals(known, NEWEST, factor)
 
 
 def _mean_output(known: Sequence[PodSeries]) -> float | None:

@@ -133,6 +133,10 @@ class Meters:
         low, high = self._ends(at, window)
         return (high.in_flight_seconds - low.in_flight_seconds) / min(window, max(1, at))
 
+    def observations(self, metric: LatencyMetric, at: int, window: int) -> int:
+        """Return how often a latency was measured."""
+        return sum(map(len, self._samples[metric][max(0, at - window) + 1 : at + 1]))
+
     def latency(self, metric: LatencyMetric, quantile: float, at: int, window: int) -> float | None:
         """Return a quantile of a latency, `None` when nothing was measured."""
         values = sorted(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from mm_operator.autoscaling import (
     Arrivals,
     Decision,
+    LatencyObjective,
     Objectives,
     Observation,
     State,
@@ -14,21 +15,30 @@ from mm_operator.autoscaling import (
 )
 from mm_operator.autoscaling.observation import (
     FAST_WINDOW_SECONDS,
+    NEWEST_SECONDS,
     OUTPUT_WINDOW_SECONDS,
     STEADY_WINDOW_SECONDS,
 )
-from mm_operator.simulation.run import View
+from mm_operator.simulation.meters import Meters
+from mm_operator.simulation.run import SCRAPE_AGE_SECONDS, View
 
-LATENCY_WINDOW_SECONDS = 120
-"""Percentiles over two minutes, as the operator's queries ask."""
+ENOUGH_OBSERVATIONS = 20
+"""With fewer in the fast window the steady one is read, as `scaling/traffic.py` does."""
 
 
 class SloPolicy:
     """Calls `decide` with what the operator would see."""
 
-    tick_seconds = 15
-
-    def __init__(self, objectives: Objectives, *, cold_start_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        objectives: Objectives,
+        *,
+        cold_start_seconds: float | None = None,
+        tick_seconds: int = 15,
+        age_seconds: int = SCRAPE_AGE_SECONDS,
+    ) -> None:
+        self.tick_seconds = tick_seconds
+        self._age_seconds = age_seconds
         self._objectives = objectives
         self._cold_start_seconds = cold_start_seconds
         self._state: State | None = None
@@ -54,21 +64,25 @@ class SloPolicy:
         return decision.replicas
 
     def _traffic(self, view: View) -> Traffic:
-        meters, shown = view.meters, view.shown
+        meters, shown = view.meters, view.at - self._age_seconds
         measured = {
-            one.name: meters.latency(
-                one.metric, one.percentile / 100, shown, LATENCY_WINDOW_SECONDS
-            )
-            for one in self._objectives.latencies
+            one.name: self._latency(meters, one, shown) for one in self._objectives.latencies
         }
         traffic = Traffic(
             fast=meters.arrivals(shown, int(FAST_WINDOW_SECONDS)),
             steady=meters.arrivals(shown, int(STEADY_WINDOW_SECONDS)),
             mean_output_tokens=meters.mean_output_tokens(shown, int(OUTPUT_WINDOW_SECONDS)),
             in_flight=meters.in_flight(shown, int(FAST_WINDOW_SECONDS)),
+            newest=meters.arrivals(shown, int(NEWEST_SECONDS)),
             latencies={name: value for name, value in measured.items() if value is not None},
         )
         if view.nan:
             nothing = float("nan")
             return replace(traffic, fast=Arrivals(nothing, nothing, nothing))
         return traffic
+
+    def _latency(self, meters: Meters, objective: LatencyObjective, shown: int) -> float | None:
+        quantile, metric = objective.percentile / 100, objective.metric
+        few = meters.observations(metric, shown, int(FAST_WINDOW_SECONDS)) < ENOUGH_OBSERVATIONS
+        window = STEADY_WINDOW_SECONDS if few else FAST_WINDOW_SECONDS
+        return meters.latency(metric, quantile, shown, int(window))
