@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 import baselines
 from traces import MINUTE, TRACES
@@ -201,7 +201,7 @@ FAULTS = (
 )
 
 
-@cache
+@lru_cache(maxsize=2)
 def _trace(name: str, seed: int) -> list[Request]:
     return TRACES[name](seed)
 

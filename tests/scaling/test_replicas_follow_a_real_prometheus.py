@@ -40,7 +40,7 @@ def test_silence_restart_and_other_hands_move_nothing(
     """Without metrics, and after a restart of the operator, replicas stay; the cause is told."""
     with operated(api, tmp_path):
         start(api, scaled(prometheus))
-        load(api, gateways, requests_running=1, requests_waiting=1, requests_accepted_total=3)
+        load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
         assert eventually(lambda: replicas(api) == 3, timeout=60), scaling(api)
         serving(api, "llava")
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
@@ -80,7 +80,7 @@ def test_recommendations_move_nothing(
     """In mode Recommend the status says what would be done, and replicas stay."""
     with operated(api, tmp_path):
         start(api, scaled(prometheus, mode="Recommend"))
-        load(api, gateways, requests_running=1, requests_waiting=1, requests_accepted_total=3)
+        load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
 
         assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
         assert (replicas(api), active(api)["reason"]) == (1, "RecommendOnly")

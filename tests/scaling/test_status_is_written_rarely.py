@@ -42,10 +42,10 @@ def test_numbers_alone_wait_and_decisions_do_not() -> None:
     """Another load of the same meaning is written after two minutes, another wish at once."""
     follower = Follower({}, NOW, 1)
 
-    assert tick(follower, NOW, in_flight=0.30) is not None
-    assert tick(follower, NOW + 15, in_flight=0.30) is None
-    assert tick(follower, NOW + 30, in_flight=0.31) is None
-    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.32) is not None
+    assert tick(follower, NOW, in_flight=0.20) is not None
+    assert tick(follower, NOW + 15, in_flight=0.20) is None
+    assert tick(follower, NOW + 30, in_flight=0.21) is None
+    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.22) is not None
     moved = tick(follower, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
     assert moved is not None
     assert moved.status.desired > 1
@@ -153,7 +153,7 @@ def test_a_schedule_that_cannot_be_read_is_told() -> None:
     objectives = objectives_of(spec, slots_per_replica=1)
     wrong = next(map(problem_of, objectives.schedules))
     asked, follower = Asked(spec, 1, slots_per_replica=1), Follower({}, NOW, 1)
-    decision = follower.decide(asked, objectives, pods=[POD], reading=reading(2.0), now=NOW)
+    decision = follower.decide(asked, objectives, pods=[POD], reading=reading(0.8), now=NOW)
     view = follower.publish(asked, decision, Standing(schedules=wrong), NOW)
 
     assert view is not None
