@@ -16,6 +16,7 @@ COLOURS = (
     "#e377c2",
     "#17becf",
     "#7f7f7f",
+    "#bcbd22",
 )
 KEPT = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Marks of the attainment axis, in percent."""

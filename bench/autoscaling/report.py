@@ -68,6 +68,12 @@ def main() -> None:
         "",
         *_verdicts(frontiers),
         "",
+        "### Reversals",
+        "",
+        "Turns of direction within 15 minutes, each policy at its usual setting.",
+        "",
+        *_reversals(frontiers),
+        "",
         "### Faults, on `diurnal`",
         "",
     ]
@@ -149,7 +155,7 @@ def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
         better = [
             point
             for point in points
-            if point.policy not in {runs.OURS, runs.BLIND}
+            if point.policy not in {runs.OURS, runs.BLIND, runs.QUICK}
             and (kept := _at(ours, point.hours)) is not None
             and point.attainment - point.attainment_half > kept
         ]
@@ -160,6 +166,28 @@ def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
         )
         found = f"better at the same cost: {named}" if named else "none is better at the same cost"
         lines.append(f"- `{trace}`: {found}.")
+    return lines
+
+
+def _reversals(frontiers: dict[str, list[Point]]) -> list[str]:
+    """Return a table of turns by policy and trace, with their sum."""
+    lines = [
+        f"| policy | target | {' | '.join(frontiers)} | sum |",
+        f"| --- | --- | {' | '.join('---:' for _ in frontiers)} | ---: |",
+    ]
+    for policy, target in runs.USUAL.items():
+        if policy == runs.STATIC:
+            continue
+        turned = [
+            next(
+                point.reversals
+                for point in points
+                if (point.policy, point.target) == (policy, target)
+            )
+            for points in frontiers.values()
+        ]
+        numbers = " | ".join(f"{number:.1f}" for number in [*turned, sum(turned)])
+        lines.append(f"| {policy} | {target} | {numbers} |")
     return lines
 
 

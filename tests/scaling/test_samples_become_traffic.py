@@ -94,6 +94,18 @@ def test_costs_are_the_middle_of_what_pods_measured() -> None:
     assert read(samples(work_request=0.0)).cost is None
 
 
+def test_the_newest_rates_are_told_where_they_are_known() -> None:
+    """What lies between the last two samples is read; a pod with one sample has none."""
+    known = read(samples(accepted_newest=7.0, image_tokens_newest=16.0)).traffic
+    unknown = read(samples()).traffic
+
+    assert known is not None
+    assert known.newest is not None
+    assert (known.newest.requests, known.newest.image_tokens) == (7.0, 16.0)
+    assert unknown is not None
+    assert unknown.newest is None
+
+
 def test_series_of_other_clusters_and_pods_are_left_out() -> None:
     """Only pods that the API server knows count, whatever Prometheus holds."""
     found = [*samples(), *samples("stranger"), *samples("a", "other-namespace")]

@@ -109,7 +109,9 @@ def test_replicas_follow_through_the_clusters_controller(
         with operated(api, tmp_path, arguments=flags) as operator:
             apply(api.cluster, *registered(api, port_of(operator)))
             start(api, scaled(prometheus, engine="HPA"))
-            load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
+            load(
+                api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3
+            )
 
             assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
             path = f"/apis/{VERSION}/namespaces/{api.namespace}/multimodal_desired_replicas"
