@@ -68,11 +68,11 @@ def main() -> None:
         "",
         *_verdicts(frontiers),
         "",
-        "### Reversals",
+        "### One setting on every trace",
         "",
-        "Turns of direction within 15 minutes, each policy at its usual setting.",
+        "Sums over the traces; reversals are turns of direction within 15 minutes.",
         "",
-        *_reversals(frontiers),
+        *_everywhere(frontiers),
         "",
         "### Faults, on `diurnal`",
         "",
@@ -169,25 +169,28 @@ def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
     return lines
 
 
-def _reversals(frontiers: dict[str, list[Point]]) -> list[str]:
-    """Return a table of turns by policy and trace, with their sum."""
+def _everywhere(frontiers: dict[str, list[Point]]) -> list[str]:
+    """Return a table of settings over all traces: nobody tunes a target anew for each hour."""
+    grouped: dict[tuple[str, str], dict[str, Point]] = defaultdict(dict)
+    for trace, points in frontiers.items():
+        for point in points:
+            grouped[point.policy, point.target][trace] = point
+    whole = {name: by for name, by in grouped.items() if len(by) == len(frontiers)}
     lines = [
-        f"| policy | target | {' | '.join(frontiers)} | sum |",
-        f"| --- | --- | {' | '.join('---:' for _ in frontiers)} | ---: |",
+        "| policy | target | replica hours | missed, mean % | missed, worst % | on | reversals |",
+        "| --- | --- | ---: | ---: | ---: | --- | ---: |",
     ]
-    for policy, target in runs.USUAL.items():
-        if policy == runs.STATIC:
-            continue
-        turned = [
-            next(
-                point.reversals
-                for point in points
-                if (point.policy, point.target) == (policy, target)
-            )
-            for points in frontiers.values()
-        ]
-        numbers = " | ".join(f"{number:.1f}" for number in [*turned, sum(turned)])
-        lines.append(f"| {policy} | {target} | {numbers} |")
+    for (policy, target), by in sorted(
+        whole.items(), key=lambda one: sum(point.hours for point in one[1].values())
+    ):
+        worst = min(by, key=lambda trace: by[trace].attainment)
+        name = f"**{policy}**" if policy == runs.OURS else policy
+        lines.append(
+            f"| {name} | {target} | {sum(point.hours for point in by.values()):.1f} | "
+            f"{100 - statistics.fmean(point.attainment for point in by.values()):.2f} | "
+            f"{100 - by[worst].attainment:.2f} | {worst} | "
+            f"{sum(point.reversals for point in by.values()):.1f} |"
+        )
     return lines
 
 
