@@ -9,7 +9,7 @@ import pytest
 
 from support.certificates import signed_by_itself
 from support.clusters import apply, eventually
-from support.keda_definitions import install_keda_definitions
+from support.keda_definitions import FILES, install_keda_definitions
 from support.model_namespace import Api
 from support.prometheus import Prometheus
 from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
@@ -59,18 +59,26 @@ def test_every_handover_leaves_the_replicas(
             assert (replicas(api), scaling(api)["history"]) == (3, [])
 
 
-def test_keda_is_asked_for_where_it_is_missing(
+@pytest.mark.slow  # a kind that is missing is looked for every 30 s
+def test_keda_may_come_later(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    """An operator that was not told of a KEDA says so, makes nothing and moves nothing."""
-    with operated(api, tmp_path):
-        start(api, scaled(prometheus, engine="KEDA"))
-        load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
+    """Without KEDA's definitions the operator works, says what is missing and moves nothing."""
+    for file in FILES:
+        name = f"{file.stem.removeprefix('keda.sh_')}.keda.sh"
+        api.kubectl("delete", "crd", name, "--ignore-not-found")
+    with operated(api, tmp_path, arguments=("--keda",)):
+        start(api, scaled(prometheus, engine="KEDA", customQuery="vector(4)"))
+        load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
         assert eventually(lambda: scaling(api).get("desired") == 4, timeout=60), scaling(api)
         assert active(api)["reason"] == "EngineNotAvailable"
-        assert "set the chart's keda.enabled" in active(api)["message"]
+        assert "install KEDA" in active(api)["message"]
         assert replicas(api) == 1
+
+        install_keda_definitions(api.cluster)
+        assert eventually(lambda: objects(api) == ["scaledobject"], timeout=90), active(api)
+        assert eventually(lambda: active(api).get("status") == "True", timeout=30), active(api)
 
 
 @pytest.mark.slow  # the operator looks at its neighbours every 30 s

@@ -1,0 +1,33 @@
+"""An engine that this installation lacks is told with the setting that brings it."""
+
+import pytest
+
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.model import KedaSettings
+from mm_operator.scaling.engines import Engines
+
+READS = KedaSettings(addresses=("http://prometheus",))
+
+
+@pytest.mark.parametrize(
+    ("engines", "engine", "expected"),
+    [
+        pytest.param(Engines(), "Builtin", "", id="the-operator-itself"),
+        pytest.param(Engines(), "HPA", "set the chart's externalMetrics.enabled", id="no-api"),
+        pytest.param(Engines(metrics_api=True), "HPA", "", id="api"),
+        pytest.param(Engines(), "KEDA", "set the chart's keda.enabled", id="not-told"),
+        pytest.param(
+            Engines(keda=READS, keda_missing=lambda: "no such kind"),
+            "KEDA",
+            "install KEDA (no such kind)",
+            id="not-installed",
+        ),
+        pytest.param(Engines(keda=KedaSettings()), "KEDA", "needs a Prometheus", id="nothing"),
+        pytest.param(Engines(keda=READS), "KEDA", "", id="keda"),
+    ],
+)
+def test_an_engine_that_cannot_work_says_why(engines: Engines, engine: str, expected: str) -> None:
+    """What is missing is named with the setting that brings it; nothing missing is silence."""
+    told = engines.problem(AutoscalingSpec.model_validate({"engine": engine}))
+
+    assert (bool(told), expected in told) == (bool(expected), True)
