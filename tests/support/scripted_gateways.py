@@ -45,7 +45,11 @@ class ScriptedGateways:
         name, kind = metric.name, metric.kind
         own = f'namespace="{pod[0]}",pod="{pod[1]}",model="m"'
         values = self.pods[pod]
-        if kind is MetricKind.GAUGE:
+        if name == "mm_work_seconds":
+            for unit in ("request", "image_token", "text_token", "output_token"):
+                if f"mm_work_{unit}" in values:
+                    yield f'{name}{{{own},unit="{unit}"}} {values[f"mm_work_{unit}"]}\n'
+        elif kind is MetricKind.GAUGE:
             yield f"{name}{{{own}}} {values.get(name, 0.0)}\n"
         elif kind is MetricKind.COUNTER:
             yield f"{name}{{{own}{_extra(metric.labels)}}} {self._grown(name, pod)}\n"
