@@ -22,7 +22,7 @@ from PIL import Image
 
 from mm_runtime.gateway.dataplane import ChatService, Finished
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.openai import ChatRequest
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
 
 _log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class WorkBenchmark:
         seconds = (time.monotonic() - began) / probe.at_once
         return Timed(seconds, *_means(contents))
 
-    async def _answered(self, question: ChatRequest) -> tuple[int, int, int]:
+    async def _answered(self, question: ChatRequest | CompletionRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of pictures, of text, and of the answer."""
         output = 0
         with self._service.admission.place():
@@ -125,20 +125,22 @@ class WorkBenchmark:
         images = chat.budget.image_tokens
         return images, chat.budget.prompt_tokens - images, output
 
-    def _question(self, probe: Probe) -> ChatRequest:
+    def _question(self, probe: Probe) -> ChatRequest | CompletionRequest:
         text = " ".join(self._random.choices(_WORDS, k=probe.words))
+        common = {
+            "model": self._service.model.name,
+            "max_tokens": probe.max_tokens,
+            "temperature": 0,
+        }
+        if not self._service.chats:
+            return CompletionRequest.model_validate({**common, "prompt": text})
         parts: list[dict[str, object]] = [{"type": "text", "text": text}]
         parts += [
             {"type": "image_url", "image_url": {"url": _picture_url(self._random.getrandbits(32))}}
             for _ in range(probe.images)
         ]
         return ChatRequest.model_validate(
-            {
-                "model": self._service.model.name,
-                "messages": [{"role": "user", "content": parts}],
-                "max_tokens": probe.max_tokens,
-                "temperature": 0,
-            }
+            {**common, "messages": [{"role": "user", "content": parts}]}
         )
 
 
