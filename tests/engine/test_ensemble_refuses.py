@@ -27,9 +27,13 @@ def _pixels(images: int) -> object:
         pytest.param("<image> <image>", {"image_bytes_input": _pixels(1)}, "2 <image>", id="count"),
         pytest.param("<image> what?", {}, "1 <image> placeholder", id="placeholder, no picture"),
         pytest.param("x", {"image_bytes_input": _pixels(3)}, "at most 2 a request", id="too many"),
-        pytest.param("x", {"image_url_input": "http://a/b.png"}, "not a data: URL", id="http URL"),
-        pytest.param("x", {"image_url_input": _url(PNG[:99])}, "cannot be decoded", id="truncated"),
-        pytest.param("x", {"image_url_input": _url(b"")}, "cannot be decoded", id="empty"),
+        pytest.param(
+            "x", {"image_url_input": "http://127.0.0.1/b.png"}, "not public", id="http URL"
+        ),
+        pytest.param(
+            "x", {"image_url_input": _url(PNG[:99])}, "damaged or truncated", id="truncated"
+        ),
+        pytest.param("x", {"image_url_input": _url(b"")}, "the image is empty", id="empty"),
         pytest.param(
             "x",
             {"image_input": np.zeros((1, 1, 3, 28, 28), np.float16)},

@@ -119,7 +119,7 @@ def test_words_and_wishes() -> None:
         pytest.param({"min_length": _int(-1)}, "min_length is -1", id="min length"),
         pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
         pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
-        pytest.param({"lora_task_id": _int(1)}, "lora_task_id is not supported", id="lora"),
+        pytest.param({"lora_task_id": _int(1)}, "lora_task_id 1 is unknown", id="lora"),
         pytest.param({"input_lengths": _int(4)}, "input_lengths is 4", id="length past ids"),
         pytest.param({"input_ids": np.zeros((2, 3), np.int32)}, "one prompt", id="batch of two"),
         pytest.param({"temperature": np.zeros((1, 2), np.float32)}, "2 values", id="two values"),

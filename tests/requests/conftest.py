@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.build_plans import change_serving
+from support.picture_host import PictureHost, serve_pictures
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine, build_engine
 
@@ -14,6 +15,9 @@ MODELS = ("ensemble", "tensorrt_llm_bls")
 BLS_INSTANCES = 4
 """What a plan of the operator gives `tensorrt_llm_bls`."""
 
+FETCH_SECONDS = 3.0
+"""How long a picture may take: short, for a test waits for a host that hangs."""
+
 MAX_SEQ_LEN = 1024
 """All positions the checkpoint has: an answer that nobody ends runs for seconds."""
 
@@ -22,7 +26,12 @@ MAX_SEQ_LEN = 1024
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
     engine = build_engine(tmp_path_factory.mktemp("tiny-engine"), max_seq_len=MAX_SEQ_LEN)
-    change_serving(engine.serving, bls_instances=BLS_INSTANCES)
+    fetches = {
+        "allowed_hosts": ["localhost"],
+        "allow_private_networks": True,
+        "fetch_timeout_seconds": FETCH_SECONDS,
+    }
+    change_serving(engine.serving, gateway=fetches, bls_instances=BLS_INSTANCES)
     return engine
 
 
@@ -32,6 +41,13 @@ def served(built_engine: BuiltEngine) -> Iterator[Served]:
     with start_serving(built_engine.manifest, built_engine.serving) as server:
         server.wait_until_ready()
         yield server
+
+
+@pytest.fixture(scope="session")
+def host() -> Iterator[PictureHost]:
+    """A host of pictures that the server may fetch from."""
+    with serve_pictures() as pictures:
+        yield pictures
 
 
 @pytest.fixture(params=MODELS)

@@ -1,7 +1,9 @@
 """Plans as the operator would write them, for checkpoints of `random_llava`."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
@@ -64,7 +66,10 @@ def serving_plan(fingerprint: str, **changes: object) -> ServingPlan:
     return plan.model_copy(update=changes)
 
 
-def change_serving(file: Path, **changes: object) -> None:
-    """Replace fields of a serving plan on disk."""
+def change_serving(
+    file: Path, *, gateway: Mapping[str, object] = MappingProxyType({}), **changes: object
+) -> None:
+    """Replace fields of a serving plan on disk, and fields of its gateway's."""
     plan = ServingPlan.from_json(file.read_bytes())
-    file.write_text(plan.model_copy(update=changes).to_json())
+    front = plan.gateway.model_copy(update=dict(gateway))
+    file.write_text(plan.model_copy(update={"gateway": front, **changes}).to_json())

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -95,6 +95,24 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
             _end(gateway)
 
 
+@contextmanager
+def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[str]:
+    """Run the gateway alone, before a server that runs already; yield its address.
+
+    Args:
+        engine: what the server serves.
+        triton: host:port of its gRPC endpoint.
+        folder: for the log.
+    """
+    (port,) = _free_ports(1)
+    documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
+    with ExitStack() as stack:
+        arguments = ["gateway", *documents, "--triton", triton, "--port", str(port)]
+        process = _start(stack, folder / "gateway.log", arguments)
+        _wait_until_answers(f"http://127.0.0.1:{port}", {process: folder / "gateway.log"})
+        yield f"http://127.0.0.1:{port}"
+
+
 def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     output: IO[bytes] = stack.enter_context(log.open("ab"))
     process = subprocess.Popen(
@@ -118,19 +136,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait_until_ready(pair: RealGateway) -> None:
+    _wait_until_answers(pair.url, {pair.server: pair.server_log, pair.gateway: pair.gateway_log})
+
+
+def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
-        for process, log in ((pair.server, pair.server_log), (pair.gateway, pair.gateway_log)):
+        for process, log in logs.items():
             if process.poll() is not None:
                 tail = log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"{log.name}: exit code {process.returncode}\n{tail}")
         try:
-            if httpx.get(f"{pair.url}/readyz", timeout=5).status_code == httpx.codes.OK:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == httpx.codes.OK:
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.2)
-    raise TimeoutError(f"not ready within {READY_SECONDS} s; see {pair.server_log}")
+    raise TimeoutError(
+        f"not ready within {READY_SECONDS} s; see {', '.join(map(str, logs.values()))}"
+    )
 
 
 def _free_ports(count: int) -> list[int]:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.errors import EngineStoppedError, RequestError
+from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
 from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.triton import Outputs
+from mm_runtime.engine.triton import INVALID, UNAVAILABLE, Outputs
 
 LANGUAGE_MODEL = "tensorrt_llm"
+QUEUE_FULL = "Exceeds maximum queue size"
+"""What the server itself says of a model whose queue is full."""
 
 
 class TritonCalls:
@@ -85,8 +87,12 @@ def _tensor(name: str, value: Any) -> Any:
 
 
 def _error(error: Any) -> Exception:
-    kinds = {
-        pb_utils.TritonError.INVALID_ARG: RequestError,
-        pb_utils.TritonError.UNAVAILABLE: EngineStoppedError,
-    }
-    return kinds.get(error.code(), RuntimeError)(error.message())
+    """Return the error as the other model raised it, or as the server refused the request."""
+    message: str = error.message()
+    kinds = {INVALID: RequestError, UNAVAILABLE: EngineStoppedError}
+    for prefix, kind in kinds.items():
+        if message.startswith(prefix):
+            return kind(message.removeprefix(prefix))
+    if QUEUE_FULL in message:
+        return QueueFullError(message)
+    return RuntimeError(message)

@@ -86,13 +86,24 @@ def write_piece(piece: Piece) -> Outputs:
     }
 
 
-def join_pieces(pieces: list[Piece]) -> Piece:
+def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tuple[int, ...]:
+    """Return the tokens that a whole answer begins with: the prompt's, when the client wants them.
+
+    As upstream: a stream never repeats the prompt. Rows of the prompt table are no tokens.
+    """
+    if is_streaming(inputs) or scalar(inputs, "exclude_input_in_output") is not False:
+        return ()
+    prompt = request.decoder_ids or request.ids
+    return tuple(token for token in prompt if token < vocabulary_size)
+
+
+def join_pieces(pieces: list[Piece], prompt: tuple[int, ...] = ()) -> Piece:
     """Return all pieces of an answer as one, for a client that does not stream."""
     last = pieces[-1]
     logits = [piece.generation_logits for piece in pieces if piece.generation_logits is not None]
     return Piece(
         previous=(),
-        ids=tuple(token for piece in pieces for token in piece.ids),
+        ids=(*prompt, *(token for piece in pieces for token in piece.ids)),
         finish=last.finish,
         log_probs=tuple(value for piece in pieces for value in piece.log_probs),
         cumulative_log_prob=last.cumulative_log_prob,
@@ -141,7 +152,6 @@ _SAMPLING = {
 _UNSUPPORTED = (
     "draft_input_ids",
     "draft_logits",
-    "lora_task_id",
     "lora_weights",
     "lora_config",
     "context_phase_params",
@@ -173,6 +183,12 @@ def _refuse_unsupported(inputs: Tensors) -> None:
     for name in _UNSUPPORTED:
         if name in inputs:
             raise RequestError(f"{name} is not supported by the Reference engine; leave it out")
+    adapter = scalar(inputs, "lora_task_id")
+    if adapter is not None:
+        raise RequestError(
+            f"lora_task_id {adapter} is unknown: the Reference engine serves no LoRA adapters; "
+            "leave it out"
+        )
     beams = scalar(inputs, "beam_width")
     if beams is not None and beams != 1:
         raise RequestError(f"beam_width is {beams}; the Reference engine has no beam search, use 1")

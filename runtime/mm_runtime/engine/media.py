@@ -1,26 +1,24 @@
-"""Pictures of a request as Pillow images: raw pixels or `data:` URLs, limits checked first."""
+"""Pictures of a request as Pillow images: raw pixels or URLs, limits checked first."""
 
-import base64
-import binascii
-import io
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.gateway.data_urls import decode_data_url
+from mm_runtime.gateway.media import BadImageError, decode
 
 RGB = 3
 BATCHED_PICTURES = 5
 """Dimensions of [batch, images, height, width, 3]."""
 
 DATA_SCHEME = "data:"
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-"""Decoders that may run; Pillow knows many more that nobody needs here."""
-
-# Our own limit is checked before pixels are decoded; Pillow's would answer first, with other words.
-Image.MAX_IMAGE_PIXELS = None
+SHOWN = 60
+"""Characters of a URL that are repeated in a message."""
 
 
 @dataclass(frozen=True)
@@ -64,47 +62,32 @@ def images_from_pixels(
     ]
 
 
-def image_from_url(url: str, limits: MediaLimits) -> Image.Image:
-    """Return the picture inside a `data:` URL.
+def image_from_url(
+    url: str, limits: MediaLimits, fetched: Mapping[str, bytes] = MappingProxyType({})
+) -> Image.Image:
+    """Return the picture of a URL, upright RGB.
+
+    Args:
+        url: a `data:` URL, or one of `fetched`.
+        limits: of the picture.
+        fetched: http(s) URL -> what was found there.
 
     Raises:
         RequestError: another scheme, wrong base64, no picture, or over a limit.
     """
-    if not url.startswith(DATA_SCHEME):
-        raise RequestError(
-            f"image_url_input: {url[:60]!r} is not a data: URL; the server fetches nothing, "
-            "send the picture itself or use the OpenAI gateway, which fetches http(s) URLs"
-        )
-    header, comma, payload = url.partition(",")
-    if not comma or not header.endswith(";base64"):
-        raise RequestError("image_url_input: expected data:image/<type>;base64,<data>")
-    if len(payload) * 3 // 4 > limits.max_bytes:
-        raise RequestError(
-            f"image_url_input: about {len(payload) * 3 // 4} bytes, "
-            f"at most {limits.max_bytes} are allowed"
-        )
     try:
-        content = base64.b64decode(payload, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RequestError(f"image_url_input: wrong base64: {error}") from error
-    return decode_image(content, limits)
-
-
-def decode_image(content: bytes, limits: MediaLimits) -> Image.Image:
-    """Return the first frame of an encoded picture as RGB.
-
-    Raises:
-        RequestError: no picture, a truncated one, or more pixels than allowed.
-    """
-    try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            _check_pixels(image.width, image.height, limits)
-            return image.convert("RGB")
-    except (OSError, SyntaxError, ValueError) as error:
-        raise RequestError(
-            f"the image cannot be decoded ({len(content)} bytes): {error}; "
-            f"send a whole {', '.join(FORMATS)} file"
-        ) from error
+        if url in fetched:
+            content = fetched[url]
+        elif url[: len(DATA_SCHEME)].lower() == DATA_SCHEME:
+            content = decode_data_url(url, max_bytes=limits.max_bytes)
+        else:
+            raise RequestError(
+                f"image_url_input: {url[:SHOWN]!r} is no URL of a picture; "
+                "expected http://, https:// or data:image/<type>;base64,<data>"
+            )
+        return decode(content, max_pixels=limits.max_pixels)
+    except BadImageError as error:
+        raise RequestError(f"image_url_input: {error}") from error
 
 
 def _check_pixels(width: int, height: int, limits: MediaLimits) -> None:

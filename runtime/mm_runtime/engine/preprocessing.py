@@ -1,6 +1,7 @@
 """The model `preprocessing`: a question and its pictures to token ids and pixel values."""
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from mm_runtime.engine.picture_ids import extra_ids, picture_id, video_id
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
 from mm_runtime.engine.questions import QuestionWriter, load_questions
+from mm_runtime.engine.remote_pictures import Fetched, is_remote
 from mm_runtime.engine.tensors import Tensors, required, scalar, single, texts
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine.vision.crossing import seen_tiles
 from mm_runtime.engine.words import pack_words
 
 Outputs = dict[str, NDArray[Any]]
+NOTHING: Fetched = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,27 @@ class Preprocessor:
             max_images=min(limits),
         )
 
-    def prepare(self, inputs: Tensors) -> Outputs:
+    def remote_urls(self, inputs: Tensors) -> list[str]:
+        """Return the URLs of a request that must be fetched before it is prepared.
+
+        Raises:
+            RequestError: the model takes no pictures, or not so many: nothing is fetched.
+        """
+        urls = [url for url in texts(inputs, "IMAGE_URL") if url]
+        self._check_count(len(urls))
+        return [url for url in urls if is_remote(url)]
+
+    def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
         """Return the outputs of one request; those that nothing asked for are absent.
 
         Args:
             inputs: `QUERY`, `REQUEST_OUTPUT_LEN` and the optional tensors of the model's config.
+            fetched: what `remote_urls` named.
 
         Raises:
             RequestError: what is wrong and what was expected.
         """
-        prepared = self._prepared(inputs)
+        prepared = self._prepared(inputs, fetched)
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
         video = "VIDEO_BYTES" in inputs
@@ -89,14 +103,22 @@ class Preprocessor:
         self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 
-    def _prepared(self, inputs: Tensors) -> Prepared:
+    def _check_count(self, count: int) -> None:
+        if count and (self.pictures is None or self.engine.vision is None):
+            raise RequestError("this model takes no pictures")
+        if count > self.max_images:
+            raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
+
+    def _prepared(self, inputs: Tensors, fetched: Fetched) -> Prepared:
         """Return the request's pictures for the encoder, and the rows each becomes.
 
         Raises:
             RequestError: too many, of both kinds, or of a kind that the model does not take.
         """
         encoded = single(inputs, "IMAGE")
-        pictures = [image_from_url(url, self.media) for url in texts(inputs, "IMAGE_URL") if url]
+        urls = [url for url in texts(inputs, "IMAGE_URL") if url]
+        self._check_count(len(urls))
+        pictures = [image_from_url(url, self.media, fetched) for url in urls]
         if "IMAGE_BYTES" in inputs:
             sizes = single(inputs, "PICTURE_SIZES")
             pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
@@ -105,13 +127,14 @@ class Preprocessor:
             return self._prepared_video(inputs, count)
         if count == 0:
             return Prepared({}, ())
+        self._check_count(count)
         if self.pictures is None or self.engine.vision is None:
             raise RequestError("this model takes no pictures")
         if pictures and encoded is not None:
             raise RequestError("send pictures as image_input or as raw or encoded images, not both")
-        if count > self.max_images:
-            raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
         if encoded is not None:
+            if not np.isfinite(encoded).all():
+                raise RequestError("image_input: holds NaN or infinite values, expected pixels")
             rows = (self.engine.vision.features_per_image,) * count
             return Prepared({}, rows, tuple(picture_id(one) for one in encoded))
         prepared = self.pictures.prepare(pictures)

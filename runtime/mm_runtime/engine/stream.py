@@ -22,11 +22,15 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 class ResponseSink:
     """Sends pieces as they come, or all of them at the end."""
 
-    def __init__(self, sender: Any, gauges: RequestGauges, *, streaming: bool) -> None:
-        """Take the request's response sender; the request counts as active from now on."""
-        self._sender = sender
+    def __init__(self, request: Any, gauges: RequestGauges, *, streaming: bool) -> None:
+        """Take Triton's request; it counts as active from now on."""
+        self._request_id: str = request.request_id()
+        self._sender = request.get_response_sender()
         self._gauges = gauges
         self.streaming = streaming
+        self.prompt: tuple[int, ...] = ()
+        """Tokens that a whole answer begins with: `exclude_input_in_output` was set to false."""
+
         self._pieces: list[Piece] = []
         self._closed = False
         self._stopped = False
@@ -38,12 +42,12 @@ class ResponseSink:
             self._pieces.append(piece)
             if piece.finish is None:
                 return
-            piece = join_pieces(self._pieces)
+            piece = join_pieces(self._pieces, self.prompt)
         self._respond(respond(write_piece(piece)), last=piece.finish is not None)
 
     def fail(self, error: Exception) -> None:
         """Send the error and close the stream."""
-        self._respond(refuse(error), last=True)
+        self._respond(refuse(error, self._request_id), last=True)
 
     def cancelled(self) -> None:
         """Close the stream of a client that has gone."""

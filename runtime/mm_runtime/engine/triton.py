@@ -23,6 +23,12 @@ logger = logging.getLogger(__name__)
 
 Outputs = dict[str, NDArray[Any]]
 
+ASKED_BY_BLS = "tensorrt_llm_bls-"
+"""Start of the ids of requests that `tensorrt_llm_bls` sends to the other models."""
+
+INVALID, UNAVAILABLE = "INVALID_ARG: ", "UNAVAILABLE: "
+"""What messages to `tensorrt_llm_bls` begin with, by the code they have."""
+
 
 class ModelSettings:
     """The parameters of one model's config.pbtxt, and the documents they name."""
@@ -79,16 +85,24 @@ def respond(outputs: Outputs) -> Any:
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 
-def refuse(error: Exception) -> Any:
-    """Return a response that carries an error with the code that tells whose fault it is."""
+def refuse(error: Exception, request_id: str = "") -> Any:
+    """Return a response that carries an error with the code that tells whose fault it is.
+
+    Args:
+        error: what went wrong.
+        request_id: whose; when `tensorrt_llm_bls` sent it, the message names the code too, because
+            Triton 2.51 tells a model that asks another one nothing but INTERNAL.
+    """
     if isinstance(error, RequestError):
-        code = pb_utils.TritonError.INVALID_ARG
+        code, name = pb_utils.TritonError.INVALID_ARG, INVALID
     elif isinstance(error, QueueFullError | EngineStoppedError):
-        code = pb_utils.TritonError.UNAVAILABLE
+        code, name = pb_utils.TritonError.UNAVAILABLE, UNAVAILABLE
     else:
-        code = pb_utils.TritonError.INTERNAL
+        code, name = pb_utils.TritonError.INTERNAL, ""
         logger.error("a request failed", exc_info=error)
     message = str(error) or type(error).__name__
+    if request_id.startswith(ASKED_BY_BLS):
+        message = name + message
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
@@ -99,5 +113,5 @@ def answer_each(requests: Sequence[Any], answer: Callable[[Any], Outputs]) -> li
         try:
             responses.append(respond(answer(request)))
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-            responses.append(refuse(error))
+            responses.append(refuse(error, request.request_id()))
     return responses

@@ -31,6 +31,7 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
         optional("image_input", DataType.FP16, -1, 3, -1, -1),
         optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
         optional("image_url_input", DataType.STRING, -1),
+        optional("image_sizes_input", DataType.INT64, -1, 2),
         optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
         tensor("max_tokens", DataType.INT32, 1),
         optional("bad_words", DataType.STRING, -1),

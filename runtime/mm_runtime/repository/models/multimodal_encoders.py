@@ -33,10 +33,10 @@ class TritonPythonModel:
             inputs = [self._settings.inputs(request) for request in requests]
             results = encode_requests(self._encoder, inputs, self._dtype)
         except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
-            return [refuse(error) for _ in requests]
+            return [refuse(error, request.request_id()) for request in requests]
         if self._gauges:
             self._gauges.publish()
         return [
-            refuse(result) if isinstance(result, Exception) else respond(result)
-            for result in results
+            refuse(one, request.request_id()) if isinstance(one, Exception) else respond(one)
+            for request, one in zip(requests, results, strict=True)
         ]

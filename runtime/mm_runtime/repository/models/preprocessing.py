@@ -1,10 +1,28 @@
 """Triton model `preprocessing`; what it does is in mm_runtime.engine.preprocessing."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
+
+import triton_python_backend_utils as pb_utils
 
 from mm_runtime.engine.preprocessing import Preprocessor
-from mm_runtime.engine.triton import ModelSettings, answer_each
+from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
+from mm_runtime.engine.tensors import Tensors
+from mm_runtime.engine.triton import ModelSettings, refuse, respond
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class Reply(NamedTuple):
+    """Where the one response of a request goes."""
+
+    sender: Any
+    request_id: str
+
+    def fail(self, error: Exception) -> None:
+        """Send an error."""
+        self.sender.send(refuse(error, self.request_id), flags=FINAL)
 
 
 class TritonPythonModel:
@@ -13,10 +31,36 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load tokenizer, template and image processor."""
         self._settings = ModelSettings(args)
-        self._preprocessor = Preprocessor.load(self._settings.engine, self._settings.serving)
+        serving = self._settings.serving
+        self._preprocessor = Preprocessor.load(self._settings.engine, serving)
+        self._remote = RemotePictures.of(serving)
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer each request by itself."""
-        return answer_each(
-            requests, lambda request: self._preprocessor.prepare(self._settings.inputs(request))
-        )
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Answer each request by itself, later when its pictures have to be fetched first."""
+        for request in requests:
+            reply = Reply(request.get_response_sender(), request.request_id())
+            try:
+                inputs = self._settings.inputs(request)
+                urls = self._preprocessor.remote_urls(inputs)
+                if urls:
+                    self._remote.fetch(urls, partial(self._answer, reply, inputs))
+                else:
+                    self._answer(reply, inputs, {})
+            except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+                reply.fail(error)
+
+    def _answer(self, reply: Reply, inputs: Tensors, found: Fetched | Exception) -> None:
+        """Send the one response of a request."""
+        if isinstance(found, Exception):
+            reply.fail(found)
+            return
+        try:
+            response = respond(self._preprocessor.prepare(inputs, found))
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            reply.fail(error)
+        else:
+            reply.sender.send(response, flags=FINAL)
+
+    def finalize(self) -> None:
+        """End the fetching thread."""
+        self._remote.end()

@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from mm_runtime.engine.gauges import RequestGauges
-from mm_runtime.engine.generation import is_streaming, read_request
+from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
 from mm_runtime.engine.stream import ResponseSink
@@ -41,7 +41,7 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
         for request in requests:
-            sink = ResponseSink(request.get_response_sender(), self._gauges, streaming=False)
+            sink = ResponseSink(request, self._gauges, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
                 if scalar(inputs, "stop"):
@@ -58,6 +58,7 @@ class TritonPythonModel:
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._encoder_decoder,
                 )
+                sink.prompt = shown_prompt(inputs, asked, self._vocabulary_size)
                 self._engine.submit(asked, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 sink.fail(error)

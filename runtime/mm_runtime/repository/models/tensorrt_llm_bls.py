@@ -8,10 +8,9 @@ import triton_python_backend_utils as pb_utils
 
 from mm_runtime.engine.calls import TritonCalls
 from mm_runtime.engine.chain import Chain, read_steps
-from mm_runtime.engine.triton import ModelSettings, refuse, respond
+from mm_runtime.engine.triton import ASKED_BY_BLS, ModelSettings, refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-NAME = "tensorrt_llm_bls"
 ID_BYTES = 8
 
 
@@ -35,7 +34,7 @@ class TritonPythonModel:
     def _answer(self, request: Any, sender: Any) -> None:
         """Send all responses of one request; the stream is closed exactly once."""
         # The client's own id may be another request's too, and stopping goes by it.
-        calls = TritonCalls(f"{NAME}-{secrets.token_hex(ID_BYTES)}")
+        calls = TritonCalls(ASKED_BY_BLS + secrets.token_hex(ID_BYTES))
         closed = False
         try:
             inputs = self._settings.inputs(request)

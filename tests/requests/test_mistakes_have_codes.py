@@ -1,0 +1,238 @@
+"""docs/request-errors.md is true: each mistake, by both models, every call, and at the gateway."""
+
+import base64
+import io
+import queue
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from PIL import Image
+from tritonclient.utils import np_to_triton_dtype
+
+from support.picture_host import PictureHost
+from support.real_gateway import gateway_before
+from support.served import Served
+from support.tiny_llava import PICTURES, BuiltEngine
+
+pytestmark = pytest.mark.triton
+
+PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
+QUESTION = "What is in the image?"
+SECONDS = 60
+RED = np.asarray(Image.open(PICTURES / "red-square.png"))
+TRUNCATED = (PICTURES / "red-square.png").read_bytes()[:200]
+
+Tensors = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the page's table."""
+
+    mistake: str
+    grpc: str
+    http: str
+    openai: str
+    message: str
+
+
+def rows() -> list[Row]:
+    """Return the page's table."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:]
+    return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
+
+
+def text(*values: str) -> Any:
+    """Return a tensor of strings."""
+    return np.array([[value.encode() for value in values]], dtype=np.object_)
+
+
+def number(value: int) -> Any:
+    """Return a tensor of one number."""
+    return np.array([[value]], dtype=np.int32)
+
+
+def data_url(content: bytes, kind: str = "png") -> str:
+    """Return a data: URL."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+ASKED = {"text_input": text(QUESTION), "max_tokens": number(8)}
+
+TENSORS: dict[str, Tensors] = {
+    "required tensor missing": {"text_input": text(QUESTION)},
+    "wrong data type": {**ASKED, "max_tokens": np.array([[3.0]], dtype=np.float32)},
+    "wrong number of dimensions": {**ASKED, "image_bytes_input": RED[np.newaxis]},
+    "channels in front of rows": {
+        **ASKED,
+        "image_bytes_input": np.ascontiguousarray(RED.transpose(2, 0, 1))[None, None],
+    },
+    "image token without an image": {**ASKED, "text_input": text("<image> what?")},
+    "more images than planned": {**ASKED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
+    "prompt longer than planned": {**ASKED, "text_input": text("what " * 200)},
+    "no tokens asked for": {**ASKED, "max_tokens": number(0)},
+    "other beam width than built": {**ASKED, "beam_width": number(2)},
+    "NaN pixels": {**ASKED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
+    "video for a model without": {**ASKED, "video_bytes_input": np.stack([RED] * 3)[None]},
+    "truncated picture": {**ASKED, "image_url_input": text(data_url(TRUNCATED))},
+}
+
+PATHS = {
+    "URL that hangs": "hang",
+    "URL that redirects elsewhere": "away",
+    "URL of a web page": "page",
+    "URL of one gigabyte": "gigabyte",
+    "URL without an end": "endless",
+}
+
+
+def tensors_of(mistake: str, host: PictureHost) -> Tensors:
+    """Return the request that makes a mistake."""
+    if mistake == "URL of a file":
+        return {**ASKED, "image_url_input": text("file:///etc/passwd")}
+    if mistake in PATHS:
+        return {**ASKED, "image_url_input": text(host.url(PATHS[mistake]))}
+    return TENSORS[mistake]
+
+
+def ask(served: Served, model: str, tensors: Tensors) -> tuple[str, str]:
+    """Send a request by ModelStreamInfer; return "OK" and the text, or status and message."""
+    inputs = []
+    for name, array in tensors.items():
+        array = np.asarray(array)  # noqa: PLW2901 (for the type checker)
+        made = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        inputs.append(made.set_data_from_numpy(array))
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with triton.InferenceServerClient(served.grpc_url) as client:
+        client.start_stream(
+            callback=lambda result, error: answers.put((result, error)),
+            headers={"triton_grpc_error": "true"},
+        )
+        client.async_stream_infer(model, inputs)
+        result, error = answers.get(timeout=SECONDS)
+    if error is None:
+        return "OK", result.as_numpy("text_output").item().decode()
+    return (error.status() or "in stream").removeprefix("StatusCode."), error.message()
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.mistake) for row in rows()])
+def test_grpc(served: Served, model: str, host: PictureHost, row: Row) -> None:
+    """The status and the words of ModelStreamInfer."""
+    status, message = ask(served, model, tensors_of(row.mistake, host))
+    assert row.grpc == status
+    assert row.message in message
+
+
+def _json(tensors: Tensors) -> dict[str, object]:
+    found = {}
+    for name, array in tensors.items():
+        values = [
+            value.decode() if isinstance(value, bytes) else value
+            for value in np.asarray(array).ravel().tolist()
+        ]
+        found[name] = values[0] if len(values) == 1 else values
+    return found
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.mistake) for row in rows() if row.http != "-"]
+)
+@pytest.mark.parametrize("call", ["generate", "generate_stream"])
+def test_http(served: Served, model: str, host: PictureHost, row: Row, call: str) -> None:
+    """The status of both HTTP calls; the words are in the body."""
+    url = f"{served.http_url}/v2/models/{model}/{call}"
+    answer = httpx.post(url, json=_json(tensors_of(row.mistake, host)), timeout=SECONDS)
+    assert row.http == str(answer.status_code)
+    # Triton's own parser of JSON does not name types as gRPC's checks do.
+    assert row.message in answer.text or row.mistake == "wrong data type"
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    built_engine: BuiltEngine, served: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The real gateway before the server; its address."""
+    with gateway_before(built_engine, served.grpc_url, tmp_path_factory.mktemp("gateway")) as url:
+        yield url
+
+
+def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], dict[str, object]]:
+    """Return the content of a message that makes the mistake, and more of the body."""
+    said: dict[str, object] = {"type": "text", "text": QUESTION}
+    picture: Callable[[str], dict[str, object]] = lambda url: {  # noqa: E731
+        "type": "image_url",
+        "image_url": {"url": url},
+    }
+    more: dict[str, object] = {"max_tokens": 0} if mistake == "no tokens asked for" else {}
+    if mistake == "image token without an image":
+        return [{"type": "text", "text": "<image> what?"}], more
+    if mistake == "prompt longer than planned":
+        return [{"type": "text", "text": "what " * 200}], more
+    if mistake == "video for a model without":
+        return [said, {"type": "video_url", "video_url": {"url": host.url("a.mp4")}}], more
+    if mistake == "no tokens asked for":
+        return [said], more
+    urls = [str(one) for one in _urls(tensors_of(mistake, host))]
+    return [said, *map(picture, urls)], more
+
+
+def _urls(tensors: Tensors) -> list[str]:
+    return [one.decode() for one in np.asarray(tensors["image_url_input"]).ravel().tolist()]
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.mistake) for row in rows() if row.openai != "-"]
+)
+def test_openai(gateway: str, host: PictureHost, row: Row) -> None:
+    """The gateway's status and `error.code`."""
+    content, more = _parts(row.mistake, host)
+    body = {"model": "tiny", "messages": [{"role": "user", "content": content}], **more}
+    answer = httpx.post(f"{gateway}/v1/chat/completions", json=body, timeout=SECONDS)
+    code = answer.json()["error"]["code"]
+    assert row.openai == f"{answer.status_code} {code or ''}".strip(), answer.text
+
+
+def test_unknown_adapters_are_refused(served: Served) -> None:
+    """`tensorrt_llm_bls` has an input for them, and says that it knows none."""
+    asked = {**ASKED, "lora_task_id": np.array([[5]], dtype=np.uint64)}
+    status, message = ask(served, "tensorrt_llm_bls", asked)
+    assert "INVALID_ARGUMENT" == status  # noqa: SIM300
+    assert "lora_task_id 5 is unknown" in message
+
+
+def _encoded(image: Image.Image, kind: str, **options: object) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)  # type: ignore[arg-type]
+    return data_url(buffer.getvalue(), kind.lower())
+
+
+def _odd_pictures() -> dict[str, str]:
+    red = Image.fromarray(RED)
+    sideways = Image.Exif()
+    sideways[0x0112] = 6  # the camera was turned: show it rotated by 90 degrees
+    return {
+        "animated GIF": _encoded(red, "GIF", save_all=True, append_images=[red.rotate(90)]),
+        "CMYK JPEG": _encoded(red.convert("CMYK"), "JPEG"),
+        "EXIF": _encoded(red.rotate(90), "JPEG", exif=sideways, quality=95),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(_odd_pictures()))
+def test_odd_pictures_are_served(served: Served, model: str, kind: str) -> None:
+    """What cameras and programs really write is no mistake."""
+    asked = {**ASKED, "image_url_input": text(_odd_pictures()[kind])}
+    assert ask(served, model, asked) == ("OK", "a red square")
+
+
+def test_every_mistake_is_made() -> None:
+    """A line without a request behind it would be a promise that nobody keeps."""
+    made = {*TENSORS, *PATHS, "URL of a file"}
+    assert made == {row.mistake for row in rows()}
+    assert re.search(r"tests/requests/(\w+)\.py", PAGE.read_text())[1] == Path(__file__).stem  # type: ignore[index]

@@ -1,0 +1,116 @@
+"""http(s) URLs in Triton requests: fetched under the gateway's rules, by both models."""
+
+import queue
+import threading
+
+import pytest
+
+from mm_runtime.engine.errors import QueueFullError, RequestError
+from mm_runtime.engine.remote_pictures import MAX_REQUESTS, Fetched, RemotePictures, is_remote
+from mm_runtime.gateway.fetch import FetchPolicy
+from support.ensemble import Ensemble, EnsembleError
+from support.picture_host import PictureHost
+from support.served import Served
+from support.tiny_llava import PICTURES
+
+pytestmark = pytest.mark.triton
+
+QUESTION = "What is in the image?"
+SECONDS = 30
+
+STRANGERS = FetchPolicy(
+    allowed_hosts=(), allow_private_networks=False, timeout_seconds=SECONDS, max_bytes=1 << 20
+)
+FRIENDS = FetchPolicy(
+    allowed_hosts=(), allow_private_networks=True, timeout_seconds=1, max_bytes=1 << 20
+)
+
+
+def test_a_picture_is_fetched(served: Served, model: str, host: PictureHost) -> None:
+    """The picture behind the URL is what the model sees."""
+    with Ensemble(served.grpc_url, model) as client:
+        found = client.ask(QUESTION, image_url_input=host.url("red-square.png"))
+    assert "a red square" == found.text  # noqa: SIM300
+
+
+def test_fetched_and_sent_pictures_keep_their_order(
+    served: Served, model: str, host: PictureHost
+) -> None:
+    """The second URL is the second picture."""
+    urls = [host.url("red-square.png"), host.url("big-green-triangle.png")]
+    with Ensemble(served.grpc_url, model) as client:
+        found = client.ask("What is in the second image?", image_url_input=urls)
+    assert "a green triangle" == found.text  # noqa: SIM300
+
+
+def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHost) -> None:
+    """Other requests are answered while a picture does not come, and its own request is refused."""
+    order: queue.Queue[str] = queue.Queue()
+
+    def wait_for_the_picture() -> None:
+        with (
+            Ensemble(served.grpc_url) as client,
+            pytest.raises(EnsembleError, match="not fetched within 3 seconds"),
+        ):
+            client.ask(QUESTION, image_url_input=host.url("hang"))
+        order.put("refused")
+
+    waiting = threading.Thread(target=wait_for_the_picture)
+    waiting.start()
+    with Ensemble(served.grpc_url) as client:
+        assert "i answer questions about shapes" == client.ask("Hello!").text  # noqa: SIM300
+        order.put("answered")
+    waiting.join(SECONDS)
+    assert [order.get_nowait(), order.get_nowait()] == ["answered", "refused"]
+
+
+def _fetch(pictures: RemotePictures, *urls: str) -> Fetched | Exception:
+    found: queue.Queue[Fetched | Exception] = queue.Queue()
+    pictures.fetch(urls, found.put)
+    return found.get(timeout=SECONDS)
+
+
+def test_private_hosts_are_refused(host: PictureHost) -> None:
+    """A server of strangers' requests does not reach its own network."""
+    pictures = RemotePictures(STRANGERS)
+    found = _fetch(pictures, host.url("red-square.png").replace(str(host.port), "80"))
+    pictures.end()
+    assert isinstance(found, RequestError)
+    assert "resolves to an address that is not public (loopback)" in str(found)
+
+
+def test_one_url_is_fetched_once(host: PictureHost) -> None:
+    """A request that names a picture twice gets it once; the bytes are the file's."""
+    pictures = RemotePictures(FRIENDS)
+    url = host.url("red-square.png")
+    found = _fetch(pictures, url, url)
+    pictures.end()
+    assert {url: (PICTURES / "red-square.png").read_bytes()} == found
+
+
+def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
+    """Hosts that hang cannot fill the memory: a request too many is told to come later."""
+    pictures = RemotePictures(FRIENDS)
+    found: queue.Queue[Fetched | Exception] = queue.Queue()
+    for _ in range(MAX_REQUESTS):
+        pictures.fetch([host.url("hang")], found.put)
+    with pytest.raises(QueueFullError, match="wait for pictures from other hosts already"):
+        pictures.fetch([host.url("red-square.png")], found.put)
+    ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]
+    assert {RequestError} == {type(one) for one in ended}
+    assert isinstance(_fetch(pictures, host.url("red-square.png")), dict)  # its place is free again
+    pictures.end()
+
+
+@pytest.mark.parametrize(
+    ("expected", "url"),
+    [
+        pytest.param(True, "https://a/b.png", id="https"),
+        pytest.param(True, "HTTP://a/b.png", id="upper-case"),
+        pytest.param(False, "data:image/png;base64,", id="data"),
+        pytest.param(False, "file:///etc/passwd", id="file"),
+    ],
+)
+def test_only_http_is_fetched(expected: bool, url: str) -> None:  # noqa: FBT001
+    """Other schemes never reach the network."""
+    assert expected == is_remote(url)
