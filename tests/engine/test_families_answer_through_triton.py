@@ -56,6 +56,15 @@ MARKS = {
 """What stands for a picture in it."""
 
 
+FRAMES = 3
+"""Of a video, at the most."""
+
+VIDEO_MARKS = {
+    "qwen2-vl": "<|vision_start|><|video_pad|><|vision_end|>",
+    "llava-onevision": "<video>\n",
+}
+
+
 def _slow(families: list[str]) -> list[object]:
     return [
         family if family in QUICK else pytest.param(family, marks=pytest.mark.slow)
@@ -107,7 +116,9 @@ def served(
     checkpoint = writer.write(family, folder / "checkpoint")
     directory = build(checkpoint, folder / "store")
     serving = folder / "plan.json"
-    serving.write_text(serving_plan(directory.manifest.fingerprint).to_json())
+    plan = serving_plan(directory.manifest.fingerprint)
+    limits = plan.gateway.model_copy(update={"max_video_frames": FRAMES})
+    serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
     pipeline = Pipeline.load(directory)
     with (
         run_pair(BuiltEngine(directory.root, serving), folder) as pair,
@@ -174,6 +185,24 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
     found = answer.choices[0].message.content
     assert (text, text, tokens) == (found, streamed, answer.usage.prompt_tokens)
+
+
+@pytest.mark.parametrize("served", _slow(sorted(VIDEO_MARKS)), indirect=True)
+def test_video(served: Family) -> None:
+    """Frames of an animation, evenly sampled; the answer is that of the same frames in Triton."""
+    frames = [picture(60, 50, seed=seed) for seed in range(5)]
+    row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
+    prompt = PROMPTS[served.name].format(pictures=VIDEO_MARKS[served.name])
+    kept = np.stack([np.asarray(frames[at]) for at in (0, 2, 4)])[None]
+    tokens = len(served.pipeline.prepare(prompt, VIDEO_BYTES=kept)["INPUT_ID"][0])
+    ids = served.pipeline.ask(prompt, VIDEO_BYTES=kept)
+    expected = served.pipeline.preprocessor.codec.decode(ids)
+    part = {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{row}"}}
+    answer = served.chat(part, TEXT_PART)
+    found = answer.choices[0].message.content
+    assert (expected, tokens) == (found, answer.usage.prompt_tokens)
+    with pytest.raises(BadRequestError, match="either images or one video"):
+        served.chat(part, _part(frames[0]), TEXT_PART)
 
 
 @pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)

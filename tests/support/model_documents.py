@@ -340,7 +340,6 @@ RULE_EXAMPLES = (
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "model.family": "whisper",
     "engine.maxBeamWidth": 2,
-    "engine.maxVideoFrames": 8,
     "engine.parallelism.tensor": 2,
     "engine.parallelism.pipeline": 2,
     "engine.quantization": "FP8",

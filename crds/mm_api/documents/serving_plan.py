@@ -39,6 +39,9 @@ class GatewayPlan(Document):
     max_image_bytes: int = Field(ge=1)
     max_image_pixels: int = Field(ge=1)
     max_images_per_request: int = Field(ge=0)
+    max_video_frames: int = Field(
+        default=0, ge=0, description="Frames kept of one video; 0: videos are refused."
+    )
     allowed_hosts: list[str] = Field(
         default=[], description="Hosts images may be fetched from; empty allows every public host."
     )

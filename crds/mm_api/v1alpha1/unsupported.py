@@ -56,7 +56,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set engine.maxBeamWidth to 1",
         backends=_REFERENCE,
     ),
-    Unsupported("engine.maxVideoFrames", (), "video is", _REMOVE, backends=_REFERENCE),
     Unsupported(
         "engine.parallelism.tensor",
         (1,),

@@ -93,6 +93,7 @@ def draft(
                 spec,
                 concurrency=traffic.gateway_cap,
                 images=limits.engine.max_images_per_request,
+                video_frames=limits.video_frames,
             ),
         ),
         engine_config=engine_config(spec, fingerprint),
@@ -188,13 +189,16 @@ def _pools(
     )
 
 
-def gateway_plan(spec: MultimodalModelSpec, *, concurrency: int, images: int) -> GatewayPlan:
+def gateway_plan(
+    spec: MultimodalModelSpec, *, concurrency: int, images: int, video_frames: int = 0
+) -> GatewayPlan:
     """Return the limits that the gateway enforces.
 
     Args:
         spec: the model's spec.
         concurrency: requests past the gateway, as the CUDA pool was computed for.
         images: in one request.
+        video_frames: of one video; 0: none is taken.
     """
     gateway = spec.gateway
     return GatewayPlan(
@@ -203,6 +207,7 @@ def gateway_plan(spec: MultimodalModelSpec, *, concurrency: int, images: int) ->
         max_image_bytes=bytes_of(gateway.max_image_bytes),
         max_image_pixels=gateway.max_image_pixels,
         max_images_per_request=images,
+        max_video_frames=video_frames,
         allowed_hosts=list(gateway.allowed_hosts),
         allow_private_networks=gateway.allow_private_networks,
         fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),

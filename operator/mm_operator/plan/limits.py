@@ -19,6 +19,10 @@ VISION_TOLERANCE = 1e-4
 """Export against torch in float32 differed by at most 4.8e-6 on the tiny model; 20 times that."""
 
 
+_FRAMES_BY_DEFAULT = 32
+"""LLaVA-OneVision's papers evaluate videos with as many."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedLimits:
     """The limits of both engines and where each number comes from."""
@@ -27,6 +31,7 @@ class PlannedLimits:
     vision: VisionPlan | None
     choices: tuple[Choice, ...]
     sized: sizing.Sized
+    video_frames: int
 
 
 def plan_limits(spec: MultimodalModelSpec, facts: ModelFacts, family: Family) -> PlannedLimits:
@@ -64,7 +69,24 @@ def plan_limits(spec: MultimodalModelSpec, facts: ModelFacts, family: Family) ->
         vision=_vision(spec, facts.vision, sized),
         choices=tuple(Choice(one.field, one.value, one.reason) for one in sized.reasons),
         sized=sized,
+        video_frames=_video_frames(spec, facts.vision, family, sized),
     )
+
+
+def _video_frames(
+    spec: MultimodalModelSpec, vision: VisionFacts | None, family: Family, sized: sizing.Sized
+) -> int:
+    """Return the frames of a video: as asked, else what the images of a request leave room for."""
+    if vision is None or family.video_features is None or not sized.limits.vision_max_batch_size:
+        return 0
+    if spec.engine.max_video_frames is not None:
+        return spec.engine.max_video_frames
+    fit = 0
+    while fit < _FRAMES_BY_DEFAULT and (
+        family.video_features(vision, fit + 1) <= sized.request_features
+    ):
+        fit += 1
+    return fit
 
 
 def _check_tower(vision: VisionFacts | None, family: Family) -> None:

@@ -16,14 +16,33 @@ def decode_data_url(url: str, *, max_bytes: int) -> bytes:
     Raises:
         BadImageError: no base64 data URL of an image, or more than `max_bytes`.
     """
+    media_type, encoded = split_data_url(url)
+    if media_type and not media_type.lower().startswith("image/"):
+        raise BadImageError(f"the data: URL is of type {media_type[:_SHOWN]!r}, not an image")
+    return decode_base64(encoded, max_bytes=max_bytes)
+
+
+def split_data_url(url: str) -> tuple[str, str]:
+    """Return media type and data of a base64 `data:` URL.
+
+    Raises:
+        BadImageError: it is none.
+    """
     head, comma, encoded = url.partition(",")
     if not comma:
         raise BadImageError("the data: URL has no comma between media type and data")
-    media_type, *parameters = head.removeprefix("data:").split(";")
+    media_type, *parameters = head[len("data:") :].split(";")
     if "base64" not in parameters:
         raise BadImageError("the data: URL is not base64; expected data:image/...;base64,...")
-    if media_type and not media_type.lower().startswith("image/"):
-        raise BadImageError(f"the data: URL is of type {media_type[:_SHOWN]!r}, not an image")
+    return media_type, encoded
+
+
+def decode_base64(encoded: str, *, max_bytes: int) -> bytes:
+    """Return the bytes of base64 text.
+
+    Raises:
+        BadImageError: wrong base64, or more than `max_bytes`.
+    """
     encoded = encoded.translate(_WHITE_SPACE)
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     if size > max_bytes:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ class ServedModel:
 
     Attributes:
         created: seconds since the epoch, when its engine was built.
+        max_video_frames: of one video; 0: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.
     """
@@ -43,6 +45,7 @@ class ServedModel:
     fingerprint: str
     limits: ContextLimits
     max_images: int
+    max_video_frames: int
     temperature: float
     top_p: float
 
@@ -53,6 +56,7 @@ class PreparedChat:
 
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
+    video: NDArray[np.uint8] | None
     budget: TokenBudget
     sampling: Sampling
     stops: tuple[str, ...]
@@ -61,6 +65,15 @@ class PreparedChat:
     def image_count(self) -> int:
         """Number of images."""
         return len(self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request's whole prompt and where its media are."""
+
+    prompt: str
+    images: list[ImageReference]
+    videos: list[ImageReference]
 
 
 class FinishReason(StrEnum):
@@ -129,23 +142,27 @@ class ChatService:
             InvalidRequestError: anything else that the client must change.
         """
         self.check_model(request.model)
-        if isinstance(request, CompletionRequest):
-            prompt = self._read_text(request)
-            references: list[ImageReference] = []
-        else:
-            prompt, references = self._read_chat(request)
-        text_tokens = await self._count(prompt, len(references))
-        # What can be refused before an image is fetched: exact where their tokens are known.
-        budget = self._budget(
-            request, text_tokens, len(references), self._layout.least_rows(len(references))
-        )
-        images = await self._images.load(references)
-        if not self._layout.rows_are_fixed:
+        asked = self._read(request)
+        marks = len(asked.images) + len(asked.videos)
+        text_tokens = await self._count(asked.prompt, marks, video=bool(asked.videos))
+        # What can be refused before anything is fetched: exact where images' tokens are known.
+        least = self._layout.least_rows(len(asked.images)) + len(asked.videos)
+        budget = self._budget(request, text_tokens, marks, least)
+        images = await self._images.load(asked.images)
+        video = None
+        if asked.videos:
+            video = await self._images.load_video(
+                asked.videos[0], most_frames=self.model.max_video_frames
+            )
+            rows = self._layout.video_rows(len(video), (video.shape[1], video.shape[2]))
+            budget = self._budget(request, text_tokens, marks, rows)
+        elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
-            budget = self._budget(request, text_tokens, len(images), rows)
+            budget = self._budget(request, text_tokens, marks, rows)
         return PreparedChat(
-            prompt=prompt,
+            prompt=asked.prompt,
             images=images,
+            video=video,
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
@@ -163,6 +180,7 @@ class ChatService:
                 request_id=request_id,
                 prompt=chat.prompt,
                 images=chat.images,
+                video=chat.video,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
             )
@@ -194,26 +212,15 @@ class ChatService:
                 code="model_not_found",
             )
 
-    def _check_images(self, references: list[ImageReference]) -> None:
-        limit = self.model.max_images
-        if len(references) > limit:
-            raise InvalidRequestError(
-                f"The request has {len(references)} images; this model takes at most {limit} per "
-                f"request. `{references[limit].param}` is the first one too many.",
-                param=references[limit].param,
-                code="too_many_images",
-            )
-
-    def _read_text(self, request: CompletionRequest) -> str:
-        if self._talk is not None:
-            raise InvalidRequestError(
-                "This model answers conversations. POST /v1/chat/completions with `messages`.",
-                param="prompt",
-                code="unsupported_endpoint",
-            )
-        return request.text
-
-    def _read_chat(self, request: ChatRequest) -> tuple[str, list[ImageReference]]:
+    def _read(self, request: ChatRequest | CompletionRequest) -> _Asked:
+        if isinstance(request, CompletionRequest):
+            if self._talk is not None:
+                raise InvalidRequestError(
+                    "This model answers conversations. POST /v1/chat/completions with `messages`.",
+                    param="prompt",
+                    code="unsupported_endpoint",
+                )
+            return _Asked(request.text, [], [])
         if self._talk is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
@@ -221,14 +228,39 @@ class ChatService:
                 param="messages",
                 code="unsupported_endpoint",
             )
-        turns, references = self._talk.take_apart(request)
-        self._check_images(references)
-        return self._talk.write(turns), references
+        found = self._talk.take_apart(request)
+        self._check_media(found.images, found.videos)
+        return _Asked(self._talk.write(found.turns), found.images, found.videos)
 
-    async def _count(self, prompt: str, images: int) -> int:
-        if len(prompt) <= _THREAD_CHARACTERS:
-            return self._layout.text_tokens(prompt, images)
-        return await asyncio.to_thread(self._layout.text_tokens, prompt, images)
+    def _check_media(self, images: list[ImageReference], videos: list[ImageReference]) -> None:
+        limit = self.model.max_images
+        if len(images) > limit:
+            param = images[limit].param
+            raise InvalidRequestError(
+                f"The request has {len(images)} images; this model takes at most {limit} per "
+                f"request. `{param}` is the first one too many.",
+                param=param,
+                code="too_many_images",
+            )
+        if not videos:
+            return
+        if not self.model.max_video_frames:
+            raise InvalidRequestError(
+                f"This model takes no video. Leave `{videos[0].param}` out.",
+                param=videos[0].param,
+                code="unsupported_content",
+            )
+        if images or len(videos) > 1:
+            param = videos[-1].param
+            raise InvalidRequestError(
+                f"A request has either images or one video. Leave `{param}` out.",
+                param=param,
+                code="too_many_videos",
+            )
+
+    async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
+        count = partial(self._layout.text_tokens, prompt, marks, video=video)
+        return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(
         self, request: GenerationRequest, text_tokens: int, images: int, rows: int

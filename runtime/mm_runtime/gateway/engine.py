@@ -31,11 +31,13 @@ class EngineRequest:
     Attributes:
         prompt: whole prompt with the family's placeholder for each image.
         images: uint8[height, width, 3] each.
+        video: uint8[frames, height, width, 3], or None.
     """
 
     request_id: str
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
+    video: NDArray[np.uint8] | None
     max_tokens: int
     sampling: Sampling
 

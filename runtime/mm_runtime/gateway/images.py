@@ -1,4 +1,4 @@
-"""Image parts of a request -> pixels for the engine: fetch, decode, make as small as it needs."""
+"""Image and video parts of a request -> pixels for the engine: fetch, decode, make small."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,9 +14,12 @@ from mm_runtime.gateway.data_urls import decode_data_url
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.gateway.media import BadImageError, decode
+from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """A picture and the number of pictures of its request -> the picture as the engine needs it."""
+
+Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,17 @@ class ImageLoader:
         fetcher: ImageFetcher,
         limits: ImageLimits,
         reduce: Reduce,
+        reduce_frame: Callable[[Image.Image], Image.Image],
         executor: Executor,
     ) -> None:
         self._fetcher = fetcher
         self._limits = limits
         self._reduce = reduce
+        self._reduce_frame = reduce_frame
         # Bounded on purpose: a decoded picture of the largest size takes hundreds of MB.
         self._executor = executor
 
-    async def load(self, references: Sequence[ImageReference]) -> tuple[NDArray[np.uint8], ...]:
+    async def load(self, references: Sequence[ImageReference]) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
 
         Raises:
@@ -65,33 +70,51 @@ class ImageLoader:
         pictures = await asyncio.gather(*loading, return_exceptions=True)
         return tuple(_result(picture) for picture in pictures)
 
-    async def _load(self, reference: ImageReference, count: int) -> NDArray[np.uint8]:
+    async def load_video(self, reference: ImageReference, *, most_frames: int) -> Pixels:
+        """Return uint8[frames, height, width, 3]; a longer video is sampled evenly.
+
+        Raises:
+            InvalidRequestError: the video is refused.
+        """
+
+        def decoded(url: str, encoded: bytes | None) -> Pixels:
+            limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
+            frames = read_video(url, limits) if encoded is None else decode_video(encoded, limits)
+            return np.stack([np.asarray(self._reduce_frame(frame)) for frame in frames])
+
+        return await self._read(reference, decoded, code="invalid_video")
+
+    async def _load(self, reference: ImageReference, count: int) -> Pixels:
+        def decoded(url: str, encoded: bytes | None) -> Pixels:
+            if encoded is None:
+                encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
+            picture = decode(encoded, max_pixels=self._limits.max_pixels)
+            return np.asarray(self._reduce(picture, count))
+
+        return await self._read(reference, decoded, code="invalid_image")
+
+    async def _read(
+        self,
+        reference: ImageReference,
+        decoded: Callable[[str, bytes | None], Pixels],
+        *,
+        code: str,
+    ) -> Pixels:
+        """Fetch, and decode in the executor; a `data:` URL holds its bytes itself."""
+        url, param = reference.url, reference.param
         loop = asyncio.get_running_loop()
         try:
-            if reference.url[:5].lower() == "data:":
-                return await loop.run_in_executor(
-                    self._executor, self._from_data, reference.url, count
-                )
-            encoded = await self._fetcher.fetch(reference.url)
-            return await loop.run_in_executor(self._executor, self._from_bytes, encoded, count)
+            encoded = None if url[:5].lower() == "data:" else await self._fetcher.fetch(url)
+            return await loop.run_in_executor(self._executor, decoded, url, encoded)
         except FetchRefusedError as error:
             raise InvalidRequestError(
-                f"`{reference.param}`: {error}.", param=reference.param, code="invalid_image_url"
+                f"`{param}`: {error}.", param=param, code=f"{code}_url"
             ) from error
         except (BadImageError, RequestError) as error:
-            raise InvalidRequestError(
-                f"`{reference.param}`: {error}.", param=reference.param, code="invalid_image"
-            ) from error
-
-    def _from_data(self, url: str, count: int) -> NDArray[np.uint8]:
-        return self._from_bytes(decode_data_url(url, max_bytes=self._limits.max_bytes), count)
-
-    def _from_bytes(self, encoded: bytes, count: int) -> NDArray[np.uint8]:
-        picture = decode(encoded, max_pixels=self._limits.max_pixels)
-        return np.asarray(self._reduce(picture, count))
+            raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
 
 
-def _result(picture: NDArray[np.uint8] | BaseException) -> NDArray[np.uint8]:
+def _result(picture: Pixels | BaseException) -> Pixels:
     if isinstance(picture, BaseException):
         raise picture
     return picture

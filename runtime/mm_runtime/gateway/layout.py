@@ -42,16 +42,29 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error
 
-    def text_tokens(self, prompt: str, images: int) -> int:
-        """Return the tokens of a whole prompt without the features of its pictures.
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the tokens that so many frames of one size become.
+
+        Raises:
+            InvalidRequestError: frames of a shape that the family cannot read.
+        """
+        if self.pictures is None:
+            return 0
+        try:
+            return self.pictures.video_rows(frames, size)
+        except RequestError as error:
+            raise InvalidRequestError(f"{error}.", code="invalid_video") from error
+
+    def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
+        """Return the tokens of a whole prompt without the features of its pictures or its video.
 
         Raises:
             InvalidRequestError: the model's template has lost or doubled a picture.
         """
         # One row for each picture, taken off again: some placeholders are no token themselves.
-        row = min(1, self.least_rows(1))
+        row = 1 if video else min(1, self.least_rows(1))
         try:
-            question = self.questions.write(prompt, None, (row,) * images, video=False)
+            question = self.questions.write(prompt, None, (row,) * images, video=video)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`messages` cannot be written as this model's prompt: {error}.", param="messages"

@@ -33,10 +33,10 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
             # A warning of Pillow (odd metadata, palette with alpha) is no reason to refuse.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
-                _check_pixels(image.size, max_pixels)
+                check_pixels(image.size, max_pixels)
                 image.load()
-                _check_pixels(image.size, max_pixels)
-                return _to_rgb(ImageOps.exif_transpose(image))
+                check_pixels(image.size, max_pixels)
+                return to_rgb(ImageOps.exif_transpose(image))
     except BadImageError:
         raise
     except UnidentifiedImageError:
@@ -47,7 +47,12 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
         raise BadImageError(f"the image is damaged or truncated ({error})") from None
 
 
-def _check_pixels(size: tuple[int, int], limit: int) -> None:
+def check_pixels(size: tuple[int, int], limit: int) -> None:
+    """Refuse more pixels than the limit.
+
+    Raises:
+        BadImageError: that many.
+    """
     width, height = size
     if width * height > limit:
         raise BadImageError(
@@ -56,7 +61,8 @@ def _check_pixels(size: tuple[int, int], limit: int) -> None:
         )
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return an RGB picture; transparency is laid on white, deep grey is scaled."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I") or image.mode == "F":

@@ -47,7 +47,20 @@ class ImagePart(_Wire):
     image_url: ImageUrl
 
 
-ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+class VideoUrl(_Wire):
+    """Where a video is: a `data:` URL or an http(s) URL."""
+
+    url: str = Field(min_length=1)
+
+
+class VideoPart(_Wire):
+    """A video of a message; no part of OpenAI's, spelt as other servers of open models do."""
+
+    type: Literal["video_url"]
+    video_url: VideoUrl
+
+
+ContentPart = Annotated[TextPart | ImagePart | VideoPart, Field(discriminator="type")]
 
 
 def _form(value: object) -> str:

@@ -37,7 +37,7 @@ _NOT_SERVED = frozenset(
 )
 """OpenAI's own parameters that this gateway does not serve, or only with one value."""
 
-_PART_KINDS = "text, image_url"
+_PART_KINDS = "text, image_url, video_url"
 
 
 def parse_chat(body: bytes) -> ChatRequest:
@@ -115,7 +115,7 @@ def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
     """
     item = str(loc[index])
     return item.startswith("<") or (
-        item in {"text", "image_url"} and index > 0 and isinstance(loc[index - 1], int)
+        item in {"text", "image_url", "video_url"} and index > 0 and isinstance(loc[index - 1], int)
     )
 
 

@@ -1,12 +1,21 @@
-"""From the messages of a chat to the model's whole prompt and the images that belong in it."""
+"""From the messages of a chat to the model's whole prompt and the media that belong in it."""
 
 from dataclasses import dataclass
 
 from mm_runtime.engine.prompts import PromptStyle
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.images import ImageReference
-from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart
+from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart, VideoPart
 from mm_runtime.gateway.templates import ChatTemplate, Media, TemplateRefusedError, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A chat, its media set apart, each kind in order."""
+
+    turns: list[Turn]
+    images: list[ImageReference]
+    videos: list[ImageReference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +30,13 @@ class Talk:
     style: PromptStyle
     begin: str
 
-    def take_apart(self, request: ChatRequest) -> tuple[list[Turn], list[ImageReference]]:
-        """Split the messages into turns for the template and references to images, in order.
+    def take_apart(self, request: ChatRequest) -> Conversation:
+        """Split the messages into turns for the template and references to media.
 
         Raises:
             InvalidRequestError: a text holds what stands for an image.
         """
-        turns = []
-        references = []
+        found = Conversation([], [], [])
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
             content = message.content
@@ -41,10 +49,13 @@ class Talk:
                         parts.append(self._plain(part.text, f"{where}[{index}]"))
                     case ImagePart():
                         parts.append(Media.IMAGE)
-                        references.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
+                        found.images.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
+                    case VideoPart():
+                        parts.append(Media.VIDEO)
+                        found.videos.append(ImageReference(part.video_url.url, f"{where}[{index}]"))
             role = "system" if message.role == "developer" else message.role
-            turns.append(Turn(role, tuple(parts)))
-        return turns, references
+            found.turns.append(Turn(role, tuple(parts)))
+        return found
 
     def write(self, turns: list[Turn]) -> str:
         """Return the whole prompt.
@@ -69,8 +80,8 @@ class Talk:
         for mark in self.style.reserved:
             if mark in text:
                 raise InvalidRequestError(
-                    f"`{param}` contains {mark!r}, which stands for an image. Leave it out: image "
-                    "parts are placed by their position.",
+                    f"`{param}` contains {mark!r}, which stands for an image or a video. Leave "
+                    "it out: those parts are placed by their position.",
                     param=param,
                 )
         return text

@@ -89,6 +89,8 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
         tensor("stream", np.array([[True]], dtype=np.bool_)),
         *_sampling_inputs(request.sampling),
     ]
+    if request.video is not None:
+        inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
     return [*inputs, *_picture_inputs(request.images)]
 
 

@@ -105,6 +105,7 @@ def build_gateway(
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
         # Without a vision engine no request gets as far as its pictures.
         reduce=pictures.reduced if pictures else lambda picture, _: picture,
+        reduce_frame=pictures.reduced_frame if pictures else lambda frame: frame,
         executor=ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode"),
     )
     service = ChatService(
@@ -119,7 +120,10 @@ def build_gateway(
     preflight = Preflight(service, work.run)
     drain = Drain()
     auth = BearerAuth(auth_token_file)
-    most = max_body_bytes(images=plan.max_images_per_request, image_bytes=plan.max_image_bytes)
+    most = max_body_bytes(
+        images=max(plan.max_images_per_request, int(plan.max_video_frames > 0)),
+        image_bytes=plan.max_image_bytes,
+    )
     bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
     limits = ExchangeLimits(
         max_body_bytes=most,
@@ -168,6 +172,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
             decoder_tokens=len(decoder_start(directory.llm)) if encoder else None,
         ),
         max_images=0 if vision is None else serving.gateway.max_images_per_request,
+        max_video_frames=0 if vision is None else serving.gateway.max_video_frames,
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
     )

@@ -129,6 +129,8 @@ class Family:
     quantizations: tuple[str, ...] = ()
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
+    video_upstream: bool = True
+    """Upstream's models take the family's videos too."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index that tells the total."""
     notes: tuple[str, ...] = ()

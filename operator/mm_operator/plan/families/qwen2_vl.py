@@ -29,6 +29,11 @@ def features_per_image(vision: VisionFacts) -> int:
     return max(1, min(largest, MAX_HW_DIMS) // merged)
 
 
+def video_features(vision: VisionFacts, frames: int) -> int:
+    """Return the tokens of the largest frames; two of them become one patch in time."""
+    return -(-frames // 2) * features_per_image(vision)
+
+
 def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
     """Return MROPE_ROTARY_COS_SIN, float32 for the whole context: 16,777,216 bytes for 7B."""
     return ceil_to(positions * head_size * _FLOAT32_BYTES, 512)
@@ -61,6 +66,8 @@ QWEN2_VL = Family(
     pipeline_parallel=True,
     max_images=1,
     max_images_reason="upstream's models serve one image per request",
+    video_features=video_features,
+    video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     notes=(
         "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",

@@ -168,6 +168,13 @@ def _images(now: Situation) -> Iterator[PlanError]:
             f"{asked} images are not possible for {now.family.name}: "
             f"{now.family.max_images_reason}; use at most {most}",
         )
+    if now.ask.max_video_frames is not None and not now.family.video_upstream:
+        yield plan_error(
+            "engine.maxVideoFrames",
+            "VideoNotSupported",
+            f"upstream's models take no video for {now.family.name}: remove the field, or use "
+            "backend Reference",
+        )
 
 
 def _limits(now: Situation) -> Iterator[PlanError]:

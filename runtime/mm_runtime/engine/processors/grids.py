@@ -72,6 +72,22 @@ class GridProcessor:
         height, width = self.rounded(picture.height, picture.width)
         return picture.resize((width, height), resample=self.colours.resample)
 
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the merged patches of every two frames.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        return ceil(frames / FRAMES) * self.rows_of([size])[0]
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return a frame in the size its patches are cut from.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        return self.reduced(frame, 1)
+
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
         return self._prepared([[picture] * FRAMES for picture in pictures])

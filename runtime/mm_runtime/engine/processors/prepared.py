@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_runtime.engine.errors import RequestError
+
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
 
@@ -31,6 +33,9 @@ class Prepared:
 
     ids: tuple[int, ...] = ()
     """Identity of each picture's content (one for a video), as KV reuse needs it."""
+
+
+NO_VIDEO = RequestError("video_bytes_input: this model takes pictures, no video")
 
 
 class PictureProcessor(Protocol):
@@ -58,6 +63,20 @@ class PictureProcessor(Protocol):
             RequestError: a picture of a shape the family cannot read.
         """
 
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the rows that so many frames of one size become.
+
+        Raises:
+            RequestError: the family reads no video, or none of this shape.
+        """
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return a frame from which `prepare_video` makes the same, no larger than it needs.
+
+        Raises:
+            RequestError: as `video_rows`.
+        """
+
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return the tensors of RGB pictures.
 
@@ -81,6 +100,25 @@ def bounded(picture: Image.Image, most_pixels: int) -> Image.Image:
     scale = sqrt(most_pixels / pixels)
     size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
     return picture.resize(size, resample=Image.Resampling.BICUBIC)
+
+
+class WithoutVideo:
+    """What families do with videos that know pictures only."""
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Refuse."""
+        del frames, size
+        raise NO_VIDEO
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Refuse."""
+        del frame
+        raise NO_VIDEO
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Refuse."""
+        del frames
+        raise NO_VIDEO
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.processors.prepared import Prepared, Size
+from mm_runtime.engine.processors.prepared import Prepared, Size, WithoutVideo
 
 
 @dataclass(frozen=True)
-class SquareProcessor:
+class SquareProcessor(WithoutVideo):
     """Resizes and cuts as the checkpoint says; every picture has the same number of rows."""
 
     images: ImagePreprocessor
@@ -42,8 +41,3 @@ class SquareProcessor:
         """Return `PIXEL_VALUES` [pictures, 3, side, side]."""
         pixels = self.images(pictures).astype(np.float16)
         return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(pictures))
-
-    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Refuse: these families know pictures only."""
-        del frames
-        raise RequestError("video_bytes_input: this model takes pictures, no video")

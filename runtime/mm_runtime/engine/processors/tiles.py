@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.processors.prepared import (
     Colours,
     Prepared,
     Size,
+    WithoutVideo,
     bounded,
     read_config,
 )
 
 
 @dataclass(frozen=True)
-class TileProcessor:
+class TileProcessor(WithoutVideo):
     """Tiles and colours of one checkpoint."""
 
     colours: Colours
@@ -70,11 +70,6 @@ class TileProcessor:
             "ASPECT_RATIO_MASK": mask,
         }
         return Prepared(tensors, (0,) * len(pictures))
-
-    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Refuse: the family knows pictures only."""
-        del frames
-        raise RequestError("video_bytes_input: this model takes pictures, no video")
 
     def _arrangements(self) -> list[tuple[int, int]]:
         """Return all arrangements of tiles, in the order that their ids have."""

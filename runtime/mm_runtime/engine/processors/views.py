@@ -67,6 +67,15 @@ class ViewProcessor:
             return self._squared(picture)
         return bounded(picture, max(max(grid) for grid in self.grids) ** 2)
 
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the pooled patches of all frames and one newline."""
+        del size  # every frame is one view
+        return frames * ceil(self.side / VIDEO_POOL) ** 2 + 1
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return the frame's view."""
+        return self._resized(frame, (self.tile, self.tile))
+
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
         sizes = [(picture.height, picture.width) for picture in pictures]
@@ -79,8 +88,8 @@ class ViewProcessor:
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows."""
         views = [self._resized(frame, (self.tile, self.tile)) for frame in frames]
-        rows = len(frames) * ceil(self.side / VIDEO_POOL) ** 2 + 1
         size = (frames[0].height, frames[0].width)
+        rows = self.video_rows(len(frames), size)
         return self._prepared(views, (rows,), [size], is_video=True)
 
     def _prepared(

@@ -1,0 +1,81 @@
+"""Families beside LLaVA on a whole cluster: `kubectl apply`, and the OpenAI endpoint answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+from support.families.expected import picture
+from support.families.pictures import write
+from support.installed import Installed, Space, model_space
+from support.pictures import data_url, encode
+from support.tiny_t5 import CHECKPOINT, sentences
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+READY_SECONDS = 500
+"""Two builds and two pods that share two cores with the test."""
+
+
+@pytest.fixture(name="space", scope="module")
+def two_models(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Space]:
+    """Apply a trained T5 and a Qwen2-VL of random weights, and wait for both."""
+    random = write("qwen2-vl", tmp_path_factory.mktemp("qwen") / "checkpoint")
+    for path in random.rglob("*"):
+        path.chmod(0o644)
+    with model_space(installed, "families") as space:
+        space.upload(CHECKPOINT, "t5")
+        space.upload(random, "qwen")
+        space.apply(space.model("translator", "t5"), space.model("pictures", "qwen"))
+        for model in ("translator", "pictures"):
+            space.wait_ready(model, READY_SECONDS)
+        yield space
+
+
+def _client(space: Space, model: str) -> OpenAI:
+    """Return a client of the model's Service, to which this machine has a route."""
+    address = space.get("service", model)["spec"]["clusterIP"]
+    return OpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0, timeout=60)
+
+
+def test_a_trained_t5_translates(space: Space) -> None:
+    """Known sentences, word for word, plain and streamed."""
+    with _client(space, "translator") as client:
+        for sentence in sentences():
+            asked = {"model": "translator", "prompt": sentence.prompt, "temperature": 0}
+            whole = client.completions.create(**asked)
+            stream = client.completions.create(**asked, stream=True)
+            streamed = "".join(chunk.choices[0].text for chunk in stream)
+            assert (sentence.german, sentence.german) == (whole.choices[0].text, streamed)
+        with pytest.raises(BadRequestError, match="POST /v1/completions"):
+            client.chat.completions.create(
+                model="translator", messages=[{"role": "user", "content": "hello"}]
+            )
+
+
+def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> None:
+    """Each picture counts the features of its own rounded size: 8 and 6 here, then two frames."""
+    del tmp_path
+    images = [picture(100, 61, seed=1), picture(90, 60, seed=2)]
+    counts = []
+    with _client(space, "pictures") as client:
+        for given in ([], images[:1], images):
+            parts = [
+                {"type": "image_url", "image_url": {"url": data_url(encode(one))}}
+                for one in given
+            ]
+            text = {"type": "text", "text": "what is in the image ?"}
+            answer = client.chat.completions.create(
+                model="pictures",
+                messages=[{"role": "user", "content": [*parts, text]}],
+                max_tokens=4,
+                temperature=0,
+            )
+            assert answer.usage is not None
+            assert answer.usage.completion_tokens > 0
+            counts.append(answer.usage.prompt_tokens)
+    # A picture stands between two tokens of its own; 28 x 28 pixels are one feature.
+    assert [4 * 2 + 2, 3 * 2 + 2] == [counts[1] - counts[0], counts[2] - counts[1]]
