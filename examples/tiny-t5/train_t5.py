@@ -2,7 +2,7 @@
 
     python examples/tiny-t5/train_t5.py --out examples/tiny-t5/checkpoint
 
-About a minute on two quiet cores. The same seed and library versions give the same sentences;
+Minutes of one core. The same seed and library versions give the same sentences;
 weights differ in the last bits by machine.
 """
 

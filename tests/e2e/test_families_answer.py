@@ -19,9 +19,7 @@ READY_SECONDS = 500
 
 
 @pytest.fixture(name="space", scope="module")
-def two_models(
-    installed: Installed, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Space]:
+def two_models(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
     """Apply a trained T5 and a Qwen2-VL of random weights, and wait for both."""
     random = write("qwen2-vl", tmp_path_factory.mktemp("qwen") / "checkpoint")
     for path in random.rglob("*"):
@@ -64,8 +62,7 @@ def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> N
     with _client(space, "pictures") as client:
         for given in ([], images[:1], images):
             parts = [
-                {"type": "image_url", "image_url": {"url": data_url(encode(one))}}
-                for one in given
+                {"type": "image_url", "image_url": {"url": data_url(encode(one))}} for one in given
             ]
             text = {"type": "text", "text": "what is in the image ?"}
             answer = client.chat.completions.create(
@@ -78,4 +75,4 @@ def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> N
             assert answer.usage.completion_tokens > 0
             counts.append(answer.usage.prompt_tokens)
     # A picture stands between two tokens of its own; 28 x 28 pixels are one feature.
-    assert [4 * 2 + 2, 3 * 2 + 2] == [counts[1] - counts[0], counts[2] - counts[1]]
+    assert [counts[1] - counts[0], counts[2] - counts[1]] == [4 * 2 + 2, 3 * 2 + 2]

@@ -82,3 +82,23 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
         for length in (100, 200)
     )
     assert long - short == 2 * 12 * 1024 * 4 * 8 * 100
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "frames"),
+    [
+        # 44 frames of 196 rows fit where one picture has room for 8765; no more than 32 are kept.
+        pytest.param("llava-onevision", {}, 32, id="onevision-planned"),
+        pytest.param("llava-onevision", {"maxVideoFrames": 64}, 64, id="onevision-asked"),
+        pytest.param("qwen2-vl", {"maxImagesPerRequest": 2}, 4, id="two-frames-for-each-picture"),
+        pytest.param("llava-onevision", {"maxImagesPerRequest": 0}, 0, id="text-only"),
+        pytest.param("mllama", {}, 0, id="pictures-only"),
+        pytest.param("t5", {}, 0, id="no-tower"),
+    ],
+)
+def test_frames_of_a_video(family: str, engine: dict[str, Any], frames: int) -> None:
+    """As many as asked, else what the memory of a request's pictures leaves room for."""
+    made = _drafted(family, engine)
+    assert frames == made.serving_plan.gateway.max_video_frames
+    if frames == 64:
+        assert made.build_plan.engine.limits.max_multimodal_len == 8 * (64 * 196 + 1)
