@@ -86,6 +86,7 @@ def trtllm_site(
     gpu: str = "h100-80gb",
 ) -> TrtllmSite:
     """Return a site for one family; `engine` are fields of the resource."""
+    folder.mkdir(exist_ok=True)
     source = write_model(folder / "source", family)
     facts = facts_of(family).model_copy(update={"source_digest": source_digest(source)})
     whole = planned(family, engine, version=tools.version, gpu=gpu, facts=facts)

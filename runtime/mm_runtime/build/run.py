@@ -21,6 +21,7 @@ from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.step import Step
 from mm_runtime.build.steps import steps
 from mm_runtime.build.sweep import sweep_abandoned
+from mm_runtime.build.timing_cache import TimingCache
 from mm_runtime.build.tree import plant_tree
 from mm_runtime.errors import (
     EngineCorruptError,
@@ -138,6 +139,8 @@ def _run_steps(
     runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
     runner.write_reproduce_script(ordered)
     journal = Journal(places.journal)
+    cache = TimingCache(places, options.plan)
+    cache.lend()
     records: list[StepRecord] = []
     for number, step in enumerate(ordered, start=1):
         record = journal.finished(step)
@@ -154,7 +157,12 @@ def _run_steps(
                     step_seconds={one.name: one.seconds for one in records},
                 )
             )
-            record = runner.run(step)
+            try:
+                record = runner.run(step)
+            except StepFailedError:
+                cache.doubt(step)
+                raise
+            cache.take_back(step)
             journal.add(step, record)
             log.info(
                 "step %d/%d %s: done in %.1f s, peak memory %d MiB",

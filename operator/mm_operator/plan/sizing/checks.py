@@ -32,6 +32,8 @@ PLANNED_FLAGS = frozenset(
         "max_prompt_embedding_table_size",
         "kv_cache_type",
         "workers",
+        "input_timing_cache",
+        "output_timing_cache",
     ]
 )
 """Flags that are planned: memory and pools were computed for their values."""

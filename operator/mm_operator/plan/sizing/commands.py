@@ -16,6 +16,8 @@ from mm_operator.plan.sizing.ask import Ask
 from mm_operator.plan.sizing.tables import era, table, version_of
 
 CONVERTED = "build/converted"
+TIMING_CACHE = "build/timing.cache"
+"""What TensorRT measured; a first build finds none, which it says and goes on (#build-flags)."""
 CALIBRATION_SAMPLES = "512"
 _QUANTIZE = {"FP8": "fp8", "INT4AWQ": "int4_awq", "SmoothQuant": "int8_sq"}
 _WEIGHT_ONLY = {"INT8WeightOnly": "int8", "INT4WeightOnly": "int4"}
@@ -181,7 +183,8 @@ def _plugins(ask: Ask, flags: tuple[tuple[str, str], ...], dtype: str) -> list[s
 def _rest(ask: Ask) -> list[str]:
     ranks = ask.tensor_parallel * ask.pipeline_parallel
     workers = ["--workers", str(ranks)] if ranks > 1 else []
-    return [*workers, *ask.extra_build_args]
+    measured = ["--input_timing_cache", TIMING_CACHE, "--output_timing_cache", TIMING_CACHE]
+    return [*workers, *measured, *ask.extra_build_args]
 
 
 def _vision(family: Family, limits: PlannedLimits, version: str) -> EngineCommand:

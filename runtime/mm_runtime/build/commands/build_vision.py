@@ -15,6 +15,7 @@ from mm_runtime.build.commands.onnx_names import ENGINE_NAME, MODEL_NAME
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.commands.vision_profile import profile
 from mm_runtime.build.durable import write_durably
+from mm_runtime.build.timing_cache import CACHES
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -24,9 +25,6 @@ MODULES = {"TensorRT": "tensorrt", "TensorRTRTX": "tensorrt_rtx_bindings"}
 
 MEASURES = "TensorRT"
 """Timing caches of TensorRT for RTX are deprecated since 1.2: operations on them do nothing."""
-
-CACHES = "timing-caches"
-"""Folder of the store."""
 
 
 def build_vision(context: StepContext) -> None:

@@ -54,9 +54,26 @@ def main(program: str) -> None:
         },
     }
     (target / "config.json").write_text(json.dumps(config, indent=4))
+    _measure(arguments, json.dumps(limits))
     for rank in range(ranks):
         print(f"Total time of building rank {rank}: 00:00:00 {100 * (rank + 1) // ranks}%")
         write_engine(target / f"rank{rank}.engine", json.dumps(config) + str(rank))
+
+
+def _measure(arguments: argparse.Namespace, what: str) -> None:
+    """Read and write the timing cache as tensorrt_llm/builder.py does."""
+    entries: list[str] = []
+    given = Path(arguments.input_timing_cache) if arguments.input_timing_cache else None
+    if given and given.exists():
+        try:
+            entries = json.loads(given.read_text())
+        except ValueError:
+            refuse("[TRT] [E] createTimingCache: deserialization of the timing cache failed")
+        print(f"[TRT-LLM] [I] timing cache with {len(entries)} entries")
+    elif given:
+        print("[TRT-LLM] [W] Invalid timing cache, using freshly created one")
+    entries = sorted({*entries, what})
+    Path(arguments.output_timing_cache or "model.cache").write_text(json.dumps(entries))
 
 
 def _limits(arguments: argparse.Namespace) -> dict[str, Any]:
