@@ -51,7 +51,9 @@ async def ask_triton(engine: TritonEngine, number: int) -> list[float]:
     begin = time.perf_counter()
     square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(PICTURE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
-    request = EngineRequest(f"bench-{number}", prompt, (np.asarray(square),), MAX_TOKENS, GREEDY)
+    request = EngineRequest(
+        f"bench-{number}", prompt, (np.asarray(square),), None, MAX_TOKENS, GREEDY
+    )
     return [time.perf_counter() - begin async for _ in engine.generate(request)]
 
 
