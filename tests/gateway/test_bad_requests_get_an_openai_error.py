@@ -60,7 +60,13 @@ BAD = {
     "data url without data": (_body(_image("data:image/png")), 400, PART, "no comma"),
     "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "text/html"),
     "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
-    "unknown part": (_body({"type": "video_url"}), 400, PART, "'video_url'"),
+    "unknown part": (_body({"type": "input_audio"}), 400, PART, "'input_audio'"),
+    "video for a model without": (
+        _body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}),
+        400,
+        PART,
+        "takes no video",
+    ),
     "part without type": (_body({"text": "x"}), 400, PART, "text, image_url"),
     "five images": (
         _body(*[_image(data_url(WHOLE))] * 5),

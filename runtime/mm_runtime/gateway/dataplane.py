@@ -248,7 +248,7 @@ class ChatService:
             raise InvalidRequestError(
                 f"This model takes no video. Leave `{videos[0].param}` out.",
                 param=videos[0].param,
-                code="unsupported_content",
+                code="invalid_content_part",
             )
         if images or len(videos) > 1:
             param = videos[-1].param
