@@ -24,12 +24,19 @@ SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
 
 
 def files(
-    *, max_queue_size: int = 16, dtype: str = "float16", bls_instances: int = 4
+    *,
+    max_queue_size: int = 16,
+    dtype: str = "float16",
+    bls_instances: int = 4,
+    streaming: bool = True,
 ) -> dict[str, str]:
     """Return the repository of a small engine."""
     engine = manifest(dtype=dtype)
     serving = serving_plan(
-        engine.fingerprint, max_queue_size=max_queue_size, bls_instances=bls_instances
+        engine.fingerprint,
+        max_queue_size=max_queue_size,
+        bls_instances=bls_instances,
+        streaming=streaming,
     )
     return layout(
         engine,
@@ -110,6 +117,17 @@ def test_only_what_streams_is_decoupled(model: str) -> None:
     config = parse(files()[f"{model}/config.pbtxt"])
     expected = model in {"tensorrt_llm", "tensorrt_llm_bls"}
     assert expected == config.model_transaction_policy.decoupled
+
+
+def test_bls_answers_whole_where_nobody_streams() -> None:
+    """A model that is not decoupled takes ModelInfer; what it asks still streams to it."""
+    found = files(streaming=False)
+    decoupled = {
+        name
+        for name in MODEL_NAMES
+        if parse(found[f"{name}/config.pbtxt"]).model_transaction_policy.decoupled
+    }
+    assert {"tensorrt_llm"} == decoupled
 
 
 @pytest.mark.parametrize(

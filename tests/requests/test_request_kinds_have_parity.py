@@ -20,6 +20,7 @@ pytestmark = pytest.mark.triton
 
 RED, GREEN = "red-square.png", "big-green-triangle.png"
 QUESTION = "What is in the image?"
+MODELS = ("ensemble", "tensorrt_llm_bls")
 GREETING = "i answer questions about shapes"
 
 
@@ -72,6 +73,17 @@ GRPC = {
     "stop_words": ("Hello!", {"stop_words": ["about"]}, "i answer questions"),
 }
 
+OPTIONS: dict[str, dict[str, object]] = {
+    "bad_words": {"bad_words": ["about"]},
+    "embedding_bias": {"embedding_bias_words": ["about"], "embedding_bias_weights": [[-100.0]]},
+    "repetition_penalty": {"repetition_penalty": 50.0, "end_id": -1},
+    "presence_penalty": {"presence_penalty": 50.0, "end_id": -1},
+    "frequency_penalty": {"frequency_penalty": 50.0, "end_id": -1},
+    "min_tokens": {"min_tokens": 12},
+    "temperature, top_p and seed": {"temperature": 20.0, "top_p": 1.0, "random_seed": 7},
+}
+"""What changes the answer to a greeting, each by itself."""
+
 HTTP: dict[str, tuple[dict[str, object], str]] = {
     "text": ({"text_input": "Hello!"}, GREETING),
     "picture": ({"text_input": QUESTION, "image_url_input": _url(RED)}, "a red square"),
@@ -94,6 +106,29 @@ def test_grpc(served: Served, model: str, kind: str, stream: bool) -> None:  # n
     text, values, expected = GRPC[kind]
     with Ensemble(served.grpc_url, model) as client:
         assert expected == client.ask(text, stream=stream, **values).text
+
+
+@pytest.mark.parametrize("kind", sorted(OPTIONS))
+def test_options_change_the_answer(served: Served, kind: str) -> None:
+    """Each option reaches the engine by both models, alone and streamed, to one effect."""
+    found = []
+    for model in MODELS:
+        for stream in (False, True):
+            with Ensemble(served.grpc_url, model) as client:
+                asked = {"max_tokens": 16, "stream": stream, **OPTIONS[kind]}
+                found.append(client.ask("Hello!", **asked).text)
+    assert found == [found[0]] * 4
+    assert found[0] != GREETING
+
+
+def test_prompts_come_back_when_asked_for(served: Served) -> None:
+    """`exclude_input_in_output: false` puts the prompt's text before a whole answer."""
+    asked = {"image_bytes_input": _pixels(RED), "exclude_input_in_output": False}
+    with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
+        whole = client.ask(QUESTION, **asked).text
+        pieces = client.ask(QUESTION, stream=True, **asked).text
+    assert whole == "user : what is in the image ? assistant : a red square"
+    assert pieces == "a red square"
 
 
 def _post(served: Served, model: str, call: str, body: Mapping[str, object]) -> str:

@@ -23,6 +23,9 @@ TYPES = {
     "stream": ("BOOL", np.bool_),
     "pad_id": ("INT32", np.int32),
     "repetition_penalty": ("FP32", np.float32),
+    "presence_penalty": ("FP32", np.float32),
+    "frequency_penalty": ("FP32", np.float32),
+    "embedding_bias_weights": ("FP32", np.float32),
     "prompt_table_extra_id": ("UINT64", np.uint64),
     "exclude_input_in_output": ("BOOL", np.bool_),
     "num_draft_tokens": ("INT32", np.int32),
@@ -114,9 +117,10 @@ class Ensemble:
         url = values.pop("image_url_input", None)
         if url is not None:
             inputs.append(_text("image_url_input", [url] if isinstance(url, str) else url))
-        stop = values.pop("stop_words", None)
-        if stop is not None:
-            inputs.append(_text("stop_words", stop))
+        for name in ("stop_words", "bad_words", "embedding_bias_words"):
+            words = values.pop(name, None)
+            if words is not None:
+                inputs.append(_text(name, words))
         inputs += [_tensor(name, value) for name, value in values.items()]
         self._client.async_stream_infer(self._model, inputs, enable_empty_final_response=True)
 

@@ -355,7 +355,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
     "vision.placement": "Disaggregated",
-    "runtime.streaming": False,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
 }

@@ -60,6 +60,11 @@ class ServingPlan(Document):
     pools: MemoryPools
     max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")
     accumulate_tokens: bool = False
+    streaming: bool = Field(
+        default=True,
+        description="Triton's model tensorrt_llm_bls may answer in pieces. If not, it takes calls "
+        "for one answer (ModelInfer, HTTP infer), which Triton refuses for models that may.",
+    )
     bls_instances: int = Field(
         default=1,
         ge=0,

@@ -36,7 +36,10 @@ class RuntimeSpec(Scheduling):
         default=MemoryPoolsSpec(), description="Triton's memory pools."
     )
     streaming: bool = Field(
-        default=True, description="Send tokens as they are made when a client asks for it."
+        default=True,
+        description="Triton's model tensorrt_llm_bls streams when a client asks for it. false: it "
+        "answers whole and takes ModelInfer and HTTP infer too, which Triton refuses for models "
+        "that can stream. The ensemble and the gateway always can.",
     )
     accumulate_tokens: bool = Field(
         default=False,

@@ -123,12 +123,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set vision.placement to Colocated",
     ),
     Unsupported(
-        "runtime.streaming",
-        (True,),
-        "an engine that refuses streaming is",
-        "set runtime.streaming to true; a client that does not ask for a stream gets none",
-    ),
-    Unsupported(
         "gateway.enabled",
         (True,),
         "serving without the gateway is",

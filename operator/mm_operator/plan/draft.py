@@ -87,6 +87,7 @@ def draft(
             pools=planned_pools,
             max_queue_size=spec.runtime.max_queue_size,
             accumulate_tokens=spec.runtime.accumulate_tokens,
+            streaming=spec.runtime.streaming,
             bls_instances=traffic.bls_instances,
             feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
             gateway=gateway_plan(

@@ -40,6 +40,9 @@ class ModelSettings:
             name: value["string_value"] for name, value in config.get("parameters", {}).items()
         }
         self._outputs = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
+        self.decoupled = bool(config.get("model_transaction_policy", {}).get("decoupled"))
+        """The model may send any number of responses to a request."""
+
         self._inputs = tuple(tensor["name"] for tensor in config["input"])
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
 

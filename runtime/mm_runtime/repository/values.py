@@ -56,6 +56,9 @@ class RepositoryValues:
     """Requests that may wait for the language model; 0 means without bound."""
 
     accumulate_tokens: bool
+    streaming: bool
+    """`tensorrt_llm_bls` may answer in pieces: it is decoupled."""
+
     bls_instances: int
     """Processes of `tensorrt_llm_bls`; 0: the model is not served."""
 
@@ -119,6 +122,7 @@ def values_of(
         has_vision=engine.vision is not None,
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
+        streaming=serving.streaming,
         bls_instances=serving.bls_instances,
         table_type=table_type,
         native=_native(manifest, serving, engine_dir, adapters)

@@ -136,7 +136,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=1,
         inputs=ensemble.known(values, _inputs(values.table_type)),
         outputs=OUTPUTS,
-        transaction_policy=TransactionPolicy(decoupled=True),
+        transaction_policy=TransactionPolicy(decoupled=values.streaming),
         dynamic_batching=DynamicBatching(
             preferred_batch_size=(1,), queue_policy=QueuePolicy(values.requests_in_flight)
         ),

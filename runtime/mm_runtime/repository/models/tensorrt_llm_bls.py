@@ -8,10 +8,16 @@ import triton_python_backend_utils as pb_utils
 
 from mm_runtime.engine.calls import TritonCalls
 from mm_runtime.engine.chain import Chain, read_steps
+from mm_runtime.engine.errors import EngineStoppedError, RequestError
+from mm_runtime.engine.tensors import Tensors, scalar
 from mm_runtime.engine.triton import ASKED_BY_BLS, ModelSettings, refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 ID_BYTES = 8
+NO_STREAMS = (
+    "this server's tensorrt_llm_bls answers whole (spec.runtime.streaming is false); leave stream "
+    "out, set it to false, or ask model ensemble"
+)
 
 
 class TritonPythonModel:
@@ -37,14 +43,25 @@ class TritonPythonModel:
         calls = TritonCalls(ASKED_BY_BLS + secrets.token_hex(ID_BYTES))
         closed = False
         try:
-            inputs = self._settings.inputs(request)
+            inputs = self._inputs(request)
             for outputs, last in self._chain.answer(inputs, calls, sender.is_cancelled):
                 sender.send(respond(outputs), flags=FINAL if last else 0)
                 closed = last
+            if not closed:
+                self._leave(sender)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
             if not closed:
-                closed = True
                 sender.send(refuse(error), flags=FINAL)
-        finally:
-            if not closed:
-                sender.send(flags=FINAL)
+
+    def _inputs(self, request: Any) -> Tensors:
+        inputs = self._settings.inputs(request)
+        if scalar(inputs, "stream") and not self._settings.decoupled:
+            raise RequestError(NO_STREAMS)
+        return inputs
+
+    def _leave(self, sender: Any) -> None:
+        """Close the stream of a client that has gone; without streams there must be an answer."""
+        if self._settings.decoupled:
+            sender.send(flags=FINAL)
+        else:
+            sender.send(refuse(EngineStoppedError("the client has gone")), flags=FINAL)

@@ -1,0 +1,147 @@
+"""Requests of upstream's `tools/multimodal/client.py`, tensor by tensor, over real tritonclient.
+
+The client asks for whole answers by ModelInfer and for streams by ModelStreamInfer. Triton takes
+ModelInfer only for models that cannot stream, upstream's and ours alike.
+"""
+
+import queue
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from PIL import Image
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from mm_runtime.engine.preprocess import ImagePreprocessor
+from support.build_plans import change_serving
+from support.served import Served, start_serving
+from support.tiny_llava import CHECKPOINT, PICTURES, BuiltEngine
+
+pytestmark = pytest.mark.triton
+
+SECONDS = 60
+QUESTION = "What is in the image?"
+
+
+def arguments(**given: object) -> dict[str, Any]:
+    """Return the tensors that client.py sends for its defaults and these flags.
+
+    Always: text_input, max_tokens, beam_width, end_id, pad_id, top_k, temperature, top_p, stream,
+    repetition_penalty; image_input as its processor makes it for `--model_type llava`.
+    """
+    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
+    pixels = preprocess([Image.open(PICTURES / "red-square.png")]).astype(np.float16)
+    return {
+        "text_input": np.array([[QUESTION.encode()]], dtype=np.object_),
+        "max_tokens": np.array([[3]], dtype=np.int32),
+        "beam_width": np.array([[1]], dtype=np.int32),
+        "end_id": np.array([[-1]], dtype=np.int32),
+        "pad_id": np.array([[1]], dtype=np.int32),
+        "top_k": np.array([[1]], dtype=np.int32),
+        "temperature": np.array([[1.0]], dtype=np.float32),
+        "top_p": np.array([[0.0]], dtype=np.float32),
+        "repetition_penalty": np.array([[1.0]], dtype=np.float32),
+        "stream": np.array([[False]]),
+        "image_input": pixels[np.newaxis],
+        **given,
+    }
+
+
+FLAGS = {
+    "defaults": {},
+    "--presence-penalty": {"presence_penalty": np.array([[0.1]], dtype=np.float32)},
+    "--prompt_table_extra_id": {"prompt_table_extra_id": np.array([[7]], dtype=np.uint64)},
+    "--temperature --top-p": {
+        "temperature": np.array([[0.5]], dtype=np.float32),
+        "top_p": np.array([[0.9]], dtype=np.float32),
+    },
+}
+
+
+def inputs(tensors: dict[str, Any]) -> list[triton.InferInput]:
+    """Return the request's tensors."""
+    made = []
+    for name, array in tensors.items():
+        one = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        made.append(one.set_data_from_numpy(array))
+    return made
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_streaming(served: Served, model: str, flags: str) -> None:
+    """`--streaming`, with and without `--use_bls`: every response has `text_output`."""
+    found: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    tensors = arguments(**FLAGS[flags], stream=np.array([[True]]))
+    outputs = [triton.InferRequestedOutput("text_output")]
+    with triton.InferenceServerClient(served.grpc_url) as client:
+        client.start_stream(callback=lambda result, error: found.put((result, error)))
+        client.async_stream_infer(model, inputs(tensors), outputs=outputs, request_id="1")
+        client.stop_stream()
+    answers = list(found.queue)
+    assert [None] * len(answers) == [error for _, error in answers]
+    pieces = [result.as_numpy("text_output").ravel()[0].decode() for result, _ in answers]
+    assert "a red square" == "".join(pieces)  # noqa: SIM300
+
+
+@pytest.fixture(scope="module")
+def whole(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with `spec.runtime.streaming: false`."""
+    serving = tmp_path_factory.mktemp("whole") / "serving.json"
+    shutil.copy(built_engine.serving, serving)
+    change_serving(serving, streaming=False, bls_instances=2)
+    with start_serving(built_engine.manifest, serving) as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", FLAGS)
+def test_whole_answers(whole: Served, flags: str) -> None:
+    """`--use_bls` without `--streaming`: one async_infer, which is ModelInfer."""
+    found: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    outputs = [triton.InferRequestedOutput("text_output")]
+    with triton.InferenceServerClient(whole.grpc_url) as client:
+        client.async_infer(
+            "tensorrt_llm_bls",
+            inputs(arguments(**FLAGS[flags])),
+            callback=lambda result, error: found.put((result, error)),
+            outputs=outputs,
+        )
+        result, error = found.get(timeout=SECONDS)
+    assert error is None, error
+    assert result.as_numpy("text_output").ravel().tolist() == [b"a red square"]
+
+
+@pytest.mark.slow
+def test_http_infer_answers(whole: Served) -> None:
+    """The same model by HTTP's `infer`; `generate` and the ensemble work as ever."""
+    body = {
+        "inputs": [
+            {"name": "text_input", "shape": [1, 1], "datatype": "BYTES", "data": ["Hello!"]},
+            {"name": "max_tokens", "shape": [1, 1], "datatype": "INT32", "data": [24]},
+        ]
+    }
+    models = f"{whole.http_url}/v2/models"
+    answer = httpx.post(f"{models}/tensorrt_llm_bls/infer", json=body, timeout=SECONDS).json()
+    [text] = [one for one in answer["outputs"] if one["name"] == "text_output"]
+    assert text["data"] == ["i answer questions about shapes"]
+    for model in ("tensorrt_llm_bls", "ensemble"):
+        asked = {"text_input": "Hello!", "max_tokens": 24}
+        said = httpx.post(f"{models}/{model}/generate", json=asked, timeout=SECONDS).json()
+        assert "i answer questions about shapes" == said["text_output"]  # noqa: SIM300
+
+
+@pytest.mark.slow
+def test_streams_are_refused_where_there_are_none(whole: Served) -> None:
+    """A mistake is refused with its code and words by ModelInfer too."""
+    tensors = arguments(stream=np.array([[True]]))
+    with (
+        triton.InferenceServerClient(whole.grpc_url) as client,
+        pytest.raises(InferenceServerException, match="answers whole") as refused,
+    ):
+        client.infer("tensorrt_llm_bls", inputs(tensors), client_timeout=SECONDS)
+    assert "StatusCode.INVALID_ARGUMENT" == refused.value.status()  # noqa: SIM300
