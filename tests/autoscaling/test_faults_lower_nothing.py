@@ -17,7 +17,7 @@ TEN_MINUTES = 40
 """Ticks of 15 s."""
 PATIENCE = 240
 """Ticks within which an idle model has fallen to one replica: an hour."""
-IDLE = {"requests_running": 0.1, "requests_accepted_total": 3}
+IDLE = {"requests_running": 0.02, "requests_accepted_total": 3}
 BUSY = {"requests_running": 1, "requests_waiting": 2, "requests_accepted_total": 3}
 THREE = ("pod-0", "pod-1", "pod-2")
 
@@ -170,7 +170,7 @@ async def test_series_of_another_cluster_count_for_nothing(
 
             told = await site.tick(4)
 
-            assert told["inputs"]["inFlightRequests"] == pytest.approx(0.1)
+            assert told["inputs"]["inFlightRequests"] == pytest.approx(IDLE["requests_running"])
             assert (told["desired"], set(site.ticks)) == (1, {1})
 
 
