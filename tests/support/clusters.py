@@ -30,14 +30,14 @@ Answer = TypeVar("Answer")
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ClusterInfo]:
     """API server and controllers without a node: pods stay Pending, Jobs never complete."""
-    with _cluster(f"tests-cp-{os.getpid()}", control_plane_only=True) as cluster:
+    with given_or_own(f"tests-cp-{os.getpid()}", control_plane_only=True) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def node_cluster() -> Iterator[ClusterInfo]:
     """A whole cluster: pods run, Services and names resolve, claims get volumes."""
-    with _cluster(f"tests-{os.getpid()}", control_plane_only=False) as cluster:
+    with given_or_own(f"tests-{os.getpid()}", control_plane_only=False) as cluster:
         yield cluster
 
 
@@ -127,7 +127,8 @@ def namespace(cluster: ClusterInfo, name: str, *, enforce: str = "restricted") -
 
 
 @contextmanager
-def _cluster(name: str, *, control_plane_only: bool) -> Iterator[ClusterInfo]:
+def given_or_own(name: str, *, control_plane_only: bool) -> Iterator[ClusterInfo]:
+    """Give the cluster that the environment names, or start one that ends with this process."""
     given = os.environ.get("MM_TEST_KUBECONFIG")
     if given:
         yield _existing(Path(given).absolute())

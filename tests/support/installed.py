@@ -146,15 +146,20 @@ class Space:
 @pytest.fixture(scope="session")
 def installed(node_cluster: ClusterInfo) -> Installed:
     """The operator, from the working tree, on the whole development cluster."""
+    return install(node_cluster)
+
+
+def install(cluster: ClusterInfo) -> Installed:
+    """Build the images from the working tree and install the operator on a cluster."""
     packages.install((*packages.NODE_PACKAGES, *packages.IMAGE_PACKAGES))
-    session = Session(settings.Options(cluster=node_cluster.name))
-    session.found_target = Target(node_cluster.name, node_cluster.kubeconfig, node_cluster.kubectl)
+    session = Session(settings.Options(cluster=cluster.name))
+    session.found_target = Target(cluster.name, cluster.kubeconfig, cluster.kubectl)
     preparation.make_base(session, _ignore)
     for recipe in (OPERATOR, RUNTIME):
         preparation.make_image(session, recipe, _ignore)
         preparation.load_image(session, recipe, _ignore)
     installation.install_operator(session, _ignore)
-    return Installed(node_cluster, session)
+    return Installed(cluster, session)
 
 
 @contextmanager

@@ -1,0 +1,244 @@
+"""A store on a claim that is full, read-only, absent or shared: told, then mended."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mm_api.documents.build_result import BuildResult
+from mm_runtime.store.directory import DirectoryStore
+from mm_runtime.store.engines import problems
+from support.builds import build_only, build_pods, pods_ever, running_build
+from support.clusters import eventually
+from support.installed import RESOURCES, Installed, Space, model_space
+from support.node_disks import NodeDisk, claimed, node_disk
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
+
+CLAIM = "engines"
+MEBIBYTES = 64
+"""Ten times what a random LLaVA and its build take."""
+SPARE_BYTES = 4096
+"""Room for the lock of a build and nothing else."""
+SKEWED_YEARS = 2
+
+
+@pytest.fixture(name="disk")
+def disk_of_one_test(installed: Installed, alone: Space) -> Iterator[NodeDisk]:
+    """Mount an empty disk and bind the claim of the namespace to it."""
+    with (
+        node_disk(installed.cluster, "store-of-faults", mebibytes=MEBIBYTES) as disk,
+        claimed(installed.cluster, disk, alone.name, CLAIM),
+    ):
+        yield disk
+        alone.kubectl("delete", "mmm", "--all", "--timeout=60s")
+
+
+def on_claim(claim: str = CLAIM, **parts: Any) -> dict[str, Any]:
+    """Return a `spec.build` that keeps engines on a claim of the user's."""
+    store = {"persistentVolumeClaim": {"claimName": claim}}
+    return {"store": store, "resources": RESOURCES, **parts}
+
+
+def job_of(space: Space, model: str) -> str:
+    """Wait for a model's build and return the name of its Job.
+
+    The name of an engine on a claim of the user's depends on the claim, too.
+    """
+
+    def told() -> str:
+        return str(space.read(model).get("status", {}).get("build", {}).get("jobName") or "")
+
+    name = eventually(told, timeout=120)
+    assert name, space.read(model)
+    return name
+
+
+def whole(disk: NodeDisk) -> list[str]:
+    """Return the engines of a disk; each of them is whole."""
+    store = DirectoryStore(disk.files)
+    found = store.fingerprints()
+    assert [problems(store, one) for one in found] == [[] for _ in found]
+    return found
+
+
+def test_a_read_only_store_is_told(alone: Space, disk: NodeDisk) -> None:
+    """The condition names the store and what to do; once it can be written the build goes on."""
+    disk.remount("ro")
+    alone.apply(build_only(alone, "read-only", "good", build=on_claim()))
+
+    told = alone.wait(
+        "read-only", "EngineBuilt", lambda one: "Read-only file system" in one.message
+    )
+    before = disk.engines()
+    disk.remount("rw")
+
+    assert not told.holds
+    assert "The store at /mnt/store cannot be written" in told.message
+    assert before == []
+    alone.wait("read-only", "EngineBuilt", lambda one: one.holds)
+    assert len(whole(disk)) == 1
+
+
+def test_a_full_store_is_told(alone: Space, disk: NodeDisk) -> None:
+    """The condition says how much is free; nothing half built is seen; room alone mends it."""
+    disk.fill(free=SPARE_BYTES)
+    alone.apply(build_only(alone, "full", "good", build=on_claim()))
+
+    told = alone.wait("full", "EngineBuilt", lambda one: "Make room" in one.message)
+    before = disk.engines()
+    disk.relieve()
+
+    assert not told.holds
+    assert before == []
+    alone.wait("full", "EngineBuilt", lambda one: one.holds)
+    assert len(whole(disk)) == 1
+
+
+def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDisk) -> None:
+    """A build that runs out of space half way says so and ends whole when there is room again."""
+    alone.apply(build_only(alone, "filling", "good", build=on_claim()))
+    job = job_of(alone, "filling")
+    running_build(alone, job)
+    fetched = eventually(lambda: list(disk.files.glob("engines/.work/*/journal.json")), timeout=120)
+    assert fetched, "no step has finished"
+    disk.fill(free=SPARE_BYTES)
+
+    told = alone.wait(
+        "filling", "EngineBuilt", lambda one: "No space left" in one.message or one.holds
+    )
+    before = disk.engines()
+    disk.relieve()
+
+    assert not told.holds, "the build was quicker than the fault"
+    assert before == []
+    alone.wait("filling", "EngineBuilt", lambda one: one.holds)
+    assert len(whole(disk)) == 1
+
+
+def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
+    """A store whose claim does not exist is told by name; the build begins when it is there."""
+    alone.apply(build_only(alone, "homeless", "good", build=on_claim("absent")))
+
+    told = alone.wait("homeless", "EngineBuilt", lambda one: '"absent" not found' in one.message)
+
+    assert (told.status, told.reason) == ("False", "BuildPending")
+    with (
+        node_disk(installed.cluster, "late-store", mebibytes=MEBIBYTES) as disk,
+        claimed(installed.cluster, disk, alone.name, "absent"),
+    ):
+        alone.wait("homeless", "EngineBuilt", lambda one: one.holds)
+        assert len(whole(disk)) == 1
+        alone.kubectl("delete", "mmm", "homeless", "--timeout=60s")
+
+
+def test_two_namespaces_build_once(alone: Space, disk: NodeDisk, installed: Installed) -> None:
+    """Claims of two namespaces on one disk: one pod builds, the other model says whose engine."""
+    with (
+        model_space(installed, "faults-beside") as beside,
+        claimed(installed.cluster, disk, beside.name, CLAIM),
+    ):
+        source = alone.get("pv", alone.get("pvc", "checkpoints")["spec"]["volumeName"])
+        path = source["spec"]["hostPath"]["path"]
+        lend(beside, path)
+        spaces = (alone, beside)
+        before = [message for space in spaces for message in pods_ever(space, "engine-")]
+        for space in spaces:
+            model = build_only(space, "shared", "good", build=on_claim())
+            claim = model["spec"]["model"]["source"]["persistentVolumeClaim"]
+            claim["claimName"] = "checkpoints" if space is alone else "lent"
+            space.apply(model)
+        for space in spaces:
+            space.wait("shared", "EngineBuilt", lambda one: one.holds)
+
+        builds = [space.read("shared")["status"]["build"] for space in spaces]
+        pods = [message for space in spaces for message in pods_ever(space, "engine-")]
+        assert builds[0]["fingerprint"] == builds[1]["fingerprint"]
+        origins = {f"{space.name}/shared" for space in spaces}
+        assert {build["reusedFrom"] for build in builds if "reusedFrom" in build} < origins
+        assert len([build for build in builds if "reusedFrom" in build]) == 1
+        assert len(pods) == len(before) + 1
+        assert whole(disk) == [builds[0]["fingerprint"]]
+        beside.kubectl("delete", "mmm", "shared", "--timeout=60s")
+
+
+def lend(space: Space, path: str) -> None:
+    """Give a namespace a claim `lent` on a directory of the node."""
+    disk = NodeDisk(path.rpartition("/")[2], 0)
+    assert disk.path == path
+    volume = f"lent-{space.name}"
+    size = {"storage": "1Gi"}
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    reference = {"namespace": space.name, "name": "lent"}
+    space.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **common,
+                "capacity": size,
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": path},
+                "claimRef": reference,
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "lent", "namespace": space.name},
+            "spec": {**common, "volumeName": volume, "resources": {"requests": size}},
+        },
+    )
+
+
+def test_two_builders_build_one_engine(alone: Space, disk: NodeDisk) -> None:
+    """A second builder of no operator of ours, its clock years ahead, waits and takes the engine.
+
+    It is what another cluster's operator starts that shares the disk and sees none of our Leases.
+    """
+    alone.apply(build_only(alone, "raced", "good", build=on_claim()))
+    job = job_of(alone, "raced")
+    running_build(alone, job)
+
+    alone.apply(rival_of(alone.get("job", job)))
+
+    alone.wait("raced", "EngineBuilt", lambda one: one.holds)
+    ended = eventually(
+        lambda: alone.get("job", "rival").get("status", {}).get("succeeded"), timeout=180
+    )
+    assert ended, alone.kubectl("logs", "job/rival", check=False)
+    (pod,) = build_pods(alone, "rival")
+    (state,) = pod["status"]["containerStatuses"]
+    rival = BuildResult.from_json(state["state"]["terminated"]["message"])
+    ours = alone.read("raced")["status"]["build"]
+    assert whole(disk) == [ours["fingerprint"]]
+    assert rival.manifest_sha256 == ours["manifestSha256"]
+    assert (rival.reused, ours.get("reusedFrom")) in {(True, None), (False, "store")}
+    alone.kubectl("delete", "job", "rival", "--timeout=60s")
+
+
+def rival_of(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a Job that builds the same, is nobody's, and lives years ahead.
+
+    Python asks `time.time`; a kernel cannot give a container a wall clock of its own.
+    """
+    template = json.loads(json.dumps(job["spec"]["template"]))
+    labels = template["metadata"]["labels"]
+    kept = ("app.kubernetes.io/component",)
+    template["metadata"] = {"labels": {key: labels[key] for key in kept if key in labels}}
+    (container,) = template["spec"]["containers"]
+    ahead = SKEWED_YEARS * 365 * 24 * 3600
+    code = (
+        "import sys, time; real = time.time;"
+        f" time.time = lambda: real() + {ahead};"
+        " from mm_runtime.cli import main; sys.exit(main())"
+    )
+    container["command"] = ["python3", "-c", code]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "rival", "namespace": job["metadata"]["namespace"]},
+        "spec": {"backoffLimit": 0, "template": template},
+    }

@@ -1,0 +1,126 @@
+"""Small disks of a development cluster's node: full, read-only or damaged when a test says so.
+
+A disk is a tmpfs in the mount namespace of the node, so the machine itself never sees it; its files
+are reached through `/proc`. Claims of any namespace may be bound to it.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_devcluster.cluster import ClusterInfo, status
+from mm_devcluster.node.mountpoints import VOLUMES
+from support.clusters import apply, kubectl
+
+MOUNT_SECONDS = 20.0
+BALLAST = "ballast"
+
+
+@dataclass(frozen=True)
+class NodeDisk:
+    """A disk that is mounted on the node."""
+
+    name: str
+    pid: int
+    """A process of the node."""
+
+    @property
+    def path(self) -> str:
+        """Where the node has it."""
+        return f"{VOLUMES}/{self.name}"
+
+    @property
+    def files(self) -> Path:
+        """Where this process reads and writes it."""
+        return Path(f"/proc/{self.pid}/root{self.path}")
+
+    def engines(self) -> list[str]:
+        """Return what is seen of engines, finished or not; builds work in hidden directories."""
+        names = (path.name for path in self.files.glob("engines/*"))
+        return sorted(name for name in names if not name.startswith("."))
+
+    def remount(self, options: str) -> None:
+        """Change the mount for everybody who uses it."""
+        self._run("mount", "-o", f"remount,{options}", self.path)
+
+    def fill(self, free: int) -> None:
+        """Leave no more than some bytes free."""
+        with (self.files / BALLAST).open("wb") as file:
+            file.write(bytes(self._free() - free))
+
+    def relieve(self) -> None:
+        """Take away what `fill` has put there."""
+        (self.files / BALLAST).unlink()
+
+    def _free(self) -> int:
+        text = self._run("stat", "--file-system", "--format=%a %S", self.path)
+        blocks, size = text.split()
+        return int(blocks) * int(size)
+
+    def _run(self, *command: str) -> str:
+        everything = ("nsenter", f"--target={self.pid}", "--mount", "--pid", *command)
+        done = subprocess.run(
+            everything, capture_output=True, text=True, timeout=MOUNT_SECONDS, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(everything)}: {done.stderr}"
+        return done.stdout
+
+    def _mount(self, mebibytes: int) -> None:
+        self._run("mkdir", "-p", self.path)
+        self._run("mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0777", "mm", self.path)
+
+    def _unmount(self) -> None:
+        # Lazily: a pod that is still ending may hold it.
+        self._run("umount", "--lazy", self.path)
+        self._run("rmdir", self.path)
+
+
+@contextmanager
+def node_disk(cluster: ClusterInfo, name: str, *, mebibytes: int) -> Iterator[NodeDisk]:
+    """Mount a disk on the node of a cluster; at the end it is gone."""
+    (kubelet,) = [part.pid for part in status(cluster.name).parts if part.name == "kubelet"]
+    assert kubelet, "no kubelet runs"
+    disk = NodeDisk(name, kubelet)
+    disk._mount(mebibytes)
+    try:
+        yield disk
+    finally:
+        disk._unmount()
+
+
+@contextmanager
+def claimed(cluster: ClusterInfo, disk: NodeDisk, namespace: str, claim: str) -> Iterator[None]:
+    """Bind a claim of a namespace to a disk; many nodes may write it, as the claim says."""
+    volume = f"{disk.name}-{namespace}-{claim}"
+    size = {"storage": "1Gi"}
+    spec: dict[str, Any] = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    apply(
+        cluster,
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **spec,
+                "capacity": size,
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": disk.path},
+                "claimRef": {"namespace": namespace, "name": claim},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": namespace},
+            "spec": {**spec, "volumeName": volume, "resources": {"requests": size}},
+        },
+    )
+    try:
+        yield
+    finally:
+        removal = ("--ignore-not-found", "--wait=false")
+        kubectl(cluster, "delete", "pvc", claim, "--namespace", namespace, *removal)
+        kubectl(cluster, "delete", "pv", volume, *removal)
