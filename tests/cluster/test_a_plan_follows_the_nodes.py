@@ -107,7 +107,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
 
 
 def test_other_families_are_planned_for_gpus(api: Api, tmp_path: Path) -> None:
-    """A family that the Reference engine does not serve is planned where the spec has the GPU."""
+    """Not only LLaVA: a family with cross attention has its limits in the status."""
     gpu = {"product": H100, "memory": "80Gi", "computeCapability": "9.0"}
     spec = {**SPEC, "model": {"family": "mllama"}, "runtime": {"gpu": gpu}}
     with running_operator(api.cluster, tmp_path, api.namespace):
