@@ -5,11 +5,14 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from mm_operator.scaling.answers import MetricsError, read_vector
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
 from support.certificates import signed_by_itself
@@ -159,3 +162,13 @@ def test_secrets_do_not_show() -> None:
     endpoint = Endpoint(("http://a",), token="secret", key="private")
 
     assert repr(endpoint) == "Endpoint(http://a)"
+
+
+async def test_batches_of_a_tick_share_one_client() -> None:
+    """Two that ask at the same time get the same one: none is left open."""
+    nobody: Any = None
+    endpoints = Endpoints(nobody, OwnPrometheus(OwnPrometheusSettings()))
+    one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))
+    await endpoints.close()
+
+    assert one is other

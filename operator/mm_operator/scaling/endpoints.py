@@ -78,7 +78,9 @@ class Endpoints:
         """
         if endpoint not in self._open:
             tls = await asyncio.to_thread(trust, endpoint)
-            self._open[endpoint] = Prometheus(endpoint, tls)
+            # Another batch of the same tick may have opened it meanwhile.
+            if endpoint not in self._open:
+                self._open[endpoint] = Prometheus(endpoint, tls)
         return self._open[endpoint]
 
     async def keep(self, used: set[Endpoint]) -> None:
