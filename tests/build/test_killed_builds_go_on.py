@@ -1,10 +1,5 @@
 """A builder that is killed, or whose disk is full, at any step goes on where it was."""
 
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +11,12 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.steps import steps
 from mm_runtime.errors import ExitCode
+from support.killed_builders import run_builder
+from support.small_disk import fill, small_disk
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools, install
 
 STORE_BYTES = 8 * 1024 * 1024
-MOUNT_SECONDS = 20
-BUILD_SECONDS = 60
 
 STEPS = (
     "check-tools",
@@ -41,24 +36,9 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 
 def run(site: TrtllmSite, *, kill_at: str = "") -> BuildResult | None:
-    """Build in a process of its own; kill it with SIGKILL when its log has a line with some words.
-
-    Returns:
-        Its result; None when it was killed.
-    """
+    """Build in a process of its own; kill it when its log has a line with some words."""
     word = site.store.parent / "termination-log"
-    word.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "mm_runtime", *site.arguments, "--termination-log", str(word)]
-    with subprocess.Popen(
-        command, env=site.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as builder:
-        assert builder.stderr is not None
-        for line in builder.stderr:
-            if kill_at and kill_at in line:
-                builder.kill()
-        code = builder.wait(BUILD_SECONDS)
-    assert (code == -signal.SIGKILL) == bool(kill_at), f"{kill_at!r} never came, or was survived"
-    return None if kill_at else BuildResult.from_json(word.read_bytes())
+    return run_builder(site.arguments, word, environment=site.environment, kill_at=kill_at)
 
 
 def files_of(site: TrtllmSite) -> dict[str, str]:
@@ -113,34 +93,10 @@ def _finished(site: TrtllmSite) -> list[StepRecord]:
     return [record for one in steps(site.plan) if (record := journal.finished(one))]
 
 
-@contextmanager
-def small_disk(path: Path) -> Iterator[Path]:
-    """Give a file system of a few MB that can really be full."""
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={STORE_BYTES}", "mm-test-store", str(path)]
-    subprocess.run(mount, check=True, timeout=MOUNT_SECONDS)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True, timeout=MOUNT_SECONDS)
-
-
-def fill(disk: Path) -> Path:
-    """Take every byte of a disk; return the file that does."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError:
-            pass
-    return filler
-
-
 @pytest.mark.slow
 def test_disk_full_at_every_step(undisturbed: TrtllmSite, tmp_path: Path) -> None:
     """A full disk is said so, nothing half built is seen, and room is all that is needed."""
-    with small_disk(tmp_path / "disk") as disk:
+    with small_disk(tmp_path / "disk", STORE_BYTES) as disk:
         site = replace(undisturbed, store=disk)
         full: list[str] = []
         for before in ("", *STEPS[:-1]):
@@ -164,7 +120,7 @@ def test_disk_full_at_every_step(undisturbed: TrtllmSite, tmp_path: Path) -> Non
 
 def test_the_exit_code_says_no_room(undisturbed: TrtllmSite, tmp_path: Path) -> None:
     """What the Job sees of a full disk is the code for it."""
-    with small_disk(tmp_path / "disk") as disk:
+    with small_disk(tmp_path / "disk", STORE_BYTES) as disk:
         site = replace(undisturbed, store=disk)
         filler = fill(disk)
         _, code = site.build()

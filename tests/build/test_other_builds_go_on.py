@@ -1,0 +1,89 @@
+"""Builds of the Reference engine and of staged checkpoints outlive kills and full disks as well."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.build import manifest as manifests
+from mm_runtime.build.steps import steps
+from support.build_sites import Site
+from support.killed_builders import run_builder
+from support.small_disk import fill, small_disk
+from support.staging_sites import StagingSite, staging_site
+
+Either = Site | StagingSite
+
+STORE_BYTES = 64 * 1024 * 1024
+SECONDS = 300
+"""An export with torch, on a machine that does other things too."""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["reference", "staged"])
+def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
+    """A site where nothing was built yet."""
+    if request.param == "staged":
+        return staging_site(tmp_path / "staged")
+    site: Site = request.getfixturevalue("vision_site")
+    return site
+
+
+def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
+    """Build in a process of its own; kill it when its log has a line with some words."""
+    folder = tempfile.mkdtemp(prefix="mm-word-")
+    try:
+        word = Path(folder) / "termination-log"
+        return run_builder(site.arguments, word, kill_at=kill_at, seconds=SECONDS)
+    finally:
+        shutil.rmtree(folder)
+
+
+def files_of(site: Either) -> dict[str, str]:
+    """Return path -> digest of what is served from; logs hold times."""
+    manifest = manifests.read(site.places.manifest)
+    manifests.verify(site.places.engine, manifest)
+    return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
+
+
+def test_killed_inside_and_after_every_step(undisturbed: Either, tmp_path: Path) -> None:
+    """One build, killed inside each step and after it: the engine is as if nothing had been."""
+    names = [step.name for step in steps(undisturbed.plan)]
+    site = replace(undisturbed, store=tmp_path / "store-killed" / "store")
+    site.store.mkdir(parents=True)
+    for name in names:
+        assert run(site, kill_at=f"[{name}] $ ") is None
+        if name != names[-1]:
+            assert run(site, kill_at=f"{name}: done in") is None
+        assert not site.places.engine.exists()
+    result = run(site)
+    assert result is not None
+    assert (None, names) == (result.failure, list(result.step_seconds))
+    run(undisturbed)
+    assert files_of(undisturbed) == files_of(site)
+
+
+def test_disk_full_at_every_step(undisturbed: Either, tmp_path: Path) -> None:
+    """A full disk is said so, nothing half built is seen, and room is all that is needed."""
+    names = [step.name for step in steps(undisturbed.plan)]
+    with small_disk(tmp_path / "disk", STORE_BYTES) as disk:
+        site = replace(undisturbed, store=disk)
+        for before in ("", *names[:-1]):
+            if before:
+                run(site, kill_at=f"{before}: done in")
+            filler = fill(disk)
+            result = run(site)
+            assert result is not None
+            assert result.failure is not None
+            assert BuildReason.STORE_NOT_WRITABLE is result.failure.reason
+            assert result.failure.retryable
+            assert not site.places.engine.exists()
+            filler.unlink()
+        result = run(site)
+        assert result is not None
+        assert result.failure is None
+        manifests.verify(site.places.engine, manifests.read(site.places.manifest))
