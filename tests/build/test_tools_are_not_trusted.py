@@ -10,12 +10,16 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_runtime.build.commands.check_tools import check_tools
+from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.journal import JournalFile
+from mm_runtime.build.tool_report import ToolReport
 from mm_runtime.errors import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program
 
 BY_HAND_SECONDS = 120
+H100 = "NVIDIA-H100-80GB-HBM3"
 BUILT = "build/engines/llm"
 SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
 """A tool that works, and then changes what it wrote."""
@@ -169,6 +173,27 @@ def test_another_image_or_node_is_refused(
     reason, step, message, again = failed(other)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
     assert words in message
+
+
+@pytest.mark.parametrize(
+    ("planned", "sealed"),
+    [
+        pytest.param(f"{H100}-SHARED", f"{H100}-SHARED", id="shared"),
+        pytest.param(f"{H100}-MIG-1g.10gb", f"{H100}-MIG-1g.10gb", id="slice"),
+        pytest.param("custom", H100, id="numbers-of-the-spec"),
+    ],
+)
+def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, sealed: str) -> None:
+    """Labels of shared and cut GPUs say more than nvidia-smi; numbers in a spec have no name."""
+    build = site.plan.trtllm
+    assert build is not None
+    gpu = build.gpu.model_copy(update={"product": planned})
+    plan = site.plan.model_copy(update={"trtllm": build.model_copy(update={"gpu": gpu})})
+    shutil.copytree(site.tools.root, site.places.tree)
+    check_tools(StepContext(plan, site.source, site.places))
+
+    report = ToolReport.from_json(site.places.tools.read_bytes())
+    assert (report.gpu.product, report.gpu.compute_capability) == (sealed, "9.0")
 
 
 @pytest.mark.parametrize(

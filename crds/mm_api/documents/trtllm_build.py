@@ -12,6 +12,9 @@ from pydantic import Field, field_validator
 
 from mm_api.base import Document
 
+CUSTOM_PRODUCT = "custom"
+"""Product of a GPU whose numbers the spec gives without a name: no node is asked for by it."""
+
 EngineName = Literal["llm", "encoder", "decoder", "vision"]
 
 

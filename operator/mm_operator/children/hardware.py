@@ -2,8 +2,8 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.v1alpha1 import Gpu
-from mm_operator.plan.gpu import CUSTOM
 
 _MIB = 1 << 20
 _BUILD_CPU = "500m"
@@ -45,7 +45,7 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
 
 def _of(asked: Gpu, sizes: ModelPlan, count: int) -> Gpu:
     product = asked.product
-    if product is None and sizes.gpu is not None and sizes.gpu.product != CUSTOM:
+    if product is None and sizes.gpu is not None and sizes.gpu.product != CUSTOM_PRODUCT:
         product = sizes.gpu.product
     return asked.model_copy(update={"count": count, "product": product})
 

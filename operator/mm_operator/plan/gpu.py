@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from mm_api.conditions import Reason
-from mm_api.documents.trtllm_build import GpuModel
+from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
@@ -11,8 +11,6 @@ from mm_operator.model import GpuNode
 from mm_operator.plan.sizing.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
-CUSTOM = "custom"
-"""Product of a GPU whose numbers the spec gives without a name: no node is asked for by it."""
 
 
 def choose_gpu(
@@ -50,7 +48,7 @@ def choose_gpu(
         if told is None and before is not None and before.product == asked:
             told = before
         return told or _tabulated(asked, nodes is None)
-    if told := _written(spec.runtime.gpu, CUSTOM):
+    if told := _written(spec.runtime.gpu, CUSTOM_PRODUCT):
         return told
     raise SpecError(
         Reason.GPU_UNKNOWN,

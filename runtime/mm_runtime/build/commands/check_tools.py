@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from mm_api.documents.engine_manifest import GpuIdentity
-from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
+from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
 from mm_runtime.build.tool_report import ToolReport
@@ -93,18 +93,31 @@ def _gpu(planned: GpuModel) -> GpuIdentity:
         found = GpuIdentity(
             product=name.strip().replace(" ", "-"), compute_capability=capability.strip()
         )
-        if found != expected:
+        if not _is(found, expected):
             raise PermanentError(
                 f"The node has a {found.product} ({found.compute_capability}); the plan was made"
                 f" for {expected.product} ({expected.compute_capability}), and an engine runs on"
                 " the kind of GPU that built it only. Set spec.build.gpu.product to what serves."
             )
+        if expected.product == CUSTOM_PRODUCT:
+            return found
     if not answer:
         raise PermanentError(
             "nvidia-smi sees no GPU: the build Job needs one (spec.build.gpu), and its container"
             " NVIDIA's runtime."
         )
     return expected
+
+
+def _is(found: GpuIdentity, planned: GpuIdentity) -> bool:
+    """Return whether a GPU is the planned one, by the name that its node's label gives it.
+
+    GPUs that are cut or shared have a longer name there (README of GPU feature discovery:
+    -MIG-1g.5gb and -SHARED), and one that the spec describes by numbers has none.
+    """
+    named = planned.product in {CUSTOM_PRODUCT, found.product}
+    longer = planned.product.startswith((f"{found.product}-MIG-", f"{found.product}-SHARED"))
+    return (named or longer) and found.compute_capability == planned.compute_capability
 
 
 def _ask(argv: list[str]) -> str | None:
