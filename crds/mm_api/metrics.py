@@ -98,11 +98,18 @@ POOL_FALLBACKS = Metric(
 POOL_PLANNED_BYTES = Metric(
     "mm_server_pool_planned_bytes", _G, "Bytes the plan gives to a pool: cuda, pinned.", ("pool",)
 )
+GPU_SHARING = Metric(
+    "mm_server_gpu_sharing",
+    _G,
+    "1 for how encoder and language model share a GPU: none, mps, or time-slices.",
+    ("mode",),
+)
 
 SERVER_METRICS: tuple[Metric, ...] = (
     SERVER_RESTARTS,
     POOL_FALLBACKS,
     POOL_PLANNED_BYTES,
+    GPU_SHARING,
     FEATURE_CACHE_LOOKUPS,
     FEATURE_CACHE_EVICTIONS,
     FEATURE_CACHE_BYTES,

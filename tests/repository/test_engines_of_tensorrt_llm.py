@@ -191,6 +191,20 @@ def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None
     assert expected == parameters(found)["lora_prefetch_dir"]
 
 
+@pytest.mark.parametrize(
+    ("vision", "expected"),
+    [
+        pytest.param({}, "25", id="planned"),
+        pytest.param({"threadPercentage": 40}, "40", id="as-written"),
+        pytest.param({"sharing": "TimeSlicing"}, None, id="time-slices"),
+    ],
+)
+def test_the_encoder_is_told_its_share(vision: dict[str, Any], expected: str | None) -> None:
+    """Under MPS the encoder's process gets a share of the GPU's threads; in turns it has all."""
+    told = parameters(files("llava", vision=vision), "multimodal_encoders")
+    assert expected == told.get("mps_thread_percentage")
+
+
 @pytest.mark.parametrize("missing", ["commands", "a KV cache"])
 def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
     """Without the commands or the cache's share nothing is guessed."""

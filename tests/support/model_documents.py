@@ -335,6 +335,19 @@ RULE_EXAMPLES = (
             },
         ),
     ),
+    RuleExample(
+        "a-share-of-threads-needs-mps",
+        "spec.vision.threadPercentage",
+        "threadPercentage is a share under MPS",
+        {
+            "engine": {"backend": "TensorRT"},
+            "vision": {"sharing": "MPS", "threadPercentage": 30},
+        },
+        {
+            "engine": {"backend": "TensorRT"},
+            "vision": {"sharing": "TimeSlicing", "threadPercentage": 30},
+        },
+    ),
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {

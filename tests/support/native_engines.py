@@ -15,9 +15,10 @@ def native_engine(
     *,
     version: str = "0.20.0",
     gpu: str = "h100-80gb",
+    **spec: Any,
 ) -> tuple[EngineManifest, ServingPlan]:
-    """Return what a pod of one family is started with; `engine` are fields of the resource."""
-    whole = planned(family, engine, version=version, gpu=gpu)
+    """Return what a pod of one family is started with; `engine`, `spec`: the resource's fields."""
+    whole = planned(family, engine, version=version, gpu=gpu, **spec)
     assert not whole.errors, whole.errors
     assert whole.build_plan
     assert whole.serving_plan

@@ -29,6 +29,15 @@ class KvCachePlan(Document):
     )
 
 
+class GpuSharing(Document):
+    """How vision encoder and language model use one GPU at a time."""
+
+    mode: Literal["MPS", "TimeSlicing"]
+    thread_percentage: int = Field(
+        ge=1, le=100, description="Of the GPU's threads, for the encoder under MPS."
+    )
+
+
 class GatewayPlan(Document):
     """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
 
@@ -75,6 +84,9 @@ class ServingPlan(Document):
     )
     kv_cache: KvCachePlan | None = Field(
         default=None, description="Backend TensorRT only: other engines size their own."
+    )
+    sharing: GpuSharing | None = Field(
+        default=None, description="None: no two processes of the server use one GPU."
     )
     gateway: GatewayPlan
     trtllm_serve: TrtllmServe | None = Field(

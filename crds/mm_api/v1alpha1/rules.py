@@ -22,6 +22,7 @@ from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.runtime import RuntimeSpec
+from mm_api.v1alpha1.vision import VisionSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +366,16 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
                 bounds.fallback is None or bounds.fallback.replicas <= bounds.max_replicas
             ),
             field="fallback",
+        ),
+    ),
+    VisionSpec: (
+        Rule(
+            cel="!has(self.threadPercentage) || self.sharing != 'TimeSlicing'",
+            message="threadPercentage is a share under MPS: set sharing to MPS, or remove it",
+            holds=lambda vision: (
+                vision.thread_percentage is None or vision.sharing != "TimeSlicing"
+            ),
+            field="threadPercentage",
         ),
     ),
     PrometheusSpec: (

@@ -37,6 +37,8 @@ class Unsupported:
 
 _REMOVE: Final = "remove the field"
 _REFERENCE: Final = ("Reference",)
+_ONE_PROCESS: Final = ("Reference", "PyTorch")
+"""The one has no GPU, the other runs encoder and language model in one process."""
 
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
@@ -114,8 +116,20 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set vision.instancesPerGpu to 1",
         backends=_REFERENCE,
     ),
-    Unsupported("vision.sharing", ("Auto",), "sharing a GPU is", "set vision.sharing to Auto"),
-    Unsupported("vision.threadPercentage", (), "sharing a GPU through MPS is", _REMOVE),
+    Unsupported(
+        "vision.sharing",
+        ("Auto",),
+        "an encoder in a process of its own on a GPU is",
+        "set vision.sharing to Auto",
+        backends=_ONE_PROCESS,
+    ),
+    Unsupported(
+        "vision.threadPercentage",
+        (),
+        "an encoder in a process of its own on a GPU is",
+        _REMOVE,
+        backends=_ONE_PROCESS,
+    ),
     Unsupported(
         "vision.placement",
         ("Colocated",),

@@ -36,7 +36,7 @@ class ModelSettings:
     def __init__(self, arguments: dict[str, str]) -> None:
         """Parse what Triton passes to `initialize`."""
         config = json.loads(arguments["model_config"])
-        self._parameters = {
+        self.parameters = {
             name: value["string_value"] for name, value in config.get("parameters", {}).items()
         }
         self._outputs = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
@@ -49,12 +49,12 @@ class ModelSettings:
     @property
     def engine(self) -> EngineDirectory:
         """The engine this model serves."""
-        return EngineDirectory.open(Path(self._parameters["engine_dir"]))
+        return EngineDirectory.open(Path(self.parameters["engine_dir"]))
 
     @property
     def serving(self) -> ServingPlan:
         """How it is served."""
-        return ServingPlan.from_json(Path(self._parameters["serving_plan"]).read_bytes())
+        return ServingPlan.from_json(Path(self.parameters["serving_plan"]).read_bytes())
 
     @property
     def output_names(self) -> frozenset[str]:
@@ -63,12 +63,12 @@ class ModelSettings:
 
     def text(self, name: str) -> str:
         """Return a parameter."""
-        found: str = self._parameters[name]
+        found: str = self.parameters[name]
         return found
 
     def number(self, name: str, default: float) -> float:
         """Return an optional numeric parameter."""
-        return float(self._parameters.get(name, default))
+        return float(self.parameters.get(name, default))
 
     def output_dtype(self, name: str) -> Any:
         """Return the numpy type that the config gives one of the outputs."""

@@ -17,7 +17,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mm_api.documents.serving_plan import MemoryPools
-from mm_api.metrics import POOL_FALLBACKS, POOL_PLANNED_BYTES, SERVER_RESTARTS, Metric
+from mm_api.metrics import (
+    GPU_SHARING,
+    POOL_FALLBACKS,
+    POOL_PLANNED_BYTES,
+    SERVER_RESTARTS,
+    Metric,
+)
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import PROBE_SECONDS
 from mm_runtime.settings import Ports
@@ -46,12 +52,8 @@ class Exposition:
         self._registry = CollectorRegistry()
         self._restarts = self._counter(SERVER_RESTARTS)
         self._fallbacks = self._counter(POOL_FALLBACKS)
-        planned = Gauge(
-            POOL_PLANNED_BYTES.name,
-            POOL_PLANNED_BYTES.help,
-            POOL_PLANNED_BYTES.labels,
-            registry=self._registry,
-        )
+        planned = self._gauge(POOL_PLANNED_BYTES)
+        self._sharing = self._gauge(GPU_SHARING)
         planned.labels("cuda").set(pools.cuda_bytes)
         planned.labels("pinned").set(pools.pinned_bytes)
         self._pools = pools
@@ -86,6 +88,11 @@ class Exposition:
         """Count a death that is followed by a start."""
         self._restarts.inc()
 
+    def shares(self, mode: str) -> None:
+        """Tell how the server's processes share a GPU."""
+        self._sharing.clear()
+        self._sharing.labels(mode).set(1)
+
     def watch(self, forward: Callable[[str], None]) -> Callable[[str], None]:
         """Return a function for the server's lines that counts what matters, and passes all on."""
 
@@ -108,6 +115,9 @@ class Exposition:
 
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
+
+    def _gauge(self, metric: Metric) -> Gauge:
+        return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         exposition = self

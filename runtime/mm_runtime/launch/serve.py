@@ -20,6 +20,7 @@ from mm_runtime.launch.phases import drain, wait_until_ready
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.shared_memory import remove_regions
+from mm_runtime.launch.sharing import Sharing, shared
 from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.repository.layout import layout
 from mm_runtime.repository.write import model_sources, write_repository
@@ -63,21 +64,27 @@ def serve(options: ServeOptions) -> int:
         engine = _verified_engine(options)
         server = _prepare(options, engine)
         with Exposition(options.ports, server.ports, options.serving.pools) as told:
-            _supervise(options, server, _ranks(engine), told, stop)
+            _supervise(_Job(options, server, _ranks(engine)), told, stop)
     return ExitCode.OK
 
 
-def _supervise(
-    options: ServeOptions,
-    server: ServerOptions,
-    ranks: int,
-    told: Exposition,
-    stop: StopSignal,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is run, the same at every start."""
+
+    options: ServeOptions
+    server: ServerOptions
+    ranks: int
+
+
+def _supervise(job: _Job, told: Exposition, stop: StopSignal) -> None:
     """Run tritonserver until a signal comes; start it again when it dies, as often as allowed."""
     crashes = Crashes()
     while not stop.is_set:
-        code = _run_once(options, server, ranks, told, stop)
+        # A daemon for each start: what a killed client leaves in the old one stays with it.
+        folder = job.server.repository.parent / "mps"
+        with shared(job.options.serving.sharing, Path(folder)) as sharing:
+            code = _run_once(job, told, sharing, stop)
         if code is None:
             return
         crashes = crashes.after(time.monotonic())
@@ -95,28 +102,25 @@ def _supervise(
         stop.wait(crashes.delay_seconds)
 
 
-def _run_once(
-    options: ServeOptions,
-    server: ServerOptions,
-    ranks: int,
-    told: Exposition,
-    stop: StopSignal,
-) -> int | None:
+def _run_once(job: _Job, told: Exposition, sharing: Sharing, stop: StopSignal) -> int | None:
     """Run tritonserver once; return its exit code if it died after it was ready, else None.
 
     Raises:
         ServerFailedError: it was not ready in time, or ended before.
     """
+    options, server = job.options, job.server
     remove_regions(server.shm_prefix)
     installation = find_installation()
     child = ChildProcess(
-        world_argv(installation, server, ranks),
-        server_environment(installation, os.environ),
+        world_argv(installation, server, job.ranks),
+        server_environment(installation, os.environ) | sharing.environment,
         told.watch(_forward),
     )
     code: int | None = None
     try:
         if wait_until_ready(child, server.ports, stop, seconds=options.startup_seconds):
+            sharing.check()
+            told.shares(sharing.mode)
             code = child.wait(None, stop)
             if code is None:
                 drain(

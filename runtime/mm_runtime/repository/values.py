@@ -32,6 +32,9 @@ class NativeValues:
     newer_names: bool
     """Its inputs are `seed` and `min_tokens`, not `random_seed` and `min_length`."""
 
+    encoder_threads: int | None
+    """Percent of the GPU's threads for the encoder's process; None: all, in turns."""
+
     adapters: PurePath | None
     """Folder with one folder for each LoRA adapter, named by its id; None: there are none."""
 
@@ -149,6 +152,11 @@ def _native(
         kv_cache=serving.kv_cache,
         max_seq_len=manifest.plan.engine.limits.max_seq_len,
         newer_names=_numbers(build) >= NAMES_SINCE,
+        encoder_threads=(
+            serving.sharing.thread_percentage
+            if serving.sharing and serving.sharing.mode == "MPS"
+            else None
+        ),
         adapters=adapters if build.lora else None,
     )
 

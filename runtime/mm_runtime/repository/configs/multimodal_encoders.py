@@ -51,6 +51,8 @@ def config(values: RepositoryValues) -> ModelConfig:
         ),
         hf_model_path=str(values.engine_dir / ("processor" if native else "llm")),
     )
+    if native and native.encoder_threads is not None:
+        own |= strings(mps_thread_percentage=native.encoder_threads)
     return ModelConfig(
         name=NAME,
         backend="python",

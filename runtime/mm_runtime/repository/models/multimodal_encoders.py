@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_runtime.engine.cache_gauges import CacheGauges
 from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.gpu_share import limit_this_process
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
 from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.load import load_encoder
@@ -17,6 +18,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the vision engine; a text-only engine has none."""
         self._settings = ModelSettings(args)
+        limit_this_process(self._settings.parameters)
         self._dtype = self._settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         engine = self._settings.engine
         if engine.vision is None:

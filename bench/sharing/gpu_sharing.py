@@ -1,0 +1,158 @@
+"""Inter-token time of a decoder while a picture tower encodes without pause, on one GPU.
+
+Two processes as in a pod: time slices (no daemon), MPS with all threads for the encoder, MPS with
+a share. Uses `mm_runtime.launch.mps` for the daemon, as the server does. Needs a GPU, CUDA's MPS
+programs and torch; loads of the size of real ones: 24 layers of CLIP ViT-L/14-336, and a decoder of
+1.3 B parameters in bfloat16 with a batch of 16.
+
+    python bench/sharing/gpu_sharing.py --out bench/sharing/results/h100.json
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 8.0
+"""Of decoding a case: about 2,500 steps."""
+
+START_SECONDS = 120.0
+
+DECODER = """
+import json, sys, time, torch
+torch.manual_seed(0)
+width, layers, batch, context = 2048, 24, 16, 1024
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = torch.nn.Linear(width, 3 * width, bias=False)
+        self.o = torch.nn.Linear(width, width, bias=False)
+        self.up = torch.nn.Linear(width, 4 * width, bias=False)
+        self.down = torch.nn.Linear(4 * width, width, bias=False)
+    def forward(self, x, keys, values):
+        q = self.q(x)[..., :width].view(batch, 16, 1, 128)
+        a = torch.nn.functional.scaled_dot_product_attention(q, keys, values)
+        x = x + self.o(a.reshape(batch, 1, width))
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+with torch.inference_mode():
+    model = torch.nn.ModuleList([Layer() for _ in range(layers)]).cuda().bfloat16()
+    kv = torch.randn(2, batch, 16, context, 128, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(batch, 1, width, device="cuda", dtype=torch.bfloat16)
+    def step():
+        h = x
+        for layer in model:
+            h = layer(h, *kv)
+        return h
+    for _ in range(5):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    graph.replay(); torch.cuda.synchronize()
+    print("ready", flush=True); sys.stdin.readline()
+    times, end = [], time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        began = time.perf_counter(); graph.replay(); torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) * 1e3)
+    times.sort()
+    n = len(times)
+    print(json.dumps({"steps": n, "p50_ms": times[n // 2], "p95_ms": times[int(n * .95)],
+                      "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
+"""
+
+ENCODER = """
+import json, sys, time, torch
+sys.path.insert(0, sys.argv[3])
+from mm_runtime.engine.gpu_share import limit_this_process
+limit_this_process({"mps_thread_percentage": sys.argv[4]})
+torch.manual_seed(0)
+batch = int(sys.argv[2])
+with torch.inference_mode():
+    layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, activation="gelu", batch_first=True,
+                                             norm_first=True)
+    tower = torch.nn.TransformerEncoder(layer, 24, enable_nested_tensor=False).cuda().half().eval()
+    x = torch.randn(batch, 577, 1024, device="cuda", dtype=torch.float16)
+    for _ in range(3):
+        tower(x)
+    torch.cuda.synchronize()
+    print("ready", flush=True); sys.stdin.readline()
+    runs, began = 0, time.monotonic()
+    while time.monotonic() < began + float(sys.argv[1]):
+        tower(x); torch.cuda.synchronize(); runs += 1
+    print(json.dumps({"images_per_second": runs * batch / (time.monotonic() - began)}), flush=True)
+"""
+
+
+def case(*, batch: int, mps: bool, share: str) -> dict[str, Any]:
+    """Return what decoder and encoder did side by side; batch 0: the decoder alone."""
+    sys.path.insert(0, str(ROOT / "runtime"))
+    from mm_runtime.launch.mps import MpsDaemon, joined  # noqa: PLC0415 (the path is set above)
+
+    with ExitStack() as stack:
+        environment, daemon = dict(os.environ), None
+        if mps:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mps"))
+            daemon = stack.enter_context(MpsDaemon(Path(folder)))
+            environment |= daemon.environment
+        commands = [[sys.executable, "-c", DECODER, str(SECONDS)]]
+        if batch:
+            arguments = [str(SECONDS + 2), str(batch), str(ROOT / "runtime"), share]
+            commands.append([sys.executable, "-c", ENCODER, *arguments])
+        running = [
+            subprocess.Popen(
+                one, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for one in commands
+        ]
+        for process in running:
+            stack.callback(process.kill)
+        for process in running:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        found: dict[str, Any] = {"encoder_batch": batch, "mps": mps, "share": share}
+        if daemon:
+            clients = daemon.clients()
+            found |= {"clients": len(clients), "joined": joined(clients, len(running))}
+        for process in reversed(running):
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            time.sleep(1.0 if len(running) > 1 and process is running[-1] else 0)
+        for process in running:
+            said, _ = process.communicate(timeout=START_SECONDS)
+            found |= json.loads(said.splitlines()[-1])
+        return found
+
+
+def main() -> None:
+    """Run every case, print a table, write the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    cases = [case(batch=0, mps=False, share="")]
+    for batch in (1, 4, 16):
+        cases.append(case(batch=batch, mps=False, share=""))
+        cases += [case(batch=batch, mps=True, share=share) for share in ("", "50", "25")]
+    alone = cases[0]["p95_ms"]
+    print(f"decoder alone: {alone:.2f} ms p95")
+    for one in cases[1:]:
+        way = f"MPS {one['share'] or 100} %" if one["mps"] else "time slices"
+        print(
+            f"{way:12} encoder batch {one['encoder_batch']:2}: p95 {one['p95_ms'] / alone:.2f} x, "
+            f"{one['images_per_second']:.0f} images/s, joined {one.get('joined', '-')}"
+        )
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps({"alone_p95_ms": alone, "cases": cases}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""How the processes of one server share a GPU: through MPS where the plan says so and it works."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from mm_api.documents.serving_plan import GpuSharing
+from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, joined
+
+log = logging.getLogger(__name__)
+
+PROCESSES = 2
+"""Users of the GPU that must have joined: the encoder's process, and the server with the LLM."""
+
+
+class Mode(StrEnum):
+    """What is in force; the label of the metric `mm_server_gpu_sharing`."""
+
+    NONE = "none"
+    """One process, or no GPU."""
+
+    MPS = "mps"
+    TIME_SLICES = "time-slices"
+
+
+@dataclass
+class Sharing:
+    """One server's way of sharing; `mode` may fall back after the start."""
+
+    mode: Mode
+    daemon: MpsDaemon | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the server's processes need to join."""
+        return self.daemon.environment if self.daemon else {}
+
+    def check(self) -> None:
+        """Look whether the processes joined, once the server is ready; fall back in words if not.
+
+        A process that found no daemon, or another user's, runs without MPS and says nothing.
+        """
+        if self.daemon is None:
+            return
+        try:
+            clients = self.daemon.clients()
+        except MpsUnavailableError as error:
+            self._fall_back(str(error))
+            return
+        if joined(clients, PROCESSES):
+            log.info("MPS: %d processes share the GPU", len({one.pid for one in clients}))
+        else:
+            self._fall_back(f"{len(clients)} processes joined, expected {PROCESSES}")
+
+    def _fall_back(self, reason: str) -> None:
+        self.mode = Mode.TIME_SLICES
+        tell(reason)
+
+
+def tell(reason: str) -> None:
+    """Say that the GPU is shared by time slices, what that costs and what to do."""
+    log.error(
+        "MPS does not work here: %s. Encoder and language model take turns on the GPU, so that"
+        " tokens take two to three times as long while pictures are encoded. Use an image and"
+        " nodes with MPS, or set spec.vision.sharing to TimeSlicing to accept it.",
+        reason,
+    )
+
+
+@contextmanager
+def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
+    """Start what the plan asks for; a daemon ends with the context.
+
+    Args:
+        plan: None: nothing is shared.
+        folder: for the daemon's pipes and logs.
+    """
+    if plan is None:
+        yield Sharing(Mode.NONE)
+        return
+    with ExitStack() as stack:
+        sharing = Sharing(Mode.TIME_SLICES)
+        if plan.mode == "MPS":
+            try:
+                sharing = Sharing(Mode.MPS, stack.enter_context(MpsDaemon(folder)))
+            except MpsUnavailableError as error:
+                tell(str(error))
+        yield sharing

@@ -1,0 +1,144 @@
+"""MPS is started, checked and given up in words.
+
+The control program here is a recorded one: it knows the commands that are used, refuses others,
+and answers as NVIDIA's did on an H100 (bench/sharing, where the real one ran).
+"""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.serving_plan import GpuSharing
+from mm_runtime.engine.gpu_share import PERCENTAGE, limit_this_process
+from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, numbers
+from mm_runtime.launch.sharing import Mode, shared
+
+PLAN = GpuSharing(mode="MPS", thread_percentage=25)
+
+CONTROL = """#!/bin/sh
+set -eu
+[ -d "$CUDA_MPS_PIPE_DIRECTORY" ] && [ -d "$CUDA_MPS_LOG_DIRECTORY" ]
+echo "$*" >> "$CUDA_MPS_LOG_DIRECTORY/said"
+if [ "$*" = -d ]; then
+  [ ! -e "$HERE/broken" ] || { echo "An instance of this daemon is already running"; exit 1; }
+  touch "$CUDA_MPS_PIPE_DIRECTORY/control"; exit 0
+fi
+[ -e "$CUDA_MPS_PIPE_DIRECTORY/control" ] || { echo "Cannot find MPS control daemon"; exit 1; }
+read -r command || true
+case "$command" in
+  get_server_list) echo 41 ;;
+  "get_client_list 41") cat "$HERE/clients" ;;
+  quit) rm "$CUDA_MPS_PIPE_DIRECTORY/control"; touch "$HERE/quit" ;;
+  *) echo "Invalid command: $command"; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the recorded program first on PATH; return its folder, which holds its clients."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "nvidia-cuda-mps-control"
+    program.write_text(CONTROL)
+    program.chmod(0o755)
+    (folder / "clients").write_text("7\n9\n")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("HERE", str(folder))
+    return folder
+
+
+def test_processes_join(control: Path, tmp_path: Path) -> None:
+    """Both processes came through the daemon; it ends with the server."""
+    with shared(PLAN, tmp_path / "mps") as sharing:
+        assert {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"} == set(sharing.environment)
+        sharing.check()
+        assert sharing.mode is Mode.MPS
+        assert not (control / "quit").exists()
+    assert (control / "quit").exists()
+
+
+def test_a_process_outside_is_noticed(
+    control: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that did not join means time slices: said with the cost and what to do."""
+    (control / "clients").write_text("7\n")
+    with caplog.at_level(logging.ERROR), shared(PLAN, tmp_path / "mps") as sharing:
+        sharing.check()
+        assert sharing.mode is Mode.TIME_SLICES
+    assert "1 processes joined, expected 2" in caplog.text
+    assert "spec.vision.sharing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        pytest.param("missing", "nvidia-cuda-mps-control is not in this image", id="missing"),
+        pytest.param("broken", "already running", id="does-not-start"),
+    ],
+)
+def test_without_the_daemon_the_server_starts(
+    control: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    program: str,
+    words: str,
+) -> None:
+    """No daemon is not the end of the server: it runs with time slices and says why."""
+    if program == "missing":
+        monkeypatch.setenv("PATH", str(control.parent))
+    (control / "broken").touch()
+    with shared(PLAN, control.parent / "mps") as sharing:
+        assert (sharing.mode, sharing.environment) == (Mode.TIME_SLICES, {})
+        sharing.check()
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("plan", "mode"),
+    [
+        pytest.param(None, Mode.NONE, id="one-process"),
+        pytest.param(
+            GpuSharing(mode="TimeSlicing", thread_percentage=25), Mode.TIME_SLICES, id="asked-for"
+        ),
+    ],
+)
+def test_no_daemon_where_none_is_asked_for(
+    control: Path, tmp_path: Path, plan: GpuSharing | None, mode: Mode
+) -> None:
+    """Without a plan for MPS nothing is started."""
+    with shared(plan, tmp_path / "mps") as sharing:
+        sharing.check()
+        assert (mode, {}) == (sharing.mode, sharing.environment)
+    assert not (tmp_path / "mps").exists()
+    assert not (control / "quit").exists()
+
+
+def test_a_daemon_that_is_gone_is_an_error(control: Path, tmp_path: Path) -> None:
+    """Asking a daemon that ended says so instead of showing no clients."""
+    with MpsDaemon(tmp_path / "mps") as daemon:
+        (tmp_path / "mps" / "pipe" / "control").unlink()
+        with pytest.raises(MpsUnavailableError, match="Cannot find MPS control daemon"):
+            daemon.clients()
+        (tmp_path / "mps" / "pipe" / "control").touch()
+    assert (control / "quit").exists()
+
+
+def test_only_numbers_are_processes() -> None:
+    """Whatever else the program prints is no process id."""
+    assert numbers("41\nServer 3 is up\n 42 \n") == (41, 42)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [({"mps_thread_percentage": "25"}, "25"), ({}, None)],
+)
+def test_the_encoder_limits_itself(
+    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, str], expected: str | None
+) -> None:
+    """The share of the model's configuration is what CUDA will read."""
+    monkeypatch.delenv(PERCENTAGE, raising=False)
+    limit_this_process(parameters)
+    assert expected == os.environ.get(PERCENTAGE)
