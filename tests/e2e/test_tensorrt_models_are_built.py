@@ -181,7 +181,10 @@ def test_a_checkpoint_is_staged_for_pytorch(installed: Installed, tmp_path: Path
     ):
         space.upload(checkpoint, "qwen2-vl")
         model = space.model(
-            "m", "qwen2-vl", engine={"backend": "PyTorch"}, runtime={"resources": RESOURCES}
+            "m",
+            "qwen2-vl",
+            engine={"backend": "PyTorch", "maxImagesPerRequest": 1},
+            runtime={"resources": RESOURCES},
         )
         model["spec"]["build"]["trtllmVersion"] = "1.1.0"
         space.apply(model)
