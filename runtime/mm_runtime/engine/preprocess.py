@@ -44,9 +44,11 @@ class ImagePreprocessor:
             KeyError, ValueError: a key is missing, or this is no square CLIP preprocessing.
         """
         if (folder / CONFIG).is_file():
-            config = json.loads((folder / CONFIG).read_text())
+            config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         else:
-            config = json.loads((folder / PROCESSOR_CONFIG).read_text())["image_processor"]
+            config = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
+                "image_processor"
+            ]
         squeezes = not config.get("crop_size") or config.get("do_center_crop") is False
         crop = _side(config["size" if squeezes else "crop_size"])
         return cls(

@@ -149,10 +149,12 @@ class PromptWriter:
     ) -> "PromptWriter":
         """Take the template of a processor folder, or the family's wrapper when it has none."""
         if (folder / TEMPLATE).is_file():
-            return cls((folder / TEMPLATE).read_text(), begin_token, style)
+            return cls((folder / TEMPLATE).read_text(encoding="utf-8"), begin_token, style)
         for name in ("processor_config.json", "tokenizer_config.json"):
             if (folder / name).is_file():
-                template = json.loads((folder / name).read_text()).get("chat_template")
+                template = json.loads((folder / name).read_text(encoding="utf-8")).get(
+                    "chat_template"
+                )
                 if isinstance(template, str):
                     return cls(template, begin_token, style)
         return cls(style.wrapper, begin_token, style)

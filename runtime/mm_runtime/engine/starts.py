@@ -10,9 +10,9 @@ def decoder_start(llm: Path) -> tuple[int, ...]:
     Raises:
         ValueError: neither file names a start token.
     """
-    config = json.loads((llm / "config.json").read_text())
+    config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
     generation = llm / "generation_config.json"
-    chosen = json.loads(generation.read_text()) if generation.is_file() else {}
+    chosen = json.loads(generation.read_text(encoding="utf-8")) if generation.is_file() else {}
 
     def value(key: str) -> int | None:
         found = chosen.get(key)

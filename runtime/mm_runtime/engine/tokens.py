@@ -21,8 +21,8 @@ class TextCodec:
             OSError: a file is missing.
             ValueError: the configuration is not JSON, or names an end token nobody knows.
         """
-        self._tokenizer: Any = Tokenizer.from_str((folder / TOKENIZER).read_text())
-        config = json.loads((folder / TOKENIZER_CONFIG).read_text())
+        self._tokenizer: Any = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
+        config = json.loads((folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
         self.begin_token = _token_text(config.get("bos_token"))
         end_token = _token_text(config.get("eos_token"))
         end_id = self.id_of(end_token) if end_token else None

@@ -78,7 +78,9 @@ class DirectoryStore:
     def unused_since(self, fingerprint: str) -> datetime | None:
         """See `EngineStore.unused_since`; a damaged note is none, the time then starts anew."""
         try:
-            return datetime.fromisoformat(self._places(fingerprint).unused.read_text())
+            return datetime.fromisoformat(
+                self._places(fingerprint).unused.read_text(encoding="utf-8")
+            )
         except (FileNotFoundError, ValueError):
             return None
 

@@ -159,7 +159,9 @@ def read_config(folder: Path) -> dict[str, Any]:
         KeyError: the second has no image part.
     """
     if (folder / CONFIG).is_file():
-        found: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+        found: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         return found
-    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text())["image_processor"]
+    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
+        "image_processor"
+    ]
     return part

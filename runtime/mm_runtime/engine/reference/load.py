@@ -93,6 +93,6 @@ def _end_ids(directory: EngineDirectory) -> frozenset[int]:
     ids = {TextCodec(directory.tokenizer).end_id}
     path = directory.llm / GENERATION_CONFIG
     if path.is_file():
-        listed = json.loads(path.read_text()).get("eos_token_id")
+        listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
         ids |= set(listed if isinstance(listed, list) else [listed]) - {None}
     return frozenset(ids)

@@ -42,7 +42,7 @@ class GridEncoder:
     @classmethod
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
         """Read the rotation's constants from the language model's configuration."""
-        config = json.loads((llm / "config.json").read_text())
+        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
         return cls(session, facts, Rotation.of(config, facts.text.head_size))
 
     def read(self, inputs: Tensors) -> Grids | None:

@@ -73,7 +73,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     tower.requires_grad_(requires_grad=False)
     stored = load_file(llm / PROJECTOR / "model.safetensors")
     weights = {name: value.float() for name, value in stored.items()}
-    config = json.loads((llm / "config.json").read_text())
+    config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
     layer = int(config.get("mm_vision_select_layer", FEATURE_LAYER))
 
     def reference(sample: Sample) -> torch.Tensor:
