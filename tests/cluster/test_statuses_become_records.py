@@ -169,6 +169,33 @@ def test_a_crashing_server_is_told_before_a_waiting_gateway() -> None:
 
 
 @pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [
+        pytest.param({"running": {"startedAt": MADE}}, "down", "Error with exit code 5: down"),
+        pytest.param({"terminated": "down"}, "denied", "Error with exit code 5: down"),
+        pytest.param({"terminated": ""}, "down", ""),
+    ],
+    ids=["tries-again", "rests-after-its-end", "succeeded-at-last"],
+)
+def test_a_failing_init_container_is_told_while_the_others_wait(
+    now: dict[str, Any], before: str, expected: str
+) -> None:
+    """The kubelet shows the end for most of a back-off; servers that wait for it do not hide it."""
+
+    def end(message: str) -> dict[str, Any]:
+        return {"exitCode": 5 if message else 0, "reason": "Error", "message": message}
+
+    state = {"terminated": end(now["terminated"])} if "terminated" in now else now
+    pull = container("pull") | {"state": state, "restartCount": 2}
+    pull["lastState"] = {"terminated": end(before)}
+    server = container("server", waiting={"reason": "PodInitializing"})
+    found = pod_state(pod(server, initContainerStatuses=[pull], phase="Pending"))
+
+    assert found.last_end == expected
+    assert found.container == ("pull" if expected else "server")
+
+
+@pytest.mark.parametrize(
     ("now", "expected"),
     [
         pytest.param({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged", id="waits"),

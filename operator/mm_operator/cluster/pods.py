@@ -11,6 +11,9 @@ from mm_operator.model import PodDamage, PodEnd, PodState
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
 """Reasons of a waiting container that tell more than `ContainerCreating`, worst first."""
 
+_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of every container that starts as it should, and of one that does not wait."""
+
 
 def moment(text: str | None) -> datetime | None:
     """Return a timestamp of the API, or None."""
@@ -77,7 +80,7 @@ def why_not_running(pod: Mapping[str, Any]) -> str:
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "")
     _, waiting = _worst_waiting(pod)
-    if not waiting or waiting.get("reason") in {"ContainerCreating", "PodInitializing"}:
+    if waiting.get("reason", "") in _NORMAL:
         return ""
     message = waiting.get("message") or ""
     return f"{waiting['reason']}: {message}" if message else str(waiting["reason"])
@@ -98,8 +101,13 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
     container, waiting = _worst_waiting(pod)
     scheduled = condition(status, "PodScheduled")
     statuses = _containers(pod)
-    if not container and statuses:
-        container = max(statuses, key=lambda one: one.get("restartCount", 0))["name"]
+    if waiting.get("reason", "") in _NORMAL:
+        # While an init container fails and is started again, all others wait as they always do.
+        started = [one for one in statuses if one.get("restartCount") and not _ended_well(one)]
+        if started:
+            container, waiting = max(started, key=lambda one: one["restartCount"])["name"], {}
+        elif not container and statuses:
+            container = statuses[0]["name"]
     named = next((one for one in statuses if one["name"] == container), {})
     return PodState(
         serving_hash=(metadata.get("annotations") or {}).get(labels.SERVING_HASH, ""),
@@ -108,12 +116,28 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         container=container,
         waiting=waiting.get("reason", ""),
         waiting_message=waiting.get("message", "") or "",
-        last_end=_sentence((named.get("lastState") or {}).get("terminated")),
+        last_end=_sentence(_last_end(named)),
         restarts=sum(one.get("restartCount", 0) for one in statuses),
         unschedulable=(scheduled.get("message", "") if scheduled.get("status") == "False" else ""),
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
     )
+
+
+def _ended_well(container: Mapping[str, Any]) -> bool:
+    end = (container.get("state") or {}).get("terminated")
+    return end is not None and not end.get("exitCode")
+
+
+def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the end of a container that was started more than once.
+
+    The kubelet shows an end as the present state for most of the back-off that follows it.
+    """
+    ends = [(container.get(state) or {}).get("terminated") for state in ("state", "lastState")]
+    if container.get("restartCount") and not _ended_well(container):
+        return next((end for end in ends if end), None)
+    return ends[1]
 
 
 def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
