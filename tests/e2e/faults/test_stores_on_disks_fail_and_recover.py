@@ -1,7 +1,8 @@
-"""A store on a claim that is full, read-only, absent or shared: told, then mended."""
+"""A store on a claim that is full, read-only, absent, shared or damaged: told, then mended."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ MEBIBYTES = 64
 SPARE_BYTES = 4096
 """Room for the lock of a build and nothing else."""
 SKEWED_YEARS = 2
+WEIGHTS = "llm/model.safetensors"
+CUT = "model.safetensors has 100 bytes; expected"
 
 
 @pytest.fixture(name="disk")
@@ -242,3 +245,25 @@ def rival_of(job: dict[str, Any]) -> dict[str, Any]:
         "metadata": {"name": "rival", "namespace": job["metadata"]["namespace"]},
         "spec": {"backoffLimit": 0, "template": template},
     }
+
+
+def cut_short(engine: Path) -> None:
+    """Leave the beginning of a file, as a copy that was interrupted does."""
+    with (engine / WEIGHTS).open("r+b") as file:
+        file.truncate(100)
+
+
+def test_truncated_engine_is_refused_and_mended(alone: Space, disk: NodeDisk) -> None:
+    """The first pod refuses the engine and names the file; it is built anew, and the pod serves."""
+    model = build_only(alone, "damaged", "tiny", build=on_claim())
+    alone.apply(model)
+    alone.wait("damaged", "EngineBuilt", lambda one: one.holds)
+    fingerprint = alone.read("damaged")["status"]["build"]["fingerprint"]
+    cut_short(disk.files / "engines" / fingerprint)
+    model["spec"]["replicas"] = 1
+
+    alone.apply(model)
+
+    alone.wait("damaged", "EngineBuilt", lambda one: one.holds and CUT in one.message)
+    alone.wait_ready("damaged")
+    assert whole(disk) == [fingerprint]
