@@ -32,8 +32,8 @@ demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and 
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)
 
-test: env ## All tests that take seconds: with the real API server, Triton, Helm and the whole cluster
-	$(PYTEST) -m 'not slow'
+test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
+	$(PYTEST) -n 2 --dist loadgroup -m 'not slow'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
