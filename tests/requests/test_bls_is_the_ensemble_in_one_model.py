@@ -115,13 +115,17 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
         np.testing.assert_allclose(ensemble[name], bls[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow  # long streams, and the stall that docs/requests.md tells of: once in 25 runs
 def test_concurrent_streams_interleave(served: Served) -> None:
-    """Every stream that fits the batch begins before the first one ends; all are answered."""
+    """Streams run side by side when there are several processes; all are answered."""
     order: list[int] = []
+    # Connecting takes as long as a whole answer of this model.
+    connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
 
     def ask(number: int) -> None:
         with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
-            values = {"end_id": -1, "max_tokens": 60, "stream": True}
+            connected.wait()
+            values = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
             client.ask("Hello!", on_piece=lambda _: order.append(number), **values)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(STREAMS)]

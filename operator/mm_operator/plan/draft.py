@@ -133,7 +133,7 @@ def _traffic(spec: MultimodalModelSpec, limits: EngineLimits) -> tuple[pools.Tra
         max_batch_size=limits.max_batch_size,
         max_queue_size=spec.runtime.max_queue_size,
         triton_max_batch_size=limits.max_batch_size,
-        bls_instances=pools.bls_instances(spec.runtime.bls_instances, limits.max_batch_size),
+        bls_instances=pools.bls_instances(spec.runtime.bls_instances),
     )
     reason = (
         "as written in spec.runtime.maxConcurrency"

@@ -99,7 +99,7 @@ def serving_plan(
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
         streaming=spec.runtime.streaming,
-        bls_instances=bls_instances(spec.runtime.bls_instances, limits.max_batch_size),
+        bls_instances=bls_instances(spec.runtime.bls_instances),
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         kv_cache=_kv_cache(spec, sizing),
         sharing=_sharing(spec, sizing),

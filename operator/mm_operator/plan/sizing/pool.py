@@ -112,7 +112,7 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
                 max_batch_size=batch,
                 max_queue_size=ask.max_queue_size,
                 triton_max_batch_size=batch,
-                bls_instances=bls_instances(ask.bls_instances, batch),
+                bls_instances=bls_instances(ask.bls_instances),
             ),
         ),
     )
