@@ -77,5 +77,6 @@ def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
 
 
 def _has_its_rest(job: JobState, engine: EngineState) -> bool:
-    done = job.phase is JobPhase.SUCCEEDED
+    # The result is taken from the pod, a moment before its Job counts as complete.
+    done = job.phase is JobPhase.SUCCEEDED or any(end.succeeded for end in job.ends)
     return done and engine.config is not None and is_of(job, engine.config)
