@@ -1,12 +1,13 @@
 """What models share is owned by all of them and rewritten by none."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.children.all import build, unwanted
-from mm_operator.model import ClaimState, Owner, Ref
+from mm_operator.model import ClaimState, JobPhase, JobState, Owner, PodEnd, Ref
 from mm_operator.plan import decide
 from support.staged import children, inspected
 
@@ -87,3 +88,32 @@ def test_released_engine_that_is_gone_already_needs_nothing() -> None:
     stage = replace(snapshot, observed=observed)
     plan = decide(stage)
     assert (plan.release, unwanted(stage, plan, build(stage, plan))) == (("engine-old",), ())
+
+
+@pytest.mark.parametrize(
+    ("phase", "told", "stays"),
+    [
+        pytest.param(JobPhase.SUCCEEDED, False, True, id="complete"),
+        pytest.param(JobPhase.RUNNING, True, True, id="its-pod-told-the-result"),
+        pytest.param(JobPhase.RUNNING, False, False, id="still-builds-what-is-there"),
+    ],
+)
+def test_a_job_that_built_the_engine_stays(phase: JobPhase, *, told: bool, stays: bool) -> None:
+    """Its log can be read for a day, also when Kubernetes is slow to say that it is complete."""
+    snapshot, plan = inspected(built=True)
+    engine = snapshot.observed.engines[plan.engine_config]
+    assert engine.config is not None
+    ends = (PodEnd("pod", succeeded=True, exit_code=0),) if told else ()
+    job = JobState(
+        f"{plan.engine_config}-1",
+        "uid-of-the-job",
+        phase,
+        datetime(2026, 1, 1, tzinfo=UTC),
+        ends=ends,
+        owner_uid=engine.config.uid,
+    )
+    engines = {plan.engine_config: replace(engine, jobs=(job,))}
+    observed = replace(snapshot.observed, engines=engines)
+    stage = replace(snapshot, observed=observed)
+    gone = unwanted(stage, plan, build(stage, plan))
+    assert stays == (Ref("Job", job.name) not in gone)
