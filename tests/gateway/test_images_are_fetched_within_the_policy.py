@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.gateway.fetch import (
+from mm_runtime.pictures.fetch import (
     FetchPolicy,
     FetchRefusedError,
     ImageFetcher,

@@ -6,8 +6,8 @@ import io
 import pytest
 from PIL import Image
 
-from mm_runtime.gateway.media import BadImageError
 from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
+from mm_runtime.pictures.media import BadImageError
 from support.pictures import data_url, encode, picture
 
 LIMITS = VideoLimits(max_bytes=200_000, max_pixels=10_000, max_frames=4)

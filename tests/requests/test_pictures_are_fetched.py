@@ -7,7 +7,7 @@ import pytest
 
 from mm_runtime.engine.errors import QueueFullError, RequestError
 from mm_runtime.engine.remote_pictures import MAX_REQUESTS, Fetched, RemotePictures, is_remote
-from mm_runtime.gateway.fetch import FetchPolicy
+from mm_runtime.pictures.fetch import FetchPolicy
 from support.ensemble import Ensemble, EnsembleError
 from support.picture_host import PictureHost
 from support.served import Served

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.gateway.data_urls import decode_data_url
-from mm_runtime.gateway.media import BadImageError, decode
+from mm_runtime.pictures.data_urls import decode_data_url
+from mm_runtime.pictures.media import BadImageError, decode
 
 RGB = 3
 BATCHED_PICTURES = 5

@@ -11,7 +11,7 @@ from typing import Any
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.errors import QueueFullError, RequestError
-from mm_runtime.gateway.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 
 SCHEMES = ("http://", "https://")
 MAX_REQUESTS = 32

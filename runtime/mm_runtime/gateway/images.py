@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.gateway.data_urls import decode_data_url
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.fetch import FetchRefusedError, ImageFetcher
-from mm_runtime.gateway.media import BadImageError, decode
 from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
+from mm_runtime.pictures.data_urls import decode_data_url
+from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
+from mm_runtime.pictures.media import BadImageError, decode
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """A picture and the number of pictures of its request -> the picture as the engine needs it."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from mm_runtime.gateway.data_urls import decode_base64, split_data_url
-from mm_runtime.gateway.media import BadImageError, check_pixels, decode, to_rgb
+from mm_runtime.pictures.data_urls import decode_base64, split_data_url
+from mm_runtime.pictures.media import BadImageError, check_pixels, decode, to_rgb
 
 FORMATS = ("GIF", "WEBP", "PNG")
 FRAME_ROW = "video/jpeg"

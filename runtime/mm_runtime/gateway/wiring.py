@@ -24,7 +24,6 @@ from mm_runtime.gateway.dataplane import ChatService, ServedModel
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine
 from mm_runtime.gateway.exchange import CHAT, TEXT, Endpoint, ExchangeLimits
-from mm_runtime.gateway.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.layout import PromptLayout
@@ -34,6 +33,7 @@ from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
 from mm_runtime.gateway.work import WorkBenchmark
+from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send

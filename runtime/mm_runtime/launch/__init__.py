@@ -1,7 +1,8 @@
 """Starts, watches and ends processes; above all the real tritonserver.
 
 Belongs here: the argument vector and environment of tritonserver (`arguments`, pure), ownership of
-a child process (`process`, which the build's steps share), health, drain. Must not: know tensors or
-plans beyond the limits it passes on. May import: `mm_api`, `mm_runtime.repository`, the manifest's
-verification, the standard library.
+a child process (`process`, which the build's steps share), restarts (`restarts`, pure), health,
+drain, the metrics port, the MPS daemon beside the server. Must not: know tensors or plans beyond
+the limits it passes on. May import: `mm_api`, `mm_runtime.repository`, the manifest's verification,
+`mm_runtime.errors`, `mm_runtime.settings`, prometheus_client, the standard library.
 """

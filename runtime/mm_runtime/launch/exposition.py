@@ -25,7 +25,7 @@ from mm_api.metrics import (
     Metric,
 )
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch.health import PROBE_SECONDS
+from mm_runtime.launch.health import get
 from mm_runtime.settings import Ports
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,9 @@ class Exposition:
 
     def render(self) -> bytes:
         """Return the whole text: the server's, when it answers, and ours."""
-        return _ask(self._inner) + generate_latest(self._registry)
+        answer = get("127.0.0.1", self._inner, PATH)
+        theirs = answer[1] if answer and answer[0] == http.client.OK else ""
+        return theirs.encode() + generate_latest(self._registry)
 
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
@@ -146,15 +148,3 @@ def free_port() -> int:
     """Return a port of loopback that nobody has."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         return int(held.getsockname()[1])
-
-
-def _ask(port: int) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_SECONDS)
-    try:
-        connection.request("GET", PATH)
-        answer = connection.getresponse()
-        return answer.read() if answer.status == http.client.OK else b""
-    except (OSError, http.client.HTTPException):
-        return b""
-    finally:
-        connection.close()

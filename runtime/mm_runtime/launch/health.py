@@ -64,7 +64,7 @@ def parse_in_flight(lines: Iterable[str]) -> InFlight:
 
 def probe(ports: Ports) -> State:
     """Return the server's state."""
-    status = _get(ports.probe_host, ports.http, "/v2/health/ready")
+    status = get(ports.probe_host, ports.http, "/v2/health/ready")
     if status is None:
         return State.UNREACHABLE
     return State.READY if status[0] == http.client.OK else State.LOADING
@@ -72,7 +72,7 @@ def probe(ports: Ports) -> State:
 
 def in_flight(ports: Ports) -> InFlight | None:
     """Return what is in flight, or None when the server does not say: on loopback, always."""
-    answer = _get("127.0.0.1", ports.metrics, "/metrics")
+    answer = get("127.0.0.1", ports.metrics, "/metrics")
     if answer is None or answer[0] != http.client.OK:
         return None
     return parse_in_flight(answer[1].splitlines())
@@ -91,7 +91,8 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
-def _get(host: str, port: int, path: str) -> tuple[int, str] | None:
+def get(host: str, port: int, path: str) -> tuple[int, str] | None:
+    """Return status and text of a page, or None when nobody answers within `PROBE_SECONDS`."""
     connection = http.client.HTTPConnection(host, port, timeout=PROBE_SECONDS)
     try:
         connection.request("GET", path)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from mm_api.documents.serving_plan import GpuSharing
-from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, joined
+from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ class Sharing:
         except MpsUnavailableError as error:
             self._fall_back(str(error))
             return
-        if joined(clients, PROCESSES):
-            log.info("MPS: %d processes share the GPU", len({one.pid for one in clients}))
+        if len(clients) >= PROCESSES:
+            log.info("MPS: %d processes share the GPU", len(clients))
         else:
             self._fall_back(f"{len(clients)} processes joined, expected {PROCESSES}")
 

@@ -19,17 +19,7 @@ from mm_runtime.repository.values import RepositoryValues
 
 NAME = "ensemble"
 
-INPUTS = (
-    tensor("text_input", DataType.STRING, 1),
-    optional("decoder_text_input", DataType.STRING, 1),
-    optional("image_input", DataType.FP16, -1, -1, -1, -1),
-    optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-    optional("image_url_input", DataType.STRING, -1),
-    optional("image_sizes_input", DataType.INT64, -1, 2),
-    optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-    tensor("max_tokens", DataType.INT32, 1),
-    optional("bad_words", DataType.STRING, -1),
-    optional("stop_words", DataType.STRING, -1),
+SAMPLING = (
     optional("end_id", DataType.INT32, 1),
     optional("pad_id", DataType.INT32, 1),
     optional("top_k", DataType.INT32, 1),
@@ -43,6 +33,21 @@ INPUTS = (
     optional("frequency_penalty", DataType.FP32, 1),
     optional("random_seed", DataType.UINT64, 1),
     optional("seed", DataType.UINT64, 1),
+)
+"""How tokens are chosen and when they end, as `tensorrt_llm_bls` takes it too."""
+
+INPUTS = (
+    tensor("text_input", DataType.STRING, 1),
+    optional("decoder_text_input", DataType.STRING, 1),
+    optional("image_input", DataType.FP16, -1, -1, -1, -1),
+    optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
+    optional("image_url_input", DataType.STRING, -1),
+    optional("image_sizes_input", DataType.INT64, -1, 2),
+    optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
+    tensor("max_tokens", DataType.INT32, 1),
+    optional("bad_words", DataType.STRING, -1),
+    optional("stop_words", DataType.STRING, -1),
+    *SAMPLING,
     optional("return_log_probs", DataType.BOOL, 1),
     optional("return_context_logits", DataType.BOOL, 1),
     optional("return_generation_logits", DataType.BOOL, 1),

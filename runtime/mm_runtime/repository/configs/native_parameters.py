@@ -15,7 +15,8 @@ EXECUTOR_WORKER = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
 DEFAULT = ""
 
 LORA_HOST_BYTES = 1 << 30
-"""The backend's own default, written down because the pod's memory limit counts it."""
+"""The backend's own default. The plan does not count it: the pod's memory request has to hold it
+besides when an engine has adapters."""
 
 
 def native_parameters(values: RepositoryValues, native: NativeValues) -> Mapping[str, Parameter]:

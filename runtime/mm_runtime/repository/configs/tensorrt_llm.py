@@ -98,6 +98,20 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
     )
 
 
+MEASURED = (
+    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
+    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
+    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
+    tensor("arrival_time_ns", DataType.INT64, 1),
+    tensor("first_scheduled_time_ns", DataType.INT64, 1),
+    tensor("first_token_time_ns", DataType.INT64, 1),
+    tensor("last_token_time_ns", DataType.INT64, 1),
+    tensor("acceptance_rate", DataType.FP32, 1),
+    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
+    tensor("total_draft_tokens", DataType.INT32, 1),
+)
+"""What the engine measured of a request."""
+
 OUTPUTS: tuple[Tensor, ...] = (
     tensor("output_ids", DataType.INT32, -1, -1),
     tensor("sequence_length", DataType.INT32, -1),
@@ -110,16 +124,7 @@ OUTPUTS: tuple[Tensor, ...] = (
     tensor("batch_index", DataType.INT32, 1),
     tensor("sequence_index", DataType.INT32, 1),
     tensor("context_phase_params", DataType.UINT8, -1),
-    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
-    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
-    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
-    tensor("arrival_time_ns", DataType.INT64, 1),
-    tensor("first_scheduled_time_ns", DataType.INT64, 1),
-    tensor("first_token_time_ns", DataType.INT64, 1),
-    tensor("last_token_time_ns", DataType.INT64, 1),
-    tensor("acceptance_rate", DataType.FP32, 1),
-    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
-    tensor("total_draft_tokens", DataType.INT32, 1),
+    *MEASURED,
 )
 
 

@@ -37,19 +37,7 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
         optional("bad_words", DataType.STRING, -1),
         optional("stop_words", DataType.STRING, -1),
         optional("exclude_input_in_output", DataType.BOOL, 1),
-        optional("end_id", DataType.INT32, 1),
-        optional("pad_id", DataType.INT32, 1),
-        optional("top_k", DataType.INT32, 1),
-        optional("top_p", DataType.FP32, 1),
-        optional("temperature", DataType.FP32, 1),
-        optional("length_penalty", DataType.FP32, 1),
-        optional("repetition_penalty", DataType.FP32, 1),
-        optional("min_length", DataType.INT32, 1),
-        optional("min_tokens", DataType.INT32, 1),
-        optional("presence_penalty", DataType.FP32, 1),
-        optional("frequency_penalty", DataType.FP32, 1),
-        optional("random_seed", DataType.UINT64, 1),
-        optional("seed", DataType.UINT64, 1),
+        *ensemble.SAMPLING,
         scalar("return_log_probs", DataType.BOOL),
         scalar("return_context_logits", DataType.BOOL),
         scalar("return_generation_logits", DataType.BOOL),
@@ -84,21 +72,7 @@ FURTHER_INPUTS = (
 )
 """What the language model takes under the same name and the ensemble has no input for."""
 
-MEASURED = (
-    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
-    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
-    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
-    tensor("arrival_time_ns", DataType.INT64, 1),
-    tensor("first_scheduled_time_ns", DataType.INT64, 1),
-    tensor("first_token_time_ns", DataType.INT64, 1),
-    tensor("last_token_time_ns", DataType.INT64, 1),
-    tensor("acceptance_rate", DataType.FP32, 1),
-    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
-    tensor("total_draft_tokens", DataType.INT32, 1),
-)
-"""The language model's own measurements, under the same names."""
-
-OUTPUTS = (*ensemble.OUTPUTS, *MEASURED)
+OUTPUTS = (*ensemble.OUTPUTS, *tensorrt_llm.MEASURED)
 
 
 def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
@@ -114,7 +88,10 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
             replace(
                 step,
                 input_map={**step.input_map, **{name: name for name in FURTHER_INPUTS}},
-                output_map={**step.output_map, **{one.name: one.name for one in MEASURED}},
+                output_map={
+                    **step.output_map,
+                    **{one.name: one.name for one in tensorrt_llm.MEASURED},
+                },
             )
             if step.model_name == tensorrt_llm.NAME
             else step

@@ -15,8 +15,8 @@ from http import HTTPStatus
 import certifi
 import httpcore
 
-from mm_runtime.gateway.addresses import why_not_public
-from mm_runtime.gateway.urls import Target, UrlRefusedError, join_redirect, parse_target
+from mm_runtime.pictures.addresses import why_not_public
+from mm_runtime.pictures.urls import Target, UrlRefusedError, join_redirect, parse_target
 
 MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
