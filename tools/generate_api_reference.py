@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from generated_files import settle
 from mm_api import labels
 from mm_api.v1alpha1.definition import COLUMNS, NAME, SHORT_NAME, definition
 from mm_api.v1alpha1.unsupported import UNSUPPORTED
@@ -144,16 +145,7 @@ def _bounds(value: Schema) -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    path, content = root / "docs" / "api.md", page()
-    if path.is_file() and path.read_text(encoding="utf-8") == content:
-        return 0
-    if arguments == ["--check"]:
-        print(f"{path.relative_to(root)} is stale: run `make generate`")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-    print(f"wrote {path.relative_to(root)}")
-    return 0
+    return settle({root / "docs" / "api.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import yaml
 
+from generated_files import settle
+
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "multimodal-operator"
 
@@ -103,17 +105,7 @@ def files(chart: Path) -> dict[Path, str]:
 
 def main(arguments: list[str], chart: Path = CHART) -> int:
     """Write or check; return the exit code."""
-    stale = 0
-    for path, content in files(chart).items():
-        if path.is_file() and path.read_text(encoding="utf-8") == content:
-            continue
-        if arguments == ["--check"]:
-            print(f"{path.relative_to(chart.parent.parent)} is stale: run `make generate`")
-            stale = 1
-            continue
-        path.write_text(content, encoding="utf-8")
-        print(f"wrote {path.relative_to(chart.parent.parent)}")
-    return stale
+    return settle(files(chart), arguments, chart.parent.parent)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from generated_files import settle
 from mm_api.v1alpha1.definition import NAME, definition
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,18 +42,7 @@ def files(root: Path) -> dict[Path, str]:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    stale = 0
-    for path, content in files(root).items():
-        if path.is_file() and path.read_text(encoding="utf-8") == content:
-            continue
-        if arguments == ["--check"]:
-            print(f"{path.relative_to(root)} is stale: run `make generate`")
-            stale = 1
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        print(f"wrote {path.relative_to(root)}")
-    return stale
+    return settle(files(root), arguments, root)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from generated_files import settle
 from mm_observability.boards.all import every_board
 from mm_observability.boards.render import to_json
 from mm_observability.rules import file
@@ -29,31 +30,16 @@ def files() -> dict[Path, str]:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    wanted = files()
-    found = {
-        path.relative_to(root)
-        for folder in ("dashboards", "rules")
-        for path in (root / FILES / folder).glob("*")
-    }
-    stale = 0
-    for name, content in wanted.items():
-        path = root / name
-        if path.is_file() and path.read_text(encoding="utf-8") == content:
-            continue
-        if arguments == ["--check"]:
-            print(f"{name} is stale: run `make generate`")
-            stale = 1
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        print(f"wrote {name}")
-    for name in sorted(found - set(wanted)):
-        if arguments == ["--check"]:
-            print(f"{name} is not generated from anything: delete it")
-            stale = 1
-        else:
-            (root / name).unlink()
-            print(f"deleted {name}")
+    wanted = {root / name: content for name, content in files().items()}
+    stale = settle(wanted, arguments, root)
+    for folder in ("dashboards", "rules"):
+        for path in sorted(set((root / FILES / folder).glob("*")) - set(wanted)):
+            if arguments == ["--check"]:
+                print(f"{path.relative_to(root)} is not generated from anything: delete it")
+                stale = 1
+            else:
+                path.unlink()
+                print(f"deleted {path.relative_to(root)}")
     return stale
 
 

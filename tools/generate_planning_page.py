@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_operator.cli import main as mmctl
 from mm_operator.cli.checkpoint_folder import facts_of_folder
@@ -225,17 +226,7 @@ def _codes() -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    path = root / "docs" / "planning.md"
-    content = page()
-    if path.is_file() and path.read_text(encoding="utf-8") == content:
-        return 0
-    if arguments == ["--check"]:
-        print(f"{path.relative_to(root)} is stale: run `make generate`")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-    print(f"wrote {path.relative_to(root)}")
-    return 0
+    return settle({root / "docs" / "planning.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":
