@@ -57,6 +57,13 @@ def test_weights(family: str, expected: int) -> None:
     assert gpu_of(planned(family)).weights_bytes == expected
 
 
+def test_the_feature_cache_takes_no_gpu_memory() -> None:
+    """`featureCacheBytes` is host memory of the encoder's process."""
+    cached = planned("llava", vision={"featureCacheBytes": "2Gi"})
+
+    assert gpu_of(cached) == gpu_of(planned("llava"))
+
+
 def test_the_prompt_table_is_the_guides_example() -> None:
     """2 x 576 x 4096 x 8 is 37,748,736: the guide prints 18,874,368."""
     assert gpu_of(planned("llava")).prompt_table_bytes == 2 * 576 * 4096 * 8 == 37_748_736

@@ -53,7 +53,7 @@ class GpuMemory(Document):
     )
     context_bytes: int = Field(ge=0, description="CUDA contexts of every process on this GPU.")
     other_bytes: int = Field(
-        ge=0, description="Activations and buffers of the engine, copies of inputs, feature cache."
+        ge=0, description="Activations and buffers of the engine, copies of inputs."
     )
     total_bytes: int = Field(ge=0)
     gpu_memory_bytes: int = Field(ge=0)

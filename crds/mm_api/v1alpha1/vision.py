@@ -23,7 +23,7 @@ class VisionSpec(ApiModel):
         description="Images encoded in one step. Absent: planned from the engine's limits.",
     )
     feature_cache_bytes: Quantity = Field(
-        default=0, description="Memory for features of images seen before; 0 keeps none."
+        default=0, description="Host memory for features of images seen before; 0 keeps none."
     )
     instances_per_gpu: int = Field(
         default=1, ge=1, le=16, description="Copies of the encoder on one GPU."

@@ -31,7 +31,6 @@ class Ask:
     max_queue_size: int
     bls_instances: int | None
     gateway: bool
-    feature_cache_bytes: int
     encoder_instances: int
     lora: tuple[str, ...]
     """Names of the adapters."""
@@ -65,7 +64,6 @@ def ask_of(spec: MultimodalModelSpec) -> Ask:
         max_queue_size=spec.runtime.max_queue_size,
         bls_instances=spec.runtime.bls_instances,
         gateway=spec.gateway.enabled,
-        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         encoder_instances=spec.vision.instances_per_gpu,
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),

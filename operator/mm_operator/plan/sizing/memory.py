@@ -95,7 +95,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         "cuda_pool_bytes": terms.pools.pool.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": (1 + encoders) * PROCESS_BYTES,
-        "other_bytes": _other(terms, size) + (ask.feature_cache_bytes if first else 0),
+        "other_bytes": _other(terms, size),
     }
     return GpuMemory(
         rank=rank,
