@@ -1,8 +1,12 @@
 """How fast a store digests, and how a fetch from S3 compares with a plain copy.
 
 Everything is measured in turns within one run, so that a busy machine slows all of it alike; what
-counts are the ratios of the medians, and the work done by a second of processor. The S3 server is
-versitygw on this machine.
+counts are the ratios, and the work done by a second of processor. All ways write the same bytes to
+the same file system and wait for the disk. The S3 server is versitygw on this machine.
+
+A fetch does more than a copy: it takes the SHA-256 that the manifest needs. And its server takes
+part of the same processors. So two more ways stand beside it: the same copy and then its SHA-256,
+which is what a fetch replaces, and curl, which shows what this server gives to any client.
 
     .venv/bin/python bench/store/throughput.py [--mebibytes 512] [--rounds 5] [--output FILE]
 """
@@ -14,17 +18,22 @@ import platform
 import random
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import obstore  # noqa: E402 (the line above is for the last import)
+
 from mm_api.documents.engine_manifest import EngineFile  # noqa: E402
+from mm_runtime.arriving import ArrivingFile  # noqa: E402
+from mm_runtime.buckets import open_bucket  # noqa: E402
 from mm_runtime.build.durable import sha256  # noqa: E402
 from mm_runtime.sources.address import BucketAddress  # noqa: E402
 from mm_runtime.sources.bucket import BucketSource  # noqa: E402
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
+Seconds = dict[str, list[float]]
+
 
 def main() -> int:
     """Measure, print, and write the result file."""
@@ -48,7 +59,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as scratch:
         seconds, cpu = measure(Path(scratch), arguments.mebibytes, arguments.rounds)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
-    plain = medians["copy"]
     result = {
         "command": f"bench/store/throughput.py --mebibytes {arguments.mebibytes}"
         f" --rounds {arguments.rounds}",
@@ -57,9 +67,8 @@ def main() -> int:
         "mebibytes_a_second": {
             name: round(arguments.mebibytes / value) for name, value in medians.items()
         },
-        "speed_relative_to_copy": {
-            name: round(plain / value, 2) for name, value in medians.items()
-        },
+        "speed_relative_to_copy": relative(seconds, "copy"),
+        "speed_relative_to_copy_then_digest": relative(seconds, "copy, then digest"),
         "mebibytes_a_cpu_second": {
             name: round(arguments.mebibytes / statistics.median(values))
             for name, values in cpu.items()
@@ -73,11 +82,21 @@ def main() -> int:
     return 0
 
 
-Seconds = dict[str, list[float]]
+def relative(seconds: Seconds, base: str) -> dict[str, float]:
+    """Return each way's speed as a share of another's: the median over the rounds."""
+    return {
+        name: round(
+            statistics.median(
+                plain / value for plain, value in zip(seconds[base], values, strict=True)
+            ),
+            2,
+        )
+        for name, values in seconds.items()
+    }
 
 
 def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Seconds]:
-    """Return seconds of each round by what was done, and this process's processor seconds."""
+    """Return seconds of each round by what was done, and the client's processor seconds."""
     source = scratch / "source"
     source.mkdir()
     weights = source / "model.safetensors"
@@ -95,31 +114,44 @@ def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Second
         remote = BucketSource(BucketAddress("bench", "checkpoint"), server.environment)
         listed = next(file for file in remote.files() if file.name == weights.name)
         local = DirectoryOrigin({weights.name: weights})
+        client = open_bucket("bench", "SOURCE", server.environment)
+        signed = obstore.sign(client, "GET", f"checkpoint/{weights.name}", timedelta(hours=2))
+        copy = scratch / "copy"
 
         def pull() -> None:
-            with (scratch / "copy").open("wb") as writer:
-                for chunk in store.chunks("0" * 64, entry):
-                    writer.write(chunk)
-                os.fsync(writer.fileno())
+            with ArrivingFile(copy) as arriving:
+                for piece in store.chunks("0" * 64, entry):
+                    arriving.write(piece)
+                arriving.finish()
 
         ways: dict[str, Callable[[], object]] = {
             "digest": lambda: sha256(weights),
-            "copy": lambda: _copy(weights, scratch / "copy"),
-            "fetch from a directory, digested": lambda: local.copy(weights.name, scratch / "copy"),
-            "fetch from S3": lambda: remote.download(listed, scratch / "copy"),
+            "copy": lambda: _copy(weights, copy),
+            "copy, then digest": lambda: (_copy(weights, copy), sha256(copy)),
+            "fetch from a directory": lambda: local.copy(weights.name, copy),
+            "fetch from S3": lambda: remote.download(listed, copy),
             "pull from a store in S3": pull,
+            "curl from S3, nothing kept": lambda: _curl(signed, Path(os.devnull)),
+            "curl from S3": lambda: _curl(signed, copy),
+            "curl from S3, then digest": lambda: (_curl(signed, copy), sha256(copy)),
         }
         seconds: Seconds = {name: [] for name in ways}
         cpu: Seconds = {name: [] for name in ways}
         for _ in range(rounds):
             for name, way in ways.items():
-                (scratch / "copy").unlink(missing_ok=True)
-                began, worked = time.perf_counter(), time.process_time()
+                copy.unlink(missing_ok=True)
+                began, worked = time.perf_counter(), _worked()
                 way()
                 seconds[name].append(time.perf_counter() - began)
-                cpu[name].append(time.process_time() - worked)
-                assert name == "digest" or sha256(scratch / "copy") == digest
+                cpu[name].append(_worked() - worked)
+                assert not copy.exists() or sha256(copy) == digest
     return seconds, cpu
+
+
+def _worked() -> float:
+    """Return processor seconds of this process and of those it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _blocks(path: Path) -> "list[bytes]":
@@ -133,6 +165,13 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(reader, writer, 4 * MIB)
         writer.flush()
         os.fsync(writer.fileno())
+
+
+def _curl(url: str, target: Path) -> None:
+    subprocess.run(["curl", "--silent", "--fail", "-o", target, url], check=True, timeout=600)
+    if target.is_file():
+        with target.open("rb") as reader:
+            os.fsync(reader.fileno())
 
 
 if __name__ == "__main__":

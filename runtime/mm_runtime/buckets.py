@@ -18,6 +18,7 @@ import certifi
 from obstore import exceptions
 from obstore.store import S3Store
 
+from mm_runtime.arriving import PIECE_BYTES, Piece
 from mm_runtime.errors import (
     RuntimeCommandError,
     SourceDeniedError,
@@ -27,6 +28,7 @@ from mm_runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from obstore import GetResult
     from obstore.store import S3Config
 
 Role = Literal["SOURCE", "STORE"]
@@ -88,16 +90,16 @@ PARTS_AT_A_TIME = 6
 memory until they are taken in order: 96 MB."""
 
 
-def parts(read: Callable[[int, int], memoryview], start: int, size: int) -> Iterator[memoryview]:
+def parts(read: Callable[[int, int], list[Piece]], start: int, size: int) -> Iterator[Piece]:
     """Yield the bytes of an object from an offset on, in order, read side by side.
 
     Args:
-        read: Returns the bytes between two offsets.
+        read: Returns the bytes between two offsets, in pieces.
         start: Where to begin.
         size: Of the whole object.
     """
     with ThreadPoolExecutor(PARTS_AT_A_TIME) as pool:
-        waiting: deque[Future[memoryview]] = deque()
+        waiting: deque[Future[list[Piece]]] = deque()
         position = start
         try:
             while position < size or waiting:
@@ -105,10 +107,15 @@ def parts(read: Callable[[int, int], memoryview], start: int, size: int) -> Iter
                     end = min(position + PART_BYTES, size)
                     waiting.append(pool.submit(read, position, end))
                     position = end
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         finally:
             for part in waiting:
                 part.cancel()
+
+
+def pieces(answer: "GetResult") -> list[Piece]:
+    """Wait for all bytes of an answer."""
+    return [memoryview(piece) for piece in answer.stream(min_chunk_size=PIECE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)

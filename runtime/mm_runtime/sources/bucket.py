@@ -1,14 +1,14 @@
 """A checkpoint in an S3 bucket."""
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
 
-from mm_runtime.buckets import explained, open_bucket, parts
+from mm_runtime.arriving import ArrivingFile, Piece
+from mm_runtime.buckets import explained, open_bucket, parts, pieces
 from mm_runtime.errors import SourceChangedError, SourceNotFoundError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.sources.remote import RemoteFile
@@ -56,24 +56,23 @@ class BucketSource:
     def read(self, file: RemoteFile, start: int, length: int) -> bytes:
         """Return bytes of an object; see `RemoteSource.read`."""
         end = min(start + length, file.size)
-        return bytes(self._part(file, start, end)) if end > start else b""
+        return b"".join(self._part(file, start, end)) if end > start else b""
 
-    def download(self, file: RemoteFile, partial: Path) -> None:
+    def download(self, file: RemoteFile, partial: Path) -> str:
         """Append what is missing, in parts that are fetched side by side and written in order."""
-        with partial.open("ab") as writer:
-            begun = writer.tell()
-            for part in parts(lambda start, end: self._part(file, start, end), begun, file.size):
-                writer.write(part)
-            writer.flush()
-            os.fsync(writer.fileno())
+        with ArrivingFile(partial) as arriving:
+            for piece in parts(
+                lambda start, end: self._part(file, start, end), arriving.begun, file.size
+            ):
+                arriving.write(piece)
+            return arriving.finish()
 
-    def _part(self, file: RemoteFile, start: int, end: int) -> memoryview:
+    def _part(self, file: RemoteFile, start: int, end: int) -> list[Piece]:
         key = self.address.key(file.name)
         where = f"s3://{self.address.bucket}/{key}"
         with explained(where):
             try:
-                answer = obstore.get(self._store, key, options=_part_of(file, start, end))
-                return memoryview(answer.bytes())
+                return pieces(obstore.get(self._store, key, options=_part_of(file, start, end)))
             except obstore.exceptions.PreconditionError as error:
                 raise SourceChangedError(
                     f"{where} was replaced while it was read. It is inspected again."

@@ -20,6 +20,7 @@ from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import ModelInfo
 from huggingface_hub.utils import build_hf_headers, disable_progress_bars, http_backoff
 
+from mm_runtime.build.durable import sha256
 from mm_runtime.errors import (
     SourceDeniedError,
     SourceNotFoundError,
@@ -110,8 +111,11 @@ class HubSource:
             )
         return content
 
-    def download(self, file: RemoteFile, partial: Path) -> None:
-        """Append what is missing; a connection that is cut is made again by the client."""
+    def download(self, file: RemoteFile, partial: Path) -> str:
+        """Append what is missing; a connection that is cut is made again by the client.
+
+        Digested afterwards: the client may begin anew in between, and other files come meanwhile.
+        """
         with partial.open("ab") as writer:
             with self._explained(self._where(file)):
                 http_get(
@@ -124,6 +128,7 @@ class HubSource:
                 )
             writer.flush()
             os.fsync(writer.fileno())
+        return sha256(partial)
 
     def _headers(self) -> dict[str, str]:
         # identity: sizes and ranges are of the file, not of a compressed copy.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mm_runtime.arriving import PIECE_BYTES, ArrivingFile
 from mm_runtime.build.source import files_digest, source_files
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
@@ -16,7 +17,6 @@ from mm_runtime.sources.checkout import OFFLINE, cached_snapshot
 from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
 from mm_runtime.sources.remote import RemoteFile, RemoteSource, open_remote
 
-CHUNK_BYTES = 4 * 1024 * 1024
 PARTIAL = ".partial"
 """End of the name of a file that is not whole yet."""
 
@@ -66,15 +66,13 @@ class DirectoryOrigin:
     def copy(self, name: str, destination: Path) -> str:
         """See `Origin.copy`; the digest is of what was read."""
         partial = self.partial(name, destination)
-        digest = hashlib.sha256()
-        with self.files[name].open("rb") as reader, partial.open("wb") as writer:
-            while chunk := reader.read(CHUNK_BYTES):
-                digest.update(chunk)
-                writer.write(chunk)
-            writer.flush()
-            os.fsync(writer.fileno())
+        partial.unlink(missing_ok=True)
+        with self.files[name].open("rb") as reader, ArrivingFile(partial) as arriving:
+            while piece := reader.read(PIECE_BYTES):
+                arriving.write(piece)
+            digest = arriving.finish()
         partial.rename(destination)
-        return digest.hexdigest()
+        return digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +113,7 @@ class RemoteOrigin:
         file = self.files[name]
         if partial.exists() and partial.stat().st_size > file.size:
             partial.unlink()
-        self.source.download(file, partial)
-        with partial.open("rb") as reader:
-            found = hashlib.file_digest(reader, "sha256").hexdigest()
+        found = self.source.download(file, partial)
         if file.sha256 not in {None, found}:
             partial.unlink()
             raise SourceUnavailableError(

@@ -42,8 +42,12 @@ class RemoteSource(Protocol):
     def read(self, file: RemoteFile, start: int, length: int) -> bytes:
         """Return bytes of a file; fewer only at its end."""
 
-    def download(self, file: RemoteFile, partial: Path) -> None:
-        """Append to `partial` what it lacks; on return it has the file's size."""
+    def download(self, file: RemoteFile, partial: Path) -> str:
+        """Append to `partial` what it lacks; on return it has the file's size.
+
+        Returns:
+            The SHA-256 of `partial`.
+        """
 
 
 def open_remote(

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME
+from mm_runtime.arriving import PIECE_BYTES, Piece
 from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.store.engines import (
-    CHUNK_BYTES,
     FINGERPRINT,
-    Chunk,
     EngineStore,
     checked,
     parse_manifest,
@@ -167,7 +166,7 @@ def _import(
 class _Reader(io.RawIOBase):
     """Chunks as the file that tarfile wants to read from."""
 
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, chunks: Iterable[Piece]) -> None:
         self._chunks = iter(chunks)
         self._left = memoryview(b"")
 
@@ -234,7 +233,7 @@ def _read_json(archive: tarfile.TarFile, name: str) -> dict[str, Any]:
     return value
 
 
-def _chunks(archive: tarfile.TarFile, name: str, limit: int) -> Iterator[Chunk]:
+def _chunks(archive: tarfile.TarFile, name: str, limit: int) -> Iterator[Piece]:
     try:
         member = archive.getmember(name)
         reader = archive.extractfile(member)
@@ -242,7 +241,7 @@ def _chunks(archive: tarfile.TarFile, name: str, limit: int) -> Iterator[Chunk]:
         raise EngineCorruptError(f"{_name(archive)}: {name} is missing.") from error
     if reader is None or member.size > limit:
         raise EngineCorruptError(f"{_name(archive)}: {name} is no file of at most {limit} bytes.")
-    while chunk := reader.read(CHUNK_BYTES):
+    while chunk := reader.read(PIECE_BYTES):
         yield chunk
 
 

@@ -14,10 +14,11 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
-from mm_runtime.buckets import STORE_ERRORS, explained, open_bucket, parts
+from mm_runtime.arriving import Piece
+from mm_runtime.buckets import STORE_ERRORS, explained, open_bucket, parts, pieces
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.sources.address import BucketAddress
-from mm_runtime.store.engines import FINGERPRINT, Chunk, checked, parse_manifest
+from mm_runtime.store.engines import FINGERPRINT, checked, parse_manifest
 
 BLOBS = "blobs"
 UNUSED = "unused"
@@ -60,14 +61,14 @@ class BucketStore:
         named = {file.path: file.sha256 for file in manifest.files}
         return {path: blobs[digest] for path, digest in named.items() if digest in blobs}
 
-    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
         """See `EngineStore.chunks`."""
         key = self._key(fingerprint, BLOBS, file.sha256)
 
-        def read(start: int, end: int) -> memoryview:
+        def read(start: int, end: int) -> list[Piece]:
             with explained(f"{self}: {file.path}", STORE_ERRORS):
                 try:
-                    return memoryview(obstore.get_range(self._client, key, start=start, end=end))
+                    return pieces(obstore.get(self._client, key, options={"range": (start, end)}))
                 except (FileNotFoundError, NotFoundError) as error:
                     raise EngineCorruptError(f"{self}: {file.path} is missing ({key}).") from error
 
@@ -119,7 +120,7 @@ class BucketStore:
             for page in obstore.list(self._client, f"{self._key(fingerprint)}/"):
                 obstore.delete(self._client, [str(item["path"]) for item in page])
 
-    def upload(self, fingerprint: str, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+    def upload(self, fingerprint: str, file: EngineFile, chunks: Iterable[Piece]) -> None:
         """Put one blob; nothing is kept of one whose bytes differ from the manifest."""
         source = checked(file, chunks, f"engine {fingerprint[:12]}")
         with explained(str(self), STORE_ERRORS):
@@ -161,7 +162,7 @@ class BucketIncoming:
         self._fingerprint = fingerprint
         self._there = dict(there)
 
-    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
         """See `Incoming.add`; what an earlier upload has left is not sent again."""
         if self._there.get(file.sha256) == file.size:
             return

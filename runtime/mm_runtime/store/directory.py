@@ -10,10 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_runtime.arriving import PIECE_BYTES, ArrivingFile, Piece
 from mm_runtime.build.durable import sync_directory, write_durably, writing_to
 from mm_runtime.build.places import Places
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
-from mm_runtime.store.engines import CHUNK_BYTES, FINGERPRINT, Chunk, checked
+from mm_runtime.store.engines import FINGERPRINT, compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class DirectoryStore:
             if path.is_file() and path != engine / MANIFEST_NAME
         }
 
-    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
         """See `EngineStore.chunks`."""
         path = self._places(fingerprint).engine / file.path
         try:
@@ -59,7 +60,7 @@ class DirectoryStore:
         except FileNotFoundError as error:
             raise EngineCorruptError(f"{path} is missing.") from error
         with reader:
-            while chunk := reader.read(CHUNK_BYTES):
+            while chunk := reader.read(PIECE_BYTES):
                 yield chunk
 
     @contextmanager
@@ -145,15 +146,17 @@ class DirectoryIncoming:
     places: Places
     folder: Path
 
-    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
         """See `Incoming.add`."""
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as writer:
-            for chunk in checked(file, chunks, f"engine {self.places.fingerprint[:12]}"):
-                writer.write(chunk)
-            writer.flush()
-            os.fsync(writer.fileno())
+        size = 0
+        with ArrivingFile(path) as arriving:
+            for chunk in chunks:
+                size += len(chunk)
+                arriving.write(chunk)
+            digest = arriving.finish()
+        compare(file, size, digest, f"engine {self.places.fingerprint[:12]}")
 
     def finish(self, manifest: bytes) -> None:
         """See `Incoming.finish`; a damaged engine of the same name makes place."""

@@ -1,28 +1,25 @@
 """What a store of engines can do, whatever it is made of; and copying from one to another."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_runtime.arriving import DigestAside, Piece
 from mm_runtime.errors import EngineCorruptError
 
-Chunk: TypeAlias = bytes | memoryview
-
-CHUNK_BYTES = 4 * 1024 * 1024
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class Incoming(Protocol):
     """An engine on its way into a store; nobody sees it before `finish`."""
 
-    def add(self, file: EngineFile, chunks: Iterable[Chunk]) -> None:
+    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
         """Take one file; its size and digest are checked.
 
         Raises:
@@ -49,7 +46,7 @@ class EngineStore(Protocol):
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
         """Return path -> bytes of what lies there, the manifest left out."""
 
-    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Chunk]:
+    def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
         """Yield the bytes of a file.
 
         Raises:
@@ -114,23 +111,32 @@ def parse_manifest(content: bytes, fingerprint: str, where: str) -> EngineManife
     return manifest
 
 
-def checked(file: EngineFile, chunks: Iterable[Chunk], where: str) -> Iterator[Chunk]:
+def checked(file: EngineFile, chunks: Iterable[Piece], where: str) -> Iterator[Piece]:
     """Yield the bytes of a file; after the last one, compare them with the manifest.
 
     Raises:
         EngineCorruptError: size or digest differ.
     """
-    digest = hashlib.sha256()
     size = 0
-    for chunk in chunks:
-        size += len(chunk)
-        digest.update(chunk)
-        yield chunk
+    with DigestAside() as digest:
+        for chunk in chunks:
+            size += len(chunk)
+            digest.update(chunk)
+            yield chunk
+        compare(file, size, digest.hexdigest(), where)
+
+
+def compare(file: EngineFile, size: int, sha256: str, where: str) -> None:
+    """Compare what came with the manifest.
+
+    Raises:
+        EngineCorruptError: size or digest differ.
+    """
     if size != file.size:
         raise EngineCorruptError(f"{where}: {file.path} has {size} bytes; expected {file.size}.")
-    if digest.hexdigest() != file.sha256:
+    if sha256 != file.sha256:
         raise EngineCorruptError(
-            f"{where}: {file.path} is damaged: sha256 {digest.hexdigest()}; expected {file.sha256}."
+            f"{where}: {file.path} is damaged: sha256 {sha256}; expected {file.sha256}."
         )
 
 

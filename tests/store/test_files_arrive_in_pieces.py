@@ -1,0 +1,64 @@
+"""A file that arrives in pieces has its bytes in order, on the disk, and its digest at once."""
+
+import errno
+import hashlib
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from mm_runtime import arriving
+from mm_runtime.arriving import ArrivingFile
+
+PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa: S311 (no secret)
+"""More than may wait for their digest."""
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([], id="none"),
+        pytest.param([b""], id="empty"),
+        pytest.param(PIECES[:1], id="one"),
+        pytest.param(PIECES, id="many"),
+        pytest.param([memoryview(piece) for piece in PIECES], id="views"),
+    ],
+)
+@pytest.mark.parametrize("kept", [pytest.param(b"", id="new"), pytest.param(b"kept", id="resumed")])
+def test_digest_is_of_the_whole_file(
+    pieces: list[bytes], kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier process has left counts too, and flushes in between change nothing."""
+    monkeypatch.setattr(arriving, "SYNC_BYTES", 5_000)
+    path = tmp_path / "file"
+    path.write_bytes(kept)
+    with ArrivingFile(path) as file:
+        begun = file.begun
+        for piece in pieces:
+            file.write(piece)
+        digest = file.finish()
+    whole = kept + b"".join(pieces)
+    assert (len(kept), whole) == (begun, path.read_bytes())
+    assert hashlib.sha256(whole).hexdigest() == digest
+
+
+def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells a lost page to one flush only: an early one that failed fails the file."""
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(arriving, "SYNC_BYTES", 1)
+    monkeypatch.setattr(os, "fdatasync", broken)
+    with ArrivingFile(tmp_path / "file") as file:
+        file.write(b"lost")
+        with pytest.raises(OSError, match="Input/output error"):
+            file.finish()
+
+
+def test_what_came_before_an_error_is_kept(tmp_path: Path) -> None:
+    """A fetch that breaks leaves the pieces it had, for the next one to go on."""
+    with ArrivingFile(tmp_path / "file") as file:
+        file.write(b"first")
+    assert (tmp_path / "file").read_bytes() == b"first"
