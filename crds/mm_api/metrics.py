@@ -87,6 +87,29 @@ FEATURE_CACHE_EVICTIONS = Metric(
 )
 FEATURE_CACHE_BYTES = Metric("mm_feature_cache_bytes", _G, "Bytes of the features that are kept.")
 
+ENCODED_REQUESTS = Metric(
+    "mm_encoder_requests_total",
+    _C,
+    "Requests whose pictures were encoded, by whom: own (this pod) or encoders (pods of their "
+    "own).",
+    ("by",),
+)
+ENCODER_FALLBACKS = Metric(
+    "mm_encoder_fallbacks_total",
+    _C,
+    "Requests whose pictures this pod encoded because no encoder's pod did, by reason: absent, "
+    "unavailable, timeout, mismatch, invalid, failed.",
+    ("reason",),
+)
+ENCODER_SECONDS = Metric(
+    "mm_encoder_seconds_total",
+    _C,
+    "Seconds that batches of pictures took to encode, the way to the encoders included.",
+)
+ENCODER_BATCHES = Metric(
+    "mm_encoder_batches_total", _C, "Batches of requests whose pictures were encoded together."
+)
+
 SERVER_RESTARTS = Metric(
     "mm_server_restarts_total", _C, "Times tritonserver died and was started again in its pod."
 )
@@ -113,6 +136,10 @@ SERVER_METRICS: tuple[Metric, ...] = (
     FEATURE_CACHE_LOOKUPS,
     FEATURE_CACHE_EVICTIONS,
     FEATURE_CACHE_BYTES,
+    ENCODED_REQUESTS,
+    ENCODER_FALLBACKS,
+    ENCODER_SECONDS,
+    ENCODER_BATCHES,
 )
 
 OPERATOR_METRICS: tuple[Metric, ...] = (

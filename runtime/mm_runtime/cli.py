@@ -135,6 +135,12 @@ def _add_build(commands: "Commands") -> None:
 def _add_serve(commands: "Commands") -> None:
     command = commands.add_parser("serve", help="serve an engine with tritonserver")
     _add_documents(command)
+    command.add_argument(
+        "--role",
+        choices=("server", "encoder"),
+        default="server",
+        help="encoder: only encode pictures, for the servers of the same model",
+    )
     command.add_argument("--repository", type=Path, default=settings.REPOSITORY)
     command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
     command.add_argument("--http-port", type=int, default=settings.HTTP_PORT)
@@ -234,6 +240,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from mm_runtime.launch.serve import ServeOptions, serve  # noqa: PLC0415 (see module)
+    from mm_runtime.repository.values import Role  # noqa: PLC0415
 
     ports = settings.Ports(
         address=arguments.address,
@@ -249,6 +256,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         ports=ports,
         startup_seconds=arguments.startup_timeout,
         gateway_port=arguments.gateway_port,
+        role=Role(arguments.role),
     )
     return serve(options)
 

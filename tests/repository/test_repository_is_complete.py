@@ -9,9 +9,10 @@ from google.protobuf import text_format  # type: ignore[import-untyped]  # no st
 from tritonclient.grpc import model_config_pb2
 
 from mm_runtime.errors import PermanentError
-from mm_runtime.repository.layout import MODEL_NAMES, layout
+from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.records import DataType, ModelConfig, strings, tensor
+from mm_runtime.repository.values import Role
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
 from support.documents import manifest
@@ -20,7 +21,7 @@ from support.golden import Golden
 ENGINE = PurePath("/mnt/store/engines/0123")
 SERVING = PurePath("/etc/multimodal/serving.json")
 ADAPTERS = PurePath("/var/lib/multimodal/adapters")
-SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
+SOURCES = {name: f"# {name}\n" for name in SHIPPED}
 
 
 def files(
@@ -29,6 +30,7 @@ def files(
     dtype: str = "float16",
     bls_instances: int = 4,
     streaming: bool = True,
+    role: Role = Role.SERVER,
 ) -> dict[str, str]:
     """Return the repository of a small engine."""
     engine = manifest(dtype=dtype)
@@ -45,6 +47,7 @@ def files(
         serving_plan=SERVING,
         adapters=ADAPTERS,
         sources=SOURCES,
+        role=role,
     )
 
 
@@ -67,20 +70,38 @@ def test_files_are_golden(golden: Golden) -> None:
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
 
 
-def test_text_only_engines_have_no_encoder() -> None:
-    """Without pictures there is no encoder, and the ensemble reads nothing that nobody makes."""
+def test_encoders_serve_one_model(golden: Golden) -> None:
+    """An encoder's pod has the one model that servers ask, and its text is golden."""
+    found = files(role=Role.ENCODER)
+    assert sorted(found) == ["vision_encoder/1/model.py", "vision_encoder/config.pbtxt"]
+    golden.check("vision_encoder.pbtxt", found["vision_encoder/config.pbtxt"])
+    assert parse(found["vision_encoder/config.pbtxt"]).name == "vision_encoder"
+
+
+def _text_only(role: Role = Role.SERVER) -> dict[str, str]:
     engine = manifest()
     spec = engine.plan.engine.model_copy(update={"vision": None})
     engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})
-    serving = serving_plan(engine.fingerprint)
-    found = layout(
+    return layout(
         engine,
-        serving,
+        serving_plan(engine.fingerprint),
         engine_dir=ENGINE,
         serving_plan=SERVING,
         adapters=ADAPTERS,
         sources=SOURCES,
+        role=role,
     )
+
+
+def test_text_only_engines_have_no_encoders_pod() -> None:
+    """A pod that would only encode pictures of a model that sees none is refused."""
+    with pytest.raises(PermanentError, match="llava has no vision encoder"):
+        _text_only(Role.ENCODER)
+
+
+def test_text_only_engines_have_no_encoder() -> None:
+    """Without pictures there is no encoder, and the ensemble reads nothing that nobody makes."""
+    found = _text_only()
     assert not [path for path in found if "multimodal_encoders" in path]
     steps = parse(found["ensemble/config.pbtxt"]).ensemble_scheduling.step
     read = {tensor for step in steps for tensor in step.input_map.values()}
@@ -195,7 +216,7 @@ def test_odd_dtypes_are_refused() -> None:
 def test_models_are_shipped() -> None:
     """Every Python model of the repository has its model.py in this package."""
     sources = model_sources()
-    assert set(sources) == set(MODEL_NAMES) - {"ensemble"}
+    assert set(sources) == {*MODEL_NAMES, "vision_encoder"} - {"ensemble"}
     assert all("class TritonPythonModel" in source for source in sources.values())
 
 

@@ -38,6 +38,22 @@ class GpuSharing(Document):
     )
 
 
+class EncoderPlan(Document):
+    """Vision encoders in pods of their own, as the pods beside them and they themselves know them.
+
+    How many there are is not told: it may change without a new revision of any pod.
+    """
+
+    addresses: list[str] = Field(
+        min_length=1,
+        description="HOST:PORT of Triton's gRPC; each address that a host has is one encoder.",
+    )
+    timeout_seconds: float = Field(
+        gt=0, description="After this a server encodes the pictures of a request itself."
+    )
+    pools: MemoryPools = Field(description="Of an encoder's pod.")
+
+
 class GatewayPlan(Document):
     """Limits the gateway enforces. The CUDA pool was computed for `max_concurrency`."""
 
@@ -80,13 +96,19 @@ class ServingPlan(Document):
         description="Requests that Triton's model tensorrt_llm_bls serves at one time; 0: none.",
     )
     feature_cache_bytes: int = Field(
-        default=0, ge=0, description="Host memory for features of pictures seen before; 0: none."
+        default=0,
+        ge=0,
+        description="Host memory for features of pictures seen before, of the process that encodes "
+        "by plan; 0: none.",
     )
     kv_cache: KvCachePlan | None = Field(
         default=None, description="Backend TensorRT only: other engines size their own."
     )
     sharing: GpuSharing | None = Field(
         default=None, description="None: no two processes of the server use one GPU."
+    )
+    encoders: EncoderPlan | None = Field(
+        default=None, description="None: the server itself encodes pictures."
     )
     gateway: GatewayPlan
     trtllm_serve: TrtllmServe | None = Field(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.serving_plan import GpuSharing, MemoryPools, ServingPlan
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.adapters import link_adapters
@@ -23,6 +23,7 @@ from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.launch.sharing import Sharing, shared
 from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.repository.layout import layout
+from mm_runtime.repository.values import Role
 from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import (
     DRAIN_MARGIN_SECONDS,
@@ -51,6 +52,29 @@ class ServeOptions:
     gateway_port: int = GATEWAY_PORT
     """Port of the gateway in the same pod, which is the last to close; 0 when there is none."""
 
+    role: Role = Role.SERVER
+
+    @property
+    def pools(self) -> MemoryPools:
+        """What the plan gives to a pod of this role.
+
+        Raises:
+            PermanentError: an encoder's pod of a plan without encoders.
+        """
+        if self.role is Role.SERVER:
+            return self.serving.pools
+        if self.serving.encoders is None:
+            raise PermanentError(
+                f"{self.serving_path} has no encoders in pods of their own; expected a plan of a"
+                " model with spec.vision.placement Disaggregated."
+            )
+        return self.serving.encoders.pools
+
+    @property
+    def sharing(self) -> GpuSharing | None:
+        """How processes share a GPU; an encoder's pod has one process that uses it."""
+        return self.serving.sharing if self.role is Role.SERVER else None
+
 
 def serve(options: ServeOptions) -> int:
     """Serve one engine until SIGTERM; return the exit code.
@@ -63,8 +87,9 @@ def serve(options: ServeOptions) -> int:
     with StopSignal() as stop:
         engine = _verified_engine(options)
         server = _prepare(options, engine)
-        with Exposition(options.ports, server.ports, options.serving.pools) as told:
-            _supervise(_Job(options, server, _ranks(engine)), told, stop)
+        ranks = _ranks(engine) if options.role is Role.SERVER else 1
+        with Exposition(options.ports, server.ports, options.pools) as told:
+            _supervise(_Job(options, server, ranks), told, stop)
     return ExitCode.OK
 
 
@@ -83,7 +108,7 @@ def _supervise(job: _Job, told: Exposition, stop: StopSignal) -> None:
     while not stop.is_set:
         # A daemon for each start: what a killed client leaves in the old one stays with it.
         folder = job.server.repository.parent / "mps"
-        with shared(job.options.serving.sharing, Path(folder)) as sharing:
+        with shared(job.options.sharing, Path(folder)) as sharing:
             code = _run_once(job, told, sharing, stop)
         if code is None:
             return
@@ -172,7 +197,8 @@ def _ranks(engine: EngineManifest) -> int:
 
 def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
     installation = find_installation()
-    if engine.plan.engine.backend == "TensorRT" and installation.native is None:
+    needs_native = engine.plan.engine.backend == "TensorRT" and options.role is Role.SERVER
+    if needs_native and installation.native is None:
         raise PermanentError(
             f"This image has no TensorRT-LLM backend (no {NATIVE} beside {installation.backend});"
             " expected one made from NVIDIA's tritonserver image with TensorRT-LLM: set"
@@ -183,7 +209,7 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
         repository=repository,
         backends=repository.parent / "backends",
         ports=replace(options.ports, metrics=free_port()),
-        pools=options.serving.pools,
+        pools=options.pools,
         exit_seconds=math.floor(EXIT_SECONDS / 2),
     )
     files = layout(
@@ -193,6 +219,7 @@ def _prepare(options: ServeOptions, engine: EngineManifest) -> ServerOptions:
         serving_plan=options.serving_path.absolute(),
         adapters=repository.parent / "adapters",
         sources=model_sources(),
+        role=options.role,
     )
     write_repository(repository, files)
     link_adapters(options.manifest.parent / "lora", repository.parent / "adapters")

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.errors import PermanentError
 from mm_runtime.repository.configs import (
     ensemble,
     multimodal_encoders,
@@ -13,9 +14,10 @@ from mm_runtime.repository.configs import (
     preprocessing,
     tensorrt_llm,
     tensorrt_llm_bls,
+    vision_encoder,
 )
 from mm_runtime.repository.pbtxt import render
-from mm_runtime.repository.values import RepositoryValues, values_of
+from mm_runtime.repository.values import RepositoryValues, Role, values_of
 
 PYTHON_MODELS = (
     preprocessing,
@@ -26,10 +28,17 @@ PYTHON_MODELS = (
 )
 MODELS = (ensemble, *PYTHON_MODELS)
 MODEL_NAMES = tuple(module.NAME for module in MODELS)
+ENCODER_MODELS = (vision_encoder,)
+"""What a pod serves that only encodes pictures."""
+
+SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
+"""Models with a file `model.py`."""
 
 
-def models_of(values: RepositoryValues) -> tuple[ModuleType, ...]:
-    """Return the modules of the models that an engine needs: a text-only one has no encoder."""
+def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
+    """Return the modules of the models that a pod serves: of text-only engines no encoder."""
+    if role is Role.ENCODER:
+        return ENCODER_MODELS
     absent: list[ModuleType] = []
     if not values.has_vision:
         absent.append(multimodal_encoders)
@@ -46,6 +55,7 @@ def layout(
     serving_plan: PurePath,
     adapters: PurePath,
     sources: Mapping[str, str],
+    role: Role = Role.SERVER,
 ) -> dict[str, str]:
     """Return path -> content of the repository, paths relative to it.
 
@@ -56,15 +66,22 @@ def layout(
         serving_plan: The serving plan's file, as the models reach it.
         adapters: Where LoRA adapters will lie by their ids, if the engine has any.
         sources: Name of a Python model -> its `model.py`.
+        role: What the pod is there for.
 
     Raises:
-        PermanentError: the engine's dtype cannot be served, or its plan does not say how.
+        PermanentError: the engine's dtype cannot be served, its plan does not say how, or an
+            encoder is asked for and it has none.
     """
     values = values_of(manifest, serving, engine_dir, serving_plan, adapters)
-    models = models_of(values)
+    if role is Role.ENCODER and not values.has_vision:
+        raise PermanentError(
+            f"Family {manifest.plan.engine.family} has no vision encoder that a pod could serve;"
+            " set spec.vision.placement to Colocated."
+        )
+    models = models_of(values, role)
     files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
     for module in models:
-        python = module in PYTHON_MODELS and not (module is tensorrt_llm and values.native)
+        python = module.NAME in SHIPPED and not (module is tensorrt_llm and values.native)
         # Triton wants a version directory even for a model that has no file of its own.
         name, content = ("model.py", sources[module.NAME]) if python else (".keep", "")
         files[f"{module.NAME}/1/{name}"] = content

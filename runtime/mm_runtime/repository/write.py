@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from mm_runtime.errors import PermanentError
-from mm_runtime.repository.layout import PYTHON_MODELS
+from mm_runtime.repository.layout import SHIPPED
 
 
 def model_sources() -> dict[str, str]:
@@ -17,13 +17,13 @@ def model_sources() -> dict[str, str]:
     """
     models = resources.files("mm_runtime.repository") / "models"
     sources = {}
-    for module in PYTHON_MODELS:
-        path = models / f"{module.NAME}.py"
+    for name in SHIPPED:
+        path = models / f"{name}.py"
         if not path.is_file():
             raise PermanentError(
                 f"{path} is missing: this image was built from an incomplete tree."
             )
-        sources[module.NAME] = path.read_text(encoding="utf-8")
+        sources[name] = path.read_text(encoding="utf-8")
     return sources
 
 

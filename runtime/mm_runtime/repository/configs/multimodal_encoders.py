@@ -4,6 +4,7 @@ from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batchin
 from mm_runtime.repository.records import (
     DataType,
     ModelConfig,
+    Parameter,
     Reshape,
     Tensor,
     optional,
@@ -29,7 +30,8 @@ INPUTS = (
 )
 
 
-def _outputs(table_type: DataType) -> tuple[Tensor, ...]:
+def outputs(table_type: DataType) -> tuple[Tensor, ...]:
+    """Return what the language model takes of pictures, in its own type."""
     return (
         tensor("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
         tensor("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
@@ -42,8 +44,8 @@ def _outputs(table_type: DataType) -> tuple[Tensor, ...]:
     )
 
 
-def config(values: RepositoryValues) -> ModelConfig:
-    """Return the model's configuration."""
+def parameters(values: RepositoryValues) -> dict[str, Parameter]:
+    """Return where the vision engine lies and what of a GPU it may use."""
     native = values.native
     own = strings(
         multimodal_model_path=str(
@@ -53,13 +55,18 @@ def config(values: RepositoryValues) -> ModelConfig:
     )
     if native and native.encoder_threads is not None:
         own |= strings(mps_thread_percentage=native.encoder_threads)
+    return values.shared_parameters() | own
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration."""
     return ModelConfig(
         name=NAME,
         backend="python",
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
-        outputs=_outputs(values.table_type),
+        outputs=outputs(values.table_type),
         dynamic_batching=bounded_batching(values),
         instance_groups=ONE_ON_CPU,
-        parameters=values.shared_parameters() | own,
+        parameters=parameters(values),
     )

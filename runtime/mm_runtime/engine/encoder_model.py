@@ -1,0 +1,80 @@
+"""What both Triton models with a vision encoder have in common: loading, one batch, metrics."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from mm_runtime.engine.cache_gauges import CacheGauges
+from mm_runtime.engine.encoder_gauges import EncoderGauges
+from mm_runtime.engine.encoders.answers import Wanted
+from mm_runtime.engine.encoders.client import EncoderClient
+from mm_runtime.engine.encoders.first import EncodersFirst, Encodings, Results
+from mm_runtime.engine.encoders.hosts import Hosts
+from mm_runtime.engine.encoders.identity import vision_identity
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.gpu_share import limit_this_process
+from mm_runtime.engine.tensors import Tensors
+from mm_runtime.engine.triton import ModelSettings
+from mm_runtime.engine.vision.cache import FeatureCache
+from mm_runtime.engine.vision.load import load_encoder
+
+
+class EncoderModel:
+    """A loaded vision encoder, with encoders in other pods before it where the plan has them."""
+
+    def __init__(self, settings: ModelSettings, *, asks_others: bool) -> None:
+        """Load the vision engine.
+
+        Args:
+            settings: of the Triton model.
+            asks_others: the plan's encoders are asked first; False in an encoder's own pod.
+
+        Raises:
+            ValueError: a text-only engine has no vision part.
+        """
+        limit_this_process(settings.parameters)
+        engine, serving = settings.engine, settings.serving
+        if engine.vision is None:
+            raise ValueError(f"{engine.root}: the engine has no vision part")
+        self.identity = vision_identity(engine.manifest)
+        encoders = serving.encoders if asks_others else None
+        # Where others encode by plan, the features are theirs to keep.
+        limit = 0 if encoders else serving.feature_cache_bytes
+        verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
+        cache = FeatureCache(limit, verify=verify) if limit else None
+        self._cache_gauges = CacheGauges(cache) if cache else None
+        own = load_encoder(engine, engine.vision, cache)
+        dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
+        self._told = Encodings()
+        self._encode: Callable[[Sequence[Tensors]], Results] = partial(
+            self._own, encode=partial(encode_requests, own, dtype=dtype)
+        )
+        if encoders:
+            hosts = Hosts(encoders.addresses)
+            client = EncoderClient(
+                lambda: hosts.found,
+                identity=self.identity,
+                wanted=Wanted.of(engine.facts, engine.vision, dtype),
+                timeout_seconds=encoders.timeout_seconds,
+            )
+            parallel = engine.limits.max_batch_size
+            self._encode = EncodersFirst(own, client, dtype, parallel, self._told)
+        self._gauges = EncoderGauges(self._told)
+
+    def encode(self, requests: Sequence[Tensors]) -> Results:
+        """Return the outputs of each request of one batch, or what is wrong with it."""
+        began = time.monotonic()
+        results = self._encode(requests)
+        if any(results):
+            self._gauges.publish(time.monotonic() - began)
+        if self._cache_gauges:
+            self._cache_gauges.publish()
+        return results
+
+    def _own(
+        self, requests: Sequence[Tensors], *, encode: Callable[[Sequence[Tensors]], Results]
+    ) -> Results:
+        results = encode(requests)
+        self._told.own += sum(bool(one) and isinstance(one, dict) for one in results)
+        return results

@@ -1,0 +1,67 @@
+"""The encoders there are now: every address of the hosts in the plan, looked up again and again.
+
+A headless Service has one address for each ready pod. A look-up may hang for seconds, so it never
+happens on the way of a request.
+"""
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+LOOKUP_SECONDS = 1.0
+"""Between two look-ups: one small question to the cluster's DNS, which keeps answers for 5 s
+(CoreDNS, plugin kubernetes: ttl)."""
+
+
+class Hosts:
+    """Looks hosts up in a thread of its own for as long as the process lives.
+
+    Args:
+        names: HOST:PORT of each.
+        seconds: between two look-ups.
+    """
+
+    def __init__(self, names: Sequence[str], *, seconds: float = LOOKUP_SECONDS) -> None:
+        self._names = tuple(names)
+        self._seconds = seconds
+        self._closed = threading.Event()
+        self._found: tuple[str, ...] = ()
+        self._look()
+        self._thread = threading.Thread(target=self._run, name="encoder-hosts", daemon=True)
+        self._thread.start()
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """IP:PORT of every encoder as last looked up, sorted."""
+        return self._found
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._seconds):
+            self._look()
+
+    def _look(self) -> None:
+        found = tuple(sorted({one for name in self._names for one in _addresses(name)}))
+        if found != self._found:
+            logger.info("vision encoders: %s", ", ".join(found) or "none")
+        self._found = found
+
+
+def _addresses(name: str) -> list[str]:
+    """Return the addresses of one host; none when it is not known, or has no ready pod."""
+    host, _, port = name.rpartition(":")
+    with contextlib.suppress(OSError):
+        rows = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        return [_joined(str(row[4][0]), port) for row in rows]
+    return []
+
+
+def _joined(address: str, port: str) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,0 +1,34 @@
+"""PURE: `vision_encoder`: what `multimodal_encoders` does, for servers in other pods.
+
+Both sides name the vision engine that they mean: an address may belong to another model's pod, or
+to one of a former revision.
+"""
+
+from mm_runtime.repository.configs import multimodal_encoders
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.records import DataType, ModelConfig, tensor
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "vision_encoder"
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration."""
+    return ModelConfig(
+        name=NAME,
+        backend="python",
+        max_batch_size=values.max_batch_size,
+        inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
+        outputs=(
+            *multimodal_encoders.outputs(values.table_type),
+            tensor("VISION_IDENTITY", DataType.STRING, 1),
+        ),
+        dynamic_batching=bounded_batching(values),
+        instance_groups=ONE_ON_CPU,
+        # Nothing else uses this pod's GPU, so no share of its threads is set.
+        parameters={
+            name: value
+            for name, value in multimodal_encoders.parameters(values).items()
+            if name != "mps_thread_percentage"
+        },
+    )

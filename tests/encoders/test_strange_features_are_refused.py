@@ -1,0 +1,171 @@
+"""What is no answer of this engine's own encoder never reaches the language model."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from mm_api.documents.engine_manifest import EngineFile, EngineManifest
+from mm_runtime.engine.encoders.answers import Wanted
+from mm_runtime.engine.encoders.client import OWN_IDENTITY, EncoderClient, EncoderError, Why
+from mm_runtime.engine.encoders.identity import vision_identity
+from support.documents import FACTS, manifest
+from support.scripted_encoder import Tensors, scripted_encoder
+
+VISION = manifest().plan.engine.vision
+assert VISION is not None
+WANTED = Wanted.of(FACTS, VISION, np.float16)
+ROWS, HIDDEN = VISION.features_per_image, FACTS.text.hidden_size
+IDENTITY = "a" * 64
+PIXELS = {"pixel_values": np.zeros((1, 1, 3, 28, 28), np.float16)}
+
+
+def _named(identity: str) -> Tensors:
+    return {OWN_IDENTITY: np.array([[identity.encode()]], dtype=np.object_)}
+
+
+def _features(**changes: object) -> Tensors:
+    tensors: dict[str, object] = {
+        "OUT_PROMPT_EMBEDDING_TABLE": np.ones((1, ROWS, HIDDEN), np.float16),
+        "OUT_PROMPT_VOCAB_SIZE": np.array([[ROWS]], np.int32),
+        **_named(IDENTITY),
+        **changes,
+    }
+    return {name: np.asarray(value) for name, value in tensors.items() if value is not None}
+
+
+def _client(*addresses: str, seconds: float = 20) -> EncoderClient:
+    return EncoderClient(
+        lambda: addresses, identity=IDENTITY, wanted=WANTED, timeout_seconds=seconds
+    )
+
+
+def _refused(client: EncoderClient) -> tuple[Why, str]:
+    with pytest.raises(EncoderError) as refused:
+        client.ask(PIXELS)
+    return refused.value.why, str(refused.value)
+
+
+def test_features_are_taken() -> None:
+    """What looks right comes through, without the encoder's name."""
+    with scripted_encoder(_features) as (address, _):
+        found = _client(address).ask(PIXELS)
+    assert {"OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"} == found.keys()
+    assert found["OUT_PROMPT_EMBEDDING_TABLE"].tolist() == np.ones((1, ROWS, HIDDEN)).tolist()
+
+
+TABLE = "OUT_PROMPT_EMBEDDING_TABLE"
+HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "told"),
+    [
+        pytest.param(_features(**_named("b" * 64)), Why.MISMATCH, "bbbb", id="other engine"),
+        pytest.param(_features(**{OWN_IDENTITY: None}), Why.MISMATCH, "none", id="no name"),
+        pytest.param(
+            _features(**{TABLE: None}), Why.INVALID, "got tensors", id="a tensor is missing"
+        ),
+        pytest.param(
+            _features(**{TABLE: np.ones((1, ROWS, HIDDEN), np.float32)}),
+            Why.INVALID,
+            "got float32, expected float16",
+            id="dtype",
+        ),
+        pytest.param(
+            _features(**{TABLE: np.ones((1, ROWS, 2 * HIDDEN), np.float16)}),
+            Why.INVALID,
+            "expected [1, rows, 32]",
+            id="width",
+        ),
+        pytest.param(
+            _features(**{TABLE: np.ones((ROWS, HIDDEN), np.float16)}),
+            Why.INVALID,
+            "got shape [4, 32]",
+            id="dimensions",
+        ),
+        pytest.param(
+            _features(
+                **{
+                    TABLE: np.ones((1, 1, HIDDEN), np.float16),
+                    "OUT_PROMPT_VOCAB_SIZE": np.array([[1]], np.int32),
+                }
+            ),
+            Why.INVALID,
+            "got 1 rows for 1 pictures, not 4",
+            id="rows",
+        ),
+        pytest.param(
+            _features(OUT_PROMPT_VOCAB_SIZE=np.array([[9]], np.int32)),
+            Why.INVALID,
+            "for 4 rows",
+            id="length",
+        ),
+        pytest.param(_features(**{TABLE: HOLED}), Why.INVALID, "NaN", id="no numbers"),
+    ],
+)
+def test_others_are_refused(answer: Tensors, why: Why, told: str) -> None:
+    """The reason is counted, the sentence says what came and what was expected."""
+    with scripted_encoder(lambda: answer) as (address, _):
+        found, text = _refused(_client(address))
+    assert (why, True) == (found, told in text), text
+
+
+def test_the_next_encoder_is_asked() -> None:
+    """An encoder that sends nonsense is left alone, and another one answers."""
+    bad = _features(**{TABLE: HOLED})
+    with (
+        scripted_encoder(lambda: bad) as (strange, asked),
+        scripted_encoder(_features) as (right, _),
+    ):
+        client = _client(strange, right)
+        for number in range(8):  # half of these pictures go to the strange one first
+            pixels = np.full((1, 1, 3, 28, 28), number, np.float16)
+            client.ask({"pixel_values": pixels})
+    assert asked.asked == 1
+
+
+def _hang() -> Tensors:
+    time.sleep(3)
+    return _features()
+
+
+def _fail() -> Tensors:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param(_hang, Why.TIMEOUT, id="hangs"),
+        pytest.param(_fail, Why.FAILED, id="fails"),
+    ],
+)
+def test_encoders_that_do_not_answer(answer: Callable[[], Tensors], why: Why) -> None:
+    """A time-out and an error inside the encoder are told apart."""
+    with scripted_encoder(answer) as (address, _):
+        assert _refused(_client(address, seconds=1))[0] is why
+
+
+def test_nobody_is_there() -> None:
+    """A port where nobody listens is unavailable; asked again at once, nobody is there."""
+    client = _client("127.0.0.1:1")
+    assert [_refused(client)[0] for _ in range(2)] == [Why.UNAVAILABLE, Why.ABSENT]
+    assert _refused(_client())[0] is Why.ABSENT
+
+
+def _with(**digests: str) -> EngineManifest:
+    files = [
+        EngineFile(path=path.replace("__", "/"), size=1, sha256=digest * 64)
+        for path, digest in digests.items()
+    ]
+    return manifest().model_copy(update={"files": files, "created": datetime.now(UTC)})
+
+
+def test_engines_are_known_by_their_vision() -> None:
+    """Another vision file is another engine; other weights of the language model are not."""
+    one = vision_identity(_with(vision__model="1", llm__weights="1"))
+    assert one == vision_identity(_with(vision__model="1", llm__weights="2"))
+    assert one != vision_identity(_with(vision__model="2", llm__weights="1"))

@@ -1,0 +1,98 @@
+"""Pictures are encoded in pods of their own; without those the server encodes them itself."""
+
+import base64
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from support.encoder_pairs import Pair, counted, run_encoder_pair, until
+from support.ensemble import Ensemble, EnsembleError
+from support.tiny_llava import BuiltEngine, Sample, samples
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
+
+CLIENTS = 4
+BY, WHY = "mm_encoder_requests_total", "mm_encoder_fallbacks_total"
+LOOKUPS = "mm_feature_cache_lookups_total"
+
+
+@pytest.fixture(scope="module")
+def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A server and its encoder."""
+    with run_encoder_pair(built_engine, tmp_path_factory.mktemp("pair")) as both:
+        yield both
+
+
+def _url(sample: Sample) -> str:
+    return "data:image/png;base64," + base64.b64encode(sample.picture.read_bytes()).decode()
+
+
+def _ask(client: Ensemble, sample: Sample) -> str:
+    return client.ask(sample.question, image_url_input=_url(sample)).text
+
+
+def test_answers_are_those_of_one_pod(pair: Pair) -> None:
+    """Every sample is answered right, by features of the encoder only, each picture's once."""
+    with Ensemble(pair.server.grpc_url) as client:
+        answers = [_ask(client, sample) for sample in samples()]
+    assert [sample.answer for sample in samples()] == answers
+    assert counted(pair.server, BY) == {"encoders": len(answers)}
+    assert counted(pair.server, WHY) == {}
+    assert counted(pair.encoder, LOOKUPS)["misses"] == len({one.picture for one in samples()})
+
+
+def test_questions_without_pictures_stay(pair: Pair) -> None:
+    """A question without a picture is answered and asks no encoder."""
+    before = counted(pair.server, BY)
+    with Ensemble(pair.server.grpc_url) as client:
+        client.ask("What is in the image?")
+    assert before == counted(pair.server, BY)
+
+
+def test_bad_pictures_are_told_by_the_server(pair: Pair) -> None:
+    """Pixels of a wrong shape are refused in the words of one pod, and no encoder is asked."""
+    before = counted(pair.encoder, BY)
+    with Ensemble(pair.server.grpc_url) as client, pytest.raises(EnsembleError) as refused:
+        client.ask("What is in the image?", image_input=[[[[[0.0]]]]])
+    assert "expected [images, 3, 56, 56]" in str(refused.value)
+    assert before == counted(pair.encoder, BY)
+
+
+def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
+    """Its tritonserver dies while four clients ask: all answers right, later ones by it again."""
+    killed, stop = threading.Event(), threading.Event()
+
+    def ask(_: int) -> tuple[int, int]:
+        right = asked = 0
+        with Ensemble(pair.server.grpc_url) as client:
+            while not stop.is_set():
+                for sample in samples():
+                    right += sample.answer == _ask(client, sample)
+                    asked += 1
+                if killed.is_set():
+                    stop.set()
+        return right, asked
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = pool.map(ask, range(CLIENTS))
+        child = Path(f"/proc/{pair.encoder.process.pid}/task/{pair.encoder.process.pid}/children")
+        until(lambda: counted(pair.server, BY).get("encoders", 0) > len(samples()))
+        os.kill(int(child.read_text().split()[0]), signal.SIGKILL)
+        until(lambda: sum(counted(pair.server, WHY).values()) > 0)
+        killed.set()
+        results = list(clients)
+    assert [asked for _, asked in results] == [right for right, _ in results]
+    pair.encoder.wait_until_ready()
+    before = counted(pair.server, BY)["encoders"]
+
+    def encoders_answer() -> bool:
+        with Ensemble(pair.server.grpc_url) as client:
+            _ask(client, samples()[0])
+        return counted(pair.server, BY)["encoders"] > before
+
+    until(encoders_answer)

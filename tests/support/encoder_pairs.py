@@ -1,0 +1,77 @@
+"""A server that asks an encoder in a pod of its own, both real and on the tiny model."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
+from support.served import Served, start_serving
+from support.tiny_llava import BuiltEngine
+
+TIMEOUT_SECONDS = 60.0
+"""Long: on a busy machine an encoder that lives must not be taken for one that hangs."""
+
+CACHE_BYTES = 1 << 20
+
+
+def disaggregated(
+    engine: BuiltEngine, folder: Path, *addresses: str, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Path:
+    """Write a serving plan whose pictures go to the encoders at these addresses."""
+    plan = ServingPlan.from_json(engine.serving.read_bytes())
+    encoders = EncoderPlan(
+        addresses=list(addresses), timeout_seconds=timeout_seconds, pools=plan.pools
+    )
+    file = folder / "serving.json"
+    changed = plan.model_copy(update={"encoders": encoders, "feature_cache_bytes": CACHE_BYTES})
+    file.write_text(changed.to_json())
+    return file
+
+
+def counted(served: Served, name: str) -> dict[str, float]:
+    """Return the samples above 0 of a server's metric by their first label's value."""
+    text = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    return {
+        next((v for k, v in sample.labels.items() if k not in {"model", "version"}), ""): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and sample.value
+    }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Return once a condition holds; it is looked at five times a second, for `TIMEOUT_SECONDS`."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.2)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A server and its one encoder."""
+
+    server: Served
+    encoder: Served
+
+
+@contextmanager
+def run_encoder_pair(engine: BuiltEngine, folder: Path) -> Iterator[Pair]:
+    """Start both at one time, as pods are started."""
+    parts = {name: folder / name for name in ("encoder", "server")}
+    for part in parts.values():
+        part.mkdir()
+    encoding = disaggregated(engine, parts["encoder"], "127.0.0.1:1")
+    with start_serving(engine.manifest, encoding, "--role", "encoder") as encoder:
+        asking = disaggregated(engine, parts["server"], encoder.grpc_url)
+        with start_serving(engine.manifest, asking) as server:
+            encoder.wait_until_ready()
+            server.wait_until_ready()
+            yield Pair(server, encoder)

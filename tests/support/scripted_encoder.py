@@ -1,0 +1,47 @@
+"""A gRPC server that speaks Triton's protocol and answers what a test wants of an encoder."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
+
+Tensors = Mapping[str, NDArray[Any]]
+
+
+class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # untyped
+    def __init__(self, answer: Callable[[], Tensors]) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def ModelInfer(self, request: Any, _context: Any) -> Any:  # noqa: N802 (Triton's name)
+        """Answer one request."""
+        self.asked += 1
+        response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        for name, array in self.answer().items():
+            output = response.outputs.add()
+            output.name, output.datatype = name, np_to_triton_dtype(array.dtype)
+            output.shape.extend(array.shape)
+            strings = array.dtype == np.object_
+            content = serialize_byte_tensor(array).item() if strings else array.tobytes()
+            response.raw_output_contents.append(content)
+        return response
+
+
+@contextmanager
+def scripted_encoder(answer: Callable[[], Tensors]) -> Iterator[tuple[str, _Servicer]]:
+    """Serve on a free port of loopback; yield the address and what counts the requests."""
+    servicer = _Servicer(answer)
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}", servicer
+    finally:
+        server.stop(0).wait(10)
