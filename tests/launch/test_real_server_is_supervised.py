@@ -60,7 +60,7 @@ def is_gone(pid: int) -> bool:
     """Tell whether a process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or after
         return True
 
 
