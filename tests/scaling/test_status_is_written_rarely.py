@@ -42,10 +42,10 @@ def test_numbers_alone_wait_and_decisions_do_not() -> None:
     """Another load of the same meaning is written after two minutes, another wish at once."""
     follower = Follower({}, NOW, 1)
 
-    assert tick(follower, NOW, in_flight=0.20) is not None
-    assert tick(follower, NOW + 15, in_flight=0.20) is None
-    assert tick(follower, NOW + 30, in_flight=0.21) is None
-    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.22) is not None
+    assert tick(follower, NOW, in_flight=0.30) is not None
+    assert tick(follower, NOW + 15, in_flight=0.30) is None
+    assert tick(follower, NOW + 30, in_flight=0.29) is None
+    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.28) is not None
     moved = tick(follower, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
     assert moved is not None
     assert moved.status.desired > 1

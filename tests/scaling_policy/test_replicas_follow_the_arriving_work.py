@@ -32,6 +32,20 @@ def test_demand_over_utilisation_is_the_number(expected: int, demand: float) -> 
     assert expected == one(running, traffic(demand), before=demand).replicas
 
 
+@pytest.mark.parametrize(
+    "pods", [pytest.param(number, id=f"{number}-pods") for number in range(1, 10)]
+)
+def test_a_load_at_the_edge_of_a_replica_is_no_further_replica(pods: int) -> None:
+    """As many tenths in flight as pods, at a tenth each, need as many pods; sums of floats do not.
+
+    Three times 0.1 is 0.30000000000000004, and that over 0.1 is more than three.
+    """
+    seen = replace(traffic(0), in_flight=sum([0.1] * pods))
+    blind = replace(SIMPLE, cost=None, slots_per_replica=1, tuning=Tuning(slot_utilisation=0.1))
+
+    assert pods == decide(tick(0, 1, seen), fresh(START, 1), blind)[0].replicas
+
+
 def test_pictures_and_words_cost_what_was_measured() -> None:
     """Each kind of token counts with its own seconds; answers count by their mean length."""
     cost = WorkCost(0.01, 0.001, 0.0001, 0.002)

@@ -17,7 +17,14 @@ from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
 from mm_operator.autoscaling.schedule import floor_of
-from mm_operator.autoscaling.situation import Situation, fair_share, helpful, outrun, utilisation
+from mm_operator.autoscaling.situation import (
+    Situation,
+    fair_share,
+    helpful,
+    outrun,
+    utilisation,
+    whole,
+)
 from mm_operator.autoscaling.state import State
 from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
 
@@ -101,7 +108,7 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
 def _demanded(situation: Situation) -> Iterator[_Wish]:
     demand, objectives = situation.demand, situation.objectives
     share = fair_share(situation)
-    carrying = math.ceil(demand.forecast / share)
+    carrying = whole(demand.forecast / share)
     text = (
         f"The arriving work keeps {demand.forecast:.2g} replicas busy; at {share:.0%} each "
         f"that takes {carrying}."
@@ -112,7 +119,7 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
             warm, ScalingReason.WARM_REPLICAS, f"{text} {objectives.warm_replicas} more stay warm."
         )
     if outrun(situation):
-        crew = math.ceil(objectives.tuning.crew * carrying)
+        crew = whole(objectives.tuning.crew * carrying)
         queue = f"{text} {crew} more work off the queue that grows until they serve."
         yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
     yield _Wish(carrying, ScalingReason.DEMAND, text)
@@ -120,7 +127,7 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
 
 def _custom(traffic: Traffic) -> Iterator[_Wish]:
     if traffic.custom_replicas is not None:
-        wanted = math.ceil(traffic.custom_replicas)
+        wanted = whole(traffic.custom_replicas)
         text = f"The custom query asks for {wanted} replicas."
         yield _Wish(wanted, ScalingReason.CUSTOM_QUERY, text)
 
@@ -147,7 +154,7 @@ def _boost(situation: Situation) -> _Wish | None:
     if not helpful(situation):
         return None
     current = observation.replicas
-    more = math.ceil(tuning.boost * max(1, current))
+    more = whole(tuning.boost * max(1, current))
     text = f"{pressure.worst} is at {pressure.value:.0%} of its target: {more} more."
     return _Wish(current + more, ScalingReason.LATENCY_PRESSURE, text)
 

@@ -1,5 +1,6 @@
 """All that one tick decides on, and whether more replicas could help at all."""
 
+import math
 from dataclasses import dataclass
 
 from mm_operator.autoscaling.demand import Demand
@@ -20,6 +21,17 @@ class Situation:
     pressure: Pressure
     in_flight: float
     """Requests running and waiting, summed over the pods."""
+
+
+_EDGE = 1e-9
+"""Replicas by which a quotient may exceed a whole number and still be it. Sums and quotients of
+floats do: three pods with 0.1 in flight each, at 0.3, are 0.30000000000000004 / 0.3, and rounded up
+that was a second replica. A nanosecond of work a second is far below what anybody measures."""
+
+
+def whole(replicas: float) -> int:
+    """Return the fewest whole replicas that are as many."""
+    return math.ceil(replicas - _EDGE)
 
 
 def fair_share(situation: Situation) -> float:

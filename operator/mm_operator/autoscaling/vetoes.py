@@ -1,13 +1,12 @@
 """What speaks against one replica less, each with its sentence. Any one of them is enough."""
 
-import math
 from collections.abc import Iterator
 
 from mm_operator.autoscaling.decision import Veto, Vetoed
 from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
-from mm_operator.autoscaling.situation import Situation, fair_share, utilisation
+from mm_operator.autoscaling.situation import Situation, fair_share, utilisation, whole
 
 
 def against_down(situation: Situation) -> tuple[Vetoed, ...]:
@@ -49,7 +48,7 @@ def _settle_seconds(situation: Situation) -> float:
 def _carrying(peak: float, situation: Situation) -> int:
     objectives = situation.objectives
     room = fair_share(situation) * objectives.tuning.consolidation
-    return math.ceil(peak / room) + objectives.warm_replicas
+    return whole(peak / room) + objectives.warm_replicas
 
 
 def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
