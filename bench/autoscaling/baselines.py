@@ -141,6 +141,24 @@ class Kpa:
         return self.panic_pods
 
 
+class KpaThroughPrometheus(Kpa):
+    """The same algorithm with the eyes of those that ask Prometheus: every 15 s, scraped numbers.
+
+    Its panic window is a scrape interval, the shortest that has a sample.
+    """
+
+    def __init__(self, target: float) -> None:
+        super().__init__(target, tick_seconds=15)
+
+    def replicas(self, view: View) -> int:
+        """Return the number for both windows; without metrics nothing moves."""
+        if view.silent or view.nan:
+            return view.fleet.wanted
+        stable = view.meters.in_flight(view.shown, KPA_STABLE_SECONDS)
+        panic = view.meters.in_flight(view.shown, self.tick_seconds)
+        return self.scale(view.at, view.fleet.ready, stable, panic)
+
+
 # --- AIBrix -------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,8 @@ class Point:
 
     policy: str
     target: str
-    seeds: int
+    by_seed: dict[int, tuple[float, float]]
+    """Replica hours and percent kept of each seed."""
     hours: float
     attainment: float
     attainment_half: float
@@ -60,7 +61,11 @@ def main() -> None:
             *_table(points),
             "",
         ]
-    compared = "Settings that cost less or more than all of ours are not compared."
+    compared = (
+        "Compared seed by seed with ours, interpolated, at the same cost, as mean difference in "
+        "points of what is kept ± half of its 95 % interval; less or more counts beyond the "
+        "interval. Settings that cost less or more than all of ours in some seed are left out."
+    )
     text += [
         "### Verdict",
         "",
@@ -107,21 +112,34 @@ def _point(policy: str, target: str, same: list[dict[str, object]]) -> Point:
     def mean(name: str) -> float:
         return statistics.fmean(float(str(row[name])) for row in same)
 
-    attainments = [100 * float(str(row["attainment"])) for row in same]
-    spread = statistics.stdev(attainments) if len(same) > 1 else 0.0
+    by_seed = {
+        int(str(row["seed"])): (
+            float(str(row["replica_hours"])),
+            100 * float(str(row["attainment"])),
+        )
+        for row in same
+    }
+    attainments = [kept for _, kept in by_seed.values()]
     return Point(
         policy=policy,
         target=target,
-        seeds=len(same),
+        by_seed=by_seed,
         hours=mean("replica_hours"),
         attainment=statistics.fmean(attainments),
-        attainment_half=_T.get(len(same) - 1, 2.0) * spread / math.sqrt(len(same)),
+        attainment_half=_half(attainments),
         reversals=mean("reversals"),
         changes=mean("changes"),
         bad_minutes=mean("bad_minutes"),
         p99=mean("first_token_p99_seconds"),
         lowest=min(int(str(row["lowest_ready"])) for row in same),
     )
+
+
+def _half(values: list[float]) -> float:
+    """Return half of the 95 % interval of a mean."""
+    if len(values) < 2:  # noqa: PLR2004 (one value has no spread)
+        return 0.0
+    return _T.get(len(values) - 1, 2.0) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _policies(points: list[Point]) -> list[str]:
@@ -148,25 +166,44 @@ def _table(points: list[Point]) -> list[str]:
 
 
 def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
-    """Name every setting of others that keeps more at the same cost, beyond its interval."""
+    """Compare every setting of others with ours at its cost, seed by seed: the same requests."""
     lines = []
     for trace, points in frontiers.items():
-        ours = _curve(points, runs.OURS)
-        better = [
-            point
-            for point in points
-            if point.policy not in {runs.OURS, runs.BLIND, runs.QUICK}
-            and (kept := _at(ours, point.hours)) is not None
-            and point.attainment - point.attainment_half > kept
-        ]
-        named = ", ".join(
-            f"{one.policy} {one.target} ({one.attainment:.2f} at {one.hours:.2f} h, ours "
-            f"{_at(ours, one.hours) or 0:.2f})"
-            for one in better
+        others = [one for one in points if one.policy not in _OURS]
+        found = [(one, *gap) for one in others if (gap := _gap(points, one)) is not None]
+        better = sorted(
+            (one for one in found if one[1] > one[2]), key=lambda one: one[1], reverse=True
         )
-        found = f"better at the same cost: {named}" if named else "none is better at the same cost"
-        lines.append(f"- `{trace}`: {found}.")
+        worse = sum(mean < -half for _, mean, half in found)
+        lines.append(
+            f"- `{trace}`: of {len(found)} settings of others at a cost of ours, {worse} keep less "
+            f"and {len(better)} keep more{': ' if better else ''}"
+            + ", ".join(
+                f"{one.policy} {one.target} (+{mean:.2f} ± {half:.2f} at {one.hours:.2f} h)"
+                for one, mean, half in better
+            )
+            + "."
+        )
     return lines
+
+
+_OURS = {runs.OURS, runs.BLIND, runs.OFTEN, runs.QUICK}
+
+
+def _gap(points: list[Point], other: Point) -> tuple[float, float] | None:
+    """Return how many points another keeps more at its cost, and half of the 95 % interval.
+
+    `None` where it costs less or more than all of ours do.
+    """
+    gaps = []
+    for seed, (hours, kept) in other.by_seed.items():
+        curve = sorted(one.by_seed[seed] for one in points if one.policy == runs.OURS)
+        ours = _at(curve, hours)
+        if ours is not None:
+            gaps.append(kept - ours)
+    if len(gaps) < len(other.by_seed):
+        return None
+    return statistics.fmean(gaps), _half(gaps)
 
 
 def _everywhere(frontiers: dict[str, list[Point]]) -> list[str]:

@@ -35,7 +35,7 @@ def jobs(seeds: int) -> list[Job]:
         if runs.USUAL.get(one.policy) == one.target and one.policy in runs.FAULT_POLICIES
     ]
     found = []
-    for seed in range(1, seeds + 1):
+    for seed in range(runs.FIRST_SEED, runs.FIRST_SEED + seeds):
         for trace in runs.FRONTIER:
             found += [
                 Job("frontier", trace, index, seed)

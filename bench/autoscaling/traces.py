@@ -117,11 +117,17 @@ def _none(_: float) -> float:
     return 0.0
 
 
+def _phase(seed: int) -> float:
+    """Return when within a minute something starts: it knows nothing of anybody's ticks."""
+    return random.Random(f"phase {seed}").uniform(0.0, MINUTE)  # noqa: S311 (repeatable, not secret)
+
+
 def flash(seed: int) -> list[Request]:
     """Return two crowds of 2.5 times the traffic, image-heavy, 8 min every 40 min."""
+    phase = _phase(seed)
 
     def crowd(at: float) -> bool:
-        return 20 * MINUTE <= at % (40 * MINUTE) < 28 * MINUTE
+        return 20 * MINUTE <= (at - phase) % (40 * MINUTE) < 28 * MINUTE
 
     return _mixed(
         seed,
@@ -149,14 +155,19 @@ def diurnal(seed: int) -> list[Request]:
 
 def step(seed: int) -> list[Request]:
     """Return a step from 6 to 16 requests a second and back."""
-    return _mixed(
-        seed, 75 * MINUTE, lambda at: 16.0 if 20 * MINUTE <= at < 45 * MINUTE else 6.0, _none
-    )
+    phase = _phase(seed)
+
+    def rate(at: float) -> float:
+        return 16.0 if 20 * MINUTE <= at - phase < 45 * MINUTE else 6.0
+
+    return _mixed(seed, 75 * MINUTE, rate, _none)
 
 
 TRACES: dict[str, Callable[[int], list[Request]]] = {
     "servegen": lambda seed: servegen(seed, scale=2.0, hours=1.25, first_window=9),
     "servegen-half": lambda seed: servegen(seed, scale=1.0, hours=1.25, first_window=60),
+    "servegen-low": lambda seed: servegen(seed, scale=0.5, hours=1.25, first_window=96),
+    "servegen-high": lambda seed: servegen(seed, scale=3.0, hours=1.0, first_window=8),
     "diurnal": diurnal,
     "step": step,
     "image-shift": image_shift,

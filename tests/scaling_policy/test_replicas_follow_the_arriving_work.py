@@ -112,9 +112,9 @@ def test_a_crowd_is_believed_by_its_count(expected: int, request_seconds: float)
 
 
 def test_a_growing_queue_gets_a_crew() -> None:
-    """More than all Ready replicas can work off: half as many more for what piles up meanwhile."""
+    """More than all Ready replicas can work off: as many again for what piles up meanwhile."""
     assert one(2, traffic(2.0), before=1.0).replicas == 4
-    assert one(2, traffic(2.5), before=1.0).replicas == 5 + 3
+    assert one(2, traffic(2.5), before=1.0).replicas == 5 + 5
 
 
 def test_headroom_comes_on_top() -> None:

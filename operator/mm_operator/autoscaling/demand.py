@@ -29,11 +29,11 @@ class Demand:
     """Work in full replicas: 2.5 keeps two and a half of them busy without a pause."""
 
     newest: float
-    """Of the last scrape interval, as much of it as is believed."""
+    """Of the last scrape interval."""
     fast: float
     steady: float
     now: float
-    """The highest of the three, bursts within bounds: what the others remember and add to."""
+    """The highest of the three, as far as each is believed: what the others add to."""
     forecast: float
     """When a replica that is asked for now becomes Ready."""
     peak: float
@@ -43,12 +43,30 @@ class Demand:
 
 
 def demand_of(
-    observation: Observation, traffic: Traffic, memory: tuple[Sample, ...], objectives: Objectives
+    observation: Observation,
+    traffic: Traffic,
+    objectives: Objectives,
+    *,
+    memory: tuple[Sample, ...],
+    jitter: float | None,
 ) -> Demand:
-    """Return the demand of one tick; `memory` holds the demand of earlier ticks."""
+    """Return the demand of one tick.
+
+    Args:
+        observation: the tick.
+        traffic: its traffic.
+        objectives: what is asked for.
+        memory: the steady demand of earlier ticks.
+        jitter: by which share of the steady work an interval's work usually differs from it.
+    """
     tuning = objectives.tuning
     newest, fast, steady = _now(traffic, objectives)
-    now = max(steady, min(max(newest, fast), tuning.burst_factor * steady))
+    usual = (jitter or 0.0) * steady
+    sudden = max(
+        min(_counted(newest, traffic, tuning), newest - tuning.newest_jitter * usual),
+        fast - tuning.fast_jitter * usual,
+    )
+    now = max(steady, min(sudden, tuning.burst_factor * steady))
     # A rise that ended shows no longer between the windows, though still over minutes.
     slope = min(_slope(memory, observation.at, steady), (fast - steady) / _LAG_SECONDS)
     rise = max(0.0, slope) * _ahead(observation, tuning)
@@ -95,12 +113,8 @@ def _now(traffic: Traffic, objectives: Objectives) -> tuple[float, float, float]
         occupied = traffic.in_flight / max(1, objectives.slots_per_replica)
         return occupied, occupied, occupied
     output = traffic.mean_output_tokens or 0.0
-    newest = 0.0
-    if traffic.newest is not None:
-        believed = _believed(traffic.newest, objectives.tuning)
-        newest = believed * work(traffic.newest, output, objectives.cost)
     return (
-        newest,
+        work(traffic.newest, output, objectives.cost) if traffic.newest is not None else 0.0,
         work(traffic.fast, output, objectives.cost),
         work(traffic.steady, output, objectives.cost),
     )
@@ -122,10 +136,12 @@ def work(arrivals: Arrivals, mean_output_tokens: float, cost: WorkCost) -> float
     return admitted * (arrivals.requests + arrivals.refused) / arrivals.requests
 
 
-def _believed(newest: Arrivals, tuning: Tuning) -> float:
-    """Return the share of so few requests' work that is more than chance."""
-    count = (newest.requests + newest.refused) * NEWEST_SECONDS
-    return max(0.0, 1 - tuning.newest_deviations / math.sqrt(count)) if count > 0 else 0.0
+def _counted(newest: float, traffic: Traffic, tuning: Tuning) -> float:
+    """Return the part of the newest work that is more than chance with so few requests."""
+    if traffic.newest is None:
+        return newest
+    count = (traffic.newest.requests + traffic.newest.refused) * NEWEST_SECONDS
+    return newest * max(0.0, 1 - tuning.newest_deviations / math.sqrt(count)) if count > 0 else 0.0
 
 
 def _highest(now: float, memory: tuple[Sample, ...], horizon: float) -> float:

@@ -29,10 +29,11 @@ def inputs_of(
     objectives: Objectives,
     *,
     share: float,
+    jitter: float | None = None,
 ) -> dict[str, float]:
     """Return what was looked at; a number that is not known is left out.
 
-    `share` is how much of full work a replica should carry now.
+    `share` is how much of full work a replica should carry now, `jitter` the usual deviation.
     """
     found: dict[str, float | None] = {
         "readyReplicas": observation.ready,
@@ -41,6 +42,7 @@ def inputs_of(
         "coldStartSeconds": cold_start_of(observation, objectives.tuning),
         "utilisationTarget": share,
         "pressure": pressure.value,
+        "demandJitter": jitter,
     }
     if demand is not None:
         found |= {

@@ -113,7 +113,17 @@ class Tuning:
     """So many times 1/sqrt(n) is taken off the work of the n requests of the last scrape interval:
     two standard deviations of a sum of n pieces of work that vary as much as their mean. A busy
     model's crowd is believed at once, three requests of a quiet one are not."""
-    crew: float = 0.5
+    newest_jitter: float = 3.0
+    """So many usual deviations are taken off the last scrape interval's work as well: a burst like
+    those that come every few minutes is over before a replica serves. The larger of both counts."""
+    fast_jitter: float = 1.0
+    """The same off the fast window. It has four intervals, so half of the deviation: two of its
+    own."""
+    jitter_weight: float = 0.03
+    """Weight of the newest deviation: half of what is known is of the last six minutes at 15 s."""
+    jitter_limit: float = 1.0
+    """A deviation counts at most this much: a crowd must not make the next one usual."""
+    crew: float = 1.0
     """While more arrives than all Ready replicas can work off, so many more for each that the
     demand needs: until they serve a queue grows for a whole cold start."""
     trend_seconds: float = 300.0

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mm_operator.autoscaling.decision import Decision, ScalingReason, Veto, Vetoed
-from mm_operator.autoscaling.demand import demand_of, remembered
+from mm_operator.autoscaling.demand import Demand, demand_of, remembered
 from mm_operator.autoscaling.inputs import inputs_of, problem_of
+from mm_operator.autoscaling.jitter import jitter_of
 from mm_operator.autoscaling.memory import after_pace, watched
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation, Traffic
@@ -55,12 +56,13 @@ def decide(
 def _informed(
     observation: Observation, traffic: Traffic, state: State, objectives: Objectives
 ) -> tuple[Decision, State]:
-    demand = demand_of(observation, traffic, state.demand, objectives)
+    demand = demand_of(observation, traffic, objectives, memory=state.demand, jitter=state.jitter)
     pressure = pressure_of(traffic, objectives, state.pressure, state.high_ticks)
     state = replace(
         state,
         silent_ticks=0,
         demand=remembered(state.demand, observation, demand, objectives.tuning),
+        jitter=_jitter(traffic, demand, state, objectives),
         pressure=pressure.value,
         high_ticks=pressure.high_ticks,
     )
@@ -77,8 +79,16 @@ def _informed(
             raised_utilisation=utilisation(situation, observation.ready),
         )
     share = fair_share(situation)
-    inputs = inputs_of(observation, traffic, demand, pressure, objectives, share=share)
+    inputs = inputs_of(
+        observation, traffic, demand, pressure, objectives, share=share, jitter=state.jitter
+    )
     return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
+
+
+def _jitter(traffic: Traffic, demand: Demand, state: State, objectives: Objectives) -> float | None:
+    if traffic.newest is None or objectives.cost is None:
+        return state.jitter
+    return jitter_of(demand.newest, demand.steady, state.jitter, objectives.tuning)
 
 
 def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, ...]]:

@@ -41,6 +41,9 @@ class State:
     """Arriving work per Ready replica when it last added replicas: this much was too much."""
     outrun_at: float | None = None
     """Last time that more arrived than all Ready replicas could work off."""
+    jitter: float | None = None
+    """Share of the steady work by which a scrape interval's work usually differs from it; `None`
+    until one was seen."""
     pressure: float | None = None
     """Smoothed worst latency over its target; `None` until one was measured."""
     high_ticks: int = 0

@@ -13,8 +13,9 @@ from mm_operator.simulation.profile import ServiceProfile
 from mm_operator.simulation.request import Request
 from mm_operator.simulation.score import Change, Score, Targets
 
-SCRAPE_AGE_SECONDS = 15
-"""Age of what Prometheus shows: one scrape interval."""
+SCRAPE_AGE_SECONDS = 8
+"""Age of what Prometheus shows: half a scrape interval of 15 s, in whole seconds. Every pod is
+scraped at a moment of its own, so a sum over pods is so old on the mean."""
 
 _BAD_SHARE = 0.05
 """A minute in which more of its requests miss counts as bad."""

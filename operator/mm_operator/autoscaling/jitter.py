@@ -1,0 +1,23 @@
+"""How much the work of one scrape interval usually differs from that of minutes.
+
+Clients that send in bursts are no crowd: their bursts are over before a replica starts. What a
+model's load always does is therefore not followed; what it never did before is.
+"""
+
+import math
+
+from mm_operator.autoscaling.objectives import Tuning
+
+
+def jitter_of(newest: float, steady: float, before: float | None, tuning: Tuning) -> float | None:
+    """Return the usual deviation after one more interval, as a share of the steady work.
+
+    A root of a mean of squares that forgets. `None` while there was no interval to compare.
+    """
+    if steady <= 0:
+        return before
+    deviation = min(tuning.jitter_limit, abs(newest / steady - 1))
+    if before is None:
+        return deviation
+    weight = tuning.jitter_weight
+    return math.sqrt((1 - weight) * before**2 + weight * deviation**2)

@@ -1,0 +1,86 @@
+"""What a model's load always does is not followed; what it never did before is."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_operator.autoscaling import Arrivals, State, Traffic, decide, fresh
+from mm_operator.autoscaling.jitter import jitter_of
+from support.ticks import COST, SIMPLE, START, TICK_SECONDS, tick, traffic
+
+REQUEST_SECONDS = 0.001
+"""So small that a thousand requests a second are one full replica: counts are no chance."""
+QUICK = replace(SIMPLE, cost=replace(COST, request_seconds=REQUEST_SECONDS))
+
+
+def load(steady: float, *, newest: float, fast: float | None = None) -> Traffic:
+    """Return traffic of so many full replicas over each window."""
+    windows = {"steady": steady, "fast": steady if fast is None else fast, "newest": newest}
+    arrivals = {name: Arrivals(work / REQUEST_SECONDS, 0, 0) for name, work in windows.items()}
+    return replace(traffic(0.0), **arrivals)  # type: ignore[arg-type]
+
+
+def after(bursts: float, ticks: int = 80) -> State:
+    """Return the memory of four replicas whose load of 1.6 had a burst every fourth tick."""
+    state = fresh(START - (ticks + 1) * TICK_SECONDS, 4)
+    for number in range(ticks, 0, -1):
+        newest = 1.6 + (bursts if number % 4 == 0 else 0.0)
+        _, state = decide(tick(-number * TICK_SECONDS, 4, load(1.6, newest=newest)), state, QUICK)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("expected", "bursts", "newest"),
+    [
+        pytest.param(5, 0.0, 2.4, id="a-burst-after-calm"),
+        pytest.param(4, 0.8, 2.4, id="the-usual-burst"),
+        pytest.param(7, 0.8, 4.8, id="a-crowd-all-the-same"),
+    ],
+)
+def test_a_burst_counts_by_what_is_usual(expected: int, bursts: float, newest: float) -> None:
+    """Half as much again is news after an hour of calm, and none when it comes every minute."""
+    seen = tick(0, 4, load(1.6, newest=newest))
+
+    assert expected == decide(seen, after(bursts), QUICK)[0].replicas
+
+
+@pytest.mark.parametrize(
+    ("expected", "bursts"),
+    [pytest.param(5, 0.0, id="after-calm"), pytest.param(4, 0.8, id="after-bursts")],
+)
+def test_a_minute_of_it_counts_a_little_less(expected: int, bursts: float) -> None:
+    """The fast window leads the steady one by more than what bursts leave in it."""
+    seen = tick(0, 4, load(1.6, newest=1.6, fast=2.1))
+
+    assert expected == decide(seen, after(bursts), QUICK)[0].replicas
+
+
+def test_a_load_that_stays_is_followed_however_it_jitters() -> None:
+    """What the steady window holds needs its replicas, bursts or none."""
+    seen = tick(0, 4, load(2.4, newest=2.4))
+
+    assert decide(seen, after(0.8), QUICK)[0].replicas == 5
+
+
+def test_jitter_is_told() -> None:
+    """Whoever asks why a burst moved nothing finds what is usual among the inputs."""
+    decision, _ = decide(tick(0, 4, load(1.6, newest=1.6)), after(0.8), QUICK)
+
+    assert decision.inputs["demandJitter"] == pytest.approx(0.25, abs=0.03)
+
+
+def test_a_crowd_makes_the_next_one_no_usual_one() -> None:
+    """However large a deviation is, one of them counts as twice the load at most."""
+    tuning = QUICK.tuning
+    huge = jitter_of(50.0, 1.0, 0.1, tuning)
+
+    assert huge == jitter_of(2.0, 1.0, 0.1, tuning)
+    assert huge == pytest.approx(0.2, abs=0.01)
+
+
+def test_jitter_of_nothing_is_unknown() -> None:
+    """Without any work there is nothing to compare with; what was known stays."""
+    tuning = QUICK.tuning
+
+    assert jitter_of(0.0, 0.0, None, tuning) is None
+    assert jitter_of(0.0, 0.0, 0.3, tuning) == 0.3
