@@ -116,7 +116,8 @@ SERVER_RESTARTS = Metric(
 POOL_FALLBACKS = Metric(
     "mm_server_pool_fallbacks_total",
     _C,
-    "Times tritonserver said that its CUDA pool is full: once in the life of a server.",
+    "Times tritonserver said that a pool is full (cuda, pinned): once in the life of a server.",
+    ("pool",),
 )
 POOL_PLANNED_BYTES = Metric(
     "mm_server_pool_planned_bytes", _G, "Bytes the plan gives to a pool: cuda, pinned.", ("pool",)
@@ -141,6 +142,8 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODER_SECONDS,
     ENCODER_BATCHES,
 )
+"""Of the server container. Its port adds the label `model` to these and to Triton's own, whose
+label of that name becomes `triton_model`; the gateway's page repeats them all."""
 
 OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_reconcile_total", _C, "Reconciles by result.", ("result",)),

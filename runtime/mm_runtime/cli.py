@@ -163,6 +163,11 @@ def _add_gateway(commands: "Commands") -> None:
     command = commands.add_parser("gateway", help="answer OpenAI requests through Triton")
     _add_documents(command)
     command.add_argument("--triton", default=f"127.0.0.1:{settings.GRPC_PORT}", help="host:port")
+    command.add_argument(
+        "--server-metrics",
+        default=f"127.0.0.1:{settings.METRICS_PORT}",
+        help="host:port of the server's metrics, shown after the gateway's own; empty: not shown",
+    )
     command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
     command.add_argument("--port", type=int, default=settings.GATEWAY_PORT)
     command.add_argument("--auth-token-file", type=Path, help="bearer token clients must send")
@@ -269,6 +274,7 @@ def _gateway(arguments: argparse.Namespace) -> int:
             manifest=arguments.manifest,
             serving=arguments.serving,
             triton=arguments.triton,
+            server_metrics=arguments.server_metrics,
             address=arguments.address,
             port=arguments.port,
             auth_token_file=arguments.auth_token_file,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.triton
 
 STREAMS = 8
 LONG = 900
-ACTIVE = 'nv_trt_llm_request_metrics{request_type="active"}'
+ACTIVE = 'nv_trt_llm_request_metrics{request_type="active",'
 ENDLESS = {"end_id": -1, "min_tokens": 100, "max_tokens": 100, "stream": True}
 
 

@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 from openai import AsyncOpenAI
+from prometheus_client.parser import text_string_to_metric_families
 
 from support.eventually import eventually
 from support.pictures import data_url, encode, picture
@@ -28,7 +29,7 @@ def _body(real: RealGateway, **changes: object) -> dict[str, object]:
 
 def _active(real: RealGateway) -> float:
     text = real.triton_metrics()
-    found = re.search(r'nv_trt_llm_request_metrics\{request_type="active"\} (\S+)', text)
+    found = re.search(r'nv_trt_llm_request_metrics\{request_type="active",.*?\} (\S+)', text)
     assert found is not None
     return float(found[1])
 
@@ -173,6 +174,27 @@ async def test_a_client_that_leaves_frees_the_engine(
     await eventually(lambda: _active(real) == 0, seconds=10, pause=0.1)
     again = await real_http.post("/v1/chat/completions", json=_body(real))
     assert again.status_code == 200
+
+
+async def test_tritons_series_are_on_the_same_page(
+    real: RealGateway, real_http: httpx.AsyncClient
+) -> None:
+    """Whatever the pod tells is on one page, and each series says of which model it is."""
+    await real_http.post("/v1/chat/completions", json=_body(real))
+    page = (await real_http.get("/metrics")).text
+    samples = [
+        sample for family in text_string_to_metric_families(page) for sample in family.samples
+    ]
+    ours = {one.name for one in samples if one.labels.get("model") == real.model}
+    tritons = {one.labels["triton_model"] for one in samples if "triton_model" in one.labels}
+
+    assert {"mm_requests_running", "mm_server_restarts_total", "nv_trt_llm_request_metrics"} <= ours
+    assert {"ensemble", "tensorrt_llm"} <= tritons
+    assert [
+        one
+        for one in samples
+        if one.labels.get("model") != real.model and one.name.startswith(("mm_", "nv_"))
+    ] == []
 
 
 async def test_metrics_count_what_was_asked(

@@ -7,7 +7,9 @@ from threading import Thread
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from mm_api.documents.server_state import PoolState, ServerState
 from mm_api.documents.serving_plan import MemoryPools
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition, free_port
@@ -20,6 +22,24 @@ FULL = (
 )
 
 
+FULL_PINNED = (
+    "W1121 10:00:00.2 77 pinned_memory_manager.cc:170] failed to allocate pinned system memory,"
+    " falling back to non-pinned system memory"
+)
+NO_PINNED = (
+    "W1121 10:00:00.2 77 pinned_memory_manager.cc:170] failed to allocate pinned system memory: no"
+    " pinned memory pool, falling back to non-pinned system memory"
+)
+THEIRS = """\
+# HELP nv_inference_count Number of inferences performed
+# TYPE nv_inference_count counter
+nv_inference_count{model="ensemble",version="1"} 7
+nv_cpu_utilization 0.5
+nv_odd{path="C:\\\\",text="a } b,model=\\"x\\"", model="m"} 1 17
+"""
+"""The last line is no series of Triton's: what its text format allows beside."""
+
+
 class Inner(BaseHTTPRequestHandler):
     """Stands where tritonserver's own metrics port is."""
 
@@ -27,7 +47,7 @@ class Inner(BaseHTTPRequestHandler):
         """Answer with one series."""
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"nv_inference_count 7\n")
+        self.wfile.write(THEIRS.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's)
         """Keep quiet."""
@@ -53,20 +73,33 @@ def scrape(port: int, path: str = "/metrics") -> httpx.Response:
 def test_both_texts_are_shown(inner: int) -> None:
     """The server's series come first, the supervisor's after them."""
     shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS):
+    with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny"):
         lines = scrape(shown).text.splitlines()
-    assert lines[0] == "nv_inference_count 7"
-    assert 'mm_server_pool_planned_bytes{pool="cuda"} 6.7108864e+07' in lines
+    assert lines[:5] == [
+        "# HELP nv_inference_count Number of inferences performed",
+        "# TYPE nv_inference_count counter",
+        'nv_inference_count{triton_model="ensemble",version="1",model="tiny"} 7',
+        'nv_cpu_utilization{model="tiny"} 0.5',
+        'nv_odd{path="C:\\\\",text="a } b,model=\\"x\\"",triton_model="m",model="tiny"} 1 17',
+    ]
+    assert 'mm_server_pool_planned_bytes{pool="cuda",model="tiny"} 6.7108864e+07' in lines
+    names = [
+        name
+        for family in text_string_to_metric_families("\n".join(lines))
+        for sample in family.samples
+        if (name := sample.labels.get("model"))
+    ]
+    assert set(names) == {"tiny"}
 
 
 def test_a_dead_server_hides_nothing_of_ours() -> None:
     """Without tritonserver the port still answers, with what the supervisor knows."""
     shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS) as told:
+    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as told:
         told.restarted()
         answer = scrape(shown)
         missing = scrape(shown, "/other")
-    assert "mm_server_restarts_total 1.0" in answer.text.splitlines()
+    assert 'mm_server_restarts_total{model="tiny"} 1.0' in answer.text.splitlines()
     assert "nv_" not in answer.text
     assert (answer.status_code, missing.status_code) == (200, 404)
 
@@ -75,15 +108,35 @@ def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     """Triton's one warning becomes a number and words that say what to do; lines pass on."""
     passed: list[str] = []
     shown = free_port()
-    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS) as told:
+    with Exposition(Ports(metrics=shown), Ports(metrics=free_port()), POOLS, "tiny") as told:
         watch = told.watch(passed.append)
-        for line in ("I1121 10:00:00.0 77 server.cc:1] started", FULL):
+        for line in ("I1121 10:00:00.0 77 server.cc:1] started", NO_PINNED, FULL):
             watch(line)
         lines = scrape(shown).text.splitlines()
-    assert "mm_server_pool_fallbacks_total 1.0" in lines
+        state = ServerState.from_json(scrape(shown, "/state").content)
+    fallbacks = [line for line in lines if line.startswith("mm_server_pool_fallbacks_total")]
+    assert fallbacks == [
+        'mm_server_pool_fallbacks_total{pool="cuda",model="tiny"} 1.0',
+        'mm_server_pool_fallbacks_total{pool="pinned",model="tiny"} 0.0',
+    ]
+    assert state.pools == [
+        PoolState(pool="cuda", planned_bytes=67108864, full=1),
+        PoolState(pool="pinned", planned_bytes=1024, full=0),
+    ]
     assert passed[-1] == FULL
-    assert "the CUDA pool of 67108864 bytes is full" in caplog.text
+    assert "the cuda pool of 67108864 bytes is full" in caplog.text
     assert "spec.runtime.memoryPools.cuda" in caplog.text
+
+
+def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
+    """It has words, a number and a field of its own; how the GPU is shared is told beside."""
+    with Exposition(Ports(metrics=free_port()), Ports(metrics=free_port()), POOLS, "tiny") as told:
+        told.watch(lambda _line: None)(FULL_PINNED)
+        told.shares("time-slices", "no daemon")
+        state = told.state()
+    assert [(one.pool, one.full) for one in state.pools] == [("cuda", 0), ("pinned", 1)]
+    assert state.sharing_problem == "no daemon"
+    assert "spec.runtime.memoryPools.pinned" in caplog.text
 
 
 def test_a_taken_port_is_named() -> None:
@@ -91,4 +144,4 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerFailedError, match=rf"metrics port {port}.*--metrics-port"):
-            Exposition(Ports(metrics=port), Ports(metrics=free_port()), POOLS)
+            Exposition(Ports(metrics=port), Ports(metrics=free_port()), POOLS, "tiny")

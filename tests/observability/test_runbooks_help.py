@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mm_api.metrics import GATEWAY_METRICS, MODEL_METRICS, OPERATOR_METRICS, SCALING_METRICS
+from mm_api.metrics import (
+    GATEWAY_METRICS,
+    MODEL_METRICS,
+    OPERATOR_METRICS,
+    SCALING_METRICS,
+    SERVER_METRICS,
+)
 from mm_api.v1alpha1.definition import definition
 from mm_observability.boards.all import every_board
 from mm_observability.rules.file import every_alert
@@ -14,7 +20,13 @@ from support.scripts import ROOT
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(FOLDER.glob("*.md"))
-CATALOGUE = (*GATEWAY_METRICS, *OPERATOR_METRICS, *MODEL_METRICS, *SCALING_METRICS)
+CATALOGUE = (
+    *GATEWAY_METRICS,
+    *SERVER_METRICS,
+    *OPERATOR_METRICS,
+    *MODEL_METRICS,
+    *SCALING_METRICS,
+)
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 

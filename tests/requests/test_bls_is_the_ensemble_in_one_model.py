@@ -23,7 +23,7 @@ ENDLESS = {"end_id": -1, "max_tokens": 900}
 STREAMS = 12
 """More than its four instances: the others wait in Triton's queue."""
 
-ACTIVE = 'nv_trt_llm_request_metrics{request_type="active"}'
+ACTIVE = 'nv_trt_llm_request_metrics{request_type="active",'
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ CLIENTS = 8
 WARM_UP = 200
 """Requests before the first count: regions and pools have their size after these."""
 
-ACTIVE = 'nv_trt_llm_request_metrics{request_type="active"}'
+ACTIVE = 'nv_trt_llm_request_metrics{request_type="active",'
 QUESTION = "What is in the image?"
 
 

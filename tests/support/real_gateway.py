@@ -74,7 +74,10 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
         gateway = _start(
             stack,
             folder / "gateway.log",
-            ["gateway", *documents, "--triton", f"127.0.0.1:{grpc}", "--port", str(front)],
+            [
+                *("gateway", *documents, "--triton", f"127.0.0.1:{grpc}", "--port", str(front)),
+                *("--server-metrics", f"127.0.0.1:{metrics}"),
+            ],
         )
         pair = RealGateway(
             url=f"http://127.0.0.1:{front}",
@@ -108,6 +111,7 @@ def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[s
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
     with ExitStack() as stack:
         arguments = ["gateway", *documents, "--triton", triton, "--port", str(port)]
+        arguments += ["--server-metrics", ""]
         process = _start(stack, folder / "gateway.log", arguments)
         _wait_until_answers(f"http://127.0.0.1:{port}", {process: folder / "gateway.log"})
         yield f"http://127.0.0.1:{port}"

@@ -1,10 +1,9 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
 from mm_observability.boards.board import HALF, WHOLE, Board, Panel, Query, Row
+from mm_observability.boards.shared import WHO
 from mm_observability.queries import autoscaling, latency, models
 from mm_observability.queries.select import CHOSEN
-
-_WHO = "{{namespace}}/{{model}}"
 
 
 def board() -> Board:
@@ -26,8 +25,8 @@ def _objectives() -> Row:
                 "Attainment and what is asked",
                 "Share of requests within each objective; dashed: the percentile of the spec.",
                 (
-                    Query(latency.met_share(CHOSEN), f"{_WHO} {{{{objective}}}}"),
-                    Query(latency.wanted_share(CHOSEN), f"{_WHO} {{{{objective}}}} asked"),
+                    Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
+                    Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} asked"),
                 ),
                 "percentunit",
                 width=HALF,
@@ -38,7 +37,7 @@ def _objectives() -> Row:
             Panel(
                 "Attainment as the policy saw it",
                 "What the autoscaler read at its last tick.",
-                (Query(autoscaling.attainment(CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                (Query(autoscaling.attainment(CHOSEN), f"{WHO} {{{{objective}}}}"),),
                 "percentunit",
                 width=HALF,
                 most=1,
@@ -55,11 +54,11 @@ def _decisions() -> Row:
                 "Wanted, asked for, ready",
                 "The policy's number, the spec's number, pods that answer, and the bounds.",
                 (
-                    Query(autoscaling.desired(CHOSEN), f"{_WHO} wanted by the policy"),
-                    Query(autoscaling.applied(CHOSEN), f"{_WHO} asked for"),
-                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
-                    Query(models.replicas("min", CHOSEN), f"{_WHO} least"),
-                    Query(models.replicas("max", CHOSEN), f"{_WHO} most"),
+                    Query(autoscaling.desired(CHOSEN), f"{WHO} wanted by the policy"),
+                    Query(autoscaling.applied(CHOSEN), f"{WHO} asked for"),
+                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+                    Query(models.replicas("min", CHOSEN), f"{WHO} least"),
+                    Query(models.replicas("max", CHOSEN), f"{WHO} most"),
                 ),
                 "none",
                 width=HALF,
@@ -69,7 +68,7 @@ def _decisions() -> Row:
             Panel(
                 "Vetoes",
                 "Ticks per second at which something forbade a change.",
-                (Query(autoscaling.vetoes(CHOSEN), f"{_WHO} {{{{veto}}}}"),),
+                (Query(autoscaling.vetoes(CHOSEN), f"{WHO} {{{{veto}}}}"),),
                 "ops",
                 width=HALF,
                 stacked=True,
@@ -77,20 +76,20 @@ def _decisions() -> Row:
             Panel(
                 "Changes",
                 "Changes of the last hour by direction.",
-                (Query(autoscaling.changes(CHOSEN), f"{_WHO} {{{{direction}}}}"),),
+                (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
                 "none",
             ),
             Panel(
                 "Reversals",
                 "Changes of the last hour that undid the one before: every one is a waste.",
-                (Query(autoscaling.reversals(CHOSEN), _WHO),),
+                (Query(autoscaling.reversals(CHOSEN), WHO),),
                 "none",
                 runbook="MultimodalReplicasFlap",
             ),
             Panel(
                 "Start of a pod",
                 "Median of the last starts by phase: what scaling up has to look ahead.",
-                (Query(autoscaling.cold_start(CHOSEN), f"{_WHO} {{{{phase}}}}"),),
+                (Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),),
                 "s",
                 runbook="MultimodalColdStartSlow",
             ),
@@ -105,14 +104,14 @@ def _loop() -> Row:
             Panel(
                 "What work takes of a replica",
                 "As the pods measured it before they were Ready; nothing: slots are counted.",
-                (Query(autoscaling.work(CHOSEN), f"{_WHO} {{{{unit}}}}"),),
+                (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
                 "s",
                 width=WHOLE,
             ),
             Panel(
                 "Age of the last decision with metrics",
                 "Grows while Prometheus gives nothing; replicas are held meanwhile.",
-                (Query(autoscaling.decision_age(CHOSEN), _WHO),),
+                (Query(autoscaling.decision_age(CHOSEN), WHO),),
                 "s",
                 width=HALF,
                 runbook="MultimodalAutoscalerBlind",

@@ -12,10 +12,9 @@ from mm_observability.boards.board import (
     Query,
     Row,
 )
+from mm_observability.boards.shared import WHO, finished_requests
 from mm_observability.queries import latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
-
-_WHO = "{{namespace}}/{{model}}"
 
 
 def board() -> Board:
@@ -90,8 +89,8 @@ def _models() -> Row:
                 "Replicas",
                 "Wanted and ready replicas of each model.",
                 (
-                    Query(models.replicas("desired", CHOSEN), f"{_WHO} wanted"),
-                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
+                    Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
                 ),
                 "none",
                 width=HALF,
@@ -100,7 +99,7 @@ def _models() -> Row:
             Panel(
                 "Attainment of objectives",
                 "Share of the last 5 minutes' requests within each objective.",
-                (Query(latency.met_share(CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                (Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),),
                 "percentunit",
                 width=HALF,
                 most=1,
@@ -109,7 +108,7 @@ def _models() -> Row:
             Panel(
                 "Speed at which error budgets are spent",
                 "1 is exactly what the objective allows; above it for long, the objective is lost.",
-                (Query(latency.budget_burn("1h", CHOSEN), f"{_WHO} {{{{objective}}}}"),),
+                (Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),),
                 "none",
                 width=HALF,
                 runbook="MultimodalLatencyBudgetBurnsSlowly",
@@ -122,24 +121,18 @@ def _traffic() -> Row:
     return Row(
         "Traffic",
         (
-            Panel(
-                "Requests",
-                "Finished requests per second by status.",
-                (Query(traffic.requests(CHOSEN), f"{_WHO} {{{{code}}}}"),),
-                "reqps",
-                stacked=True,
-            ),
+            finished_requests(),
             Panel(
                 "Failed requests",
                 "Share of requests that ended with a status of 500 or above.",
-                (Query(traffic.failed_share(CHOSEN), _WHO),),
+                (Query(traffic.failed_share(CHOSEN), WHO),),
                 "percentunit",
                 runbook="MultimodalRequestsFail",
             ),
             Panel(
                 "Fullest pool of pinned memory",
                 "Of the fullest pod of each model.",
-                (Query(server.pinned_pool_share(CHOSEN), _WHO),),
+                (Query(server.pinned_pool_share(CHOSEN), WHO),),
                 "percentunit",
                 steps=FULL_IS_BAD,
                 most=1,
@@ -148,7 +141,7 @@ def _traffic() -> Row:
             Panel(
                 "Generated tokens",
                 "Tokens per second of each model.",
-                (Query(traffic.output_tokens(CHOSEN), _WHO),),
+                (Query(traffic.output_tokens(CHOSEN), WHO),),
                 "tokens/s",
                 width=WHOLE,
                 stacked=True,

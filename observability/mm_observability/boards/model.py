@@ -1,11 +1,11 @@
 """Model: what do its users wait for, and what does the engine do meanwhile?"""
 
-from mm_observability.boards.board import FULL_IS_BAD, HALF, Board, Panel, Query, Row
+from mm_observability.boards.board import FULL_IS_BAD, HALF, NONE_IS_GOOD, Board, Panel, Query, Row
+from mm_observability.boards.shared import WHO, finished_requests
 from mm_observability.queries import autoscaling, latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
-_WHO = "{{namespace}}/{{model}}"
-_PART = f"{_WHO} {{{{exported_model}}}}"
+_PART = f"{WHO} {{{{triton_model}}}}"
 
 
 def board() -> Board:
@@ -25,10 +25,10 @@ def _latency_panel(title: str, description: str, objective: str) -> Panel:
         f"{description} The dashed line is the objective of the spec, where there is one.",
         (
             *(
-                Query(latency.quantile(objective, share, CHOSEN), f"{_WHO} p{share * 100:g}")
+                Query(latency.quantile(objective, share, CHOSEN), f"{WHO} p{share * 100:g}")
                 for share in (0.5, 0.95, 0.99)
             ),
-            Query(latency.target(objective, CHOSEN), f"{_WHO} objective"),
+            Query(latency.target(objective, CHOSEN), f"{WHO} objective"),
         ),
         "s",
         width=HALF,
@@ -63,26 +63,20 @@ def _tokens() -> Row:
     return Row(
         "Requests and tokens",
         (
-            Panel(
-                "Requests",
-                "Finished requests per second by status.",
-                (Query(traffic.requests(CHOSEN), f"{_WHO} {{{{code}}}}"),),
-                "reqps",
-                stacked=True,
-            ),
+            finished_requests(),
             Panel(
                 "Requests in the pods",
                 "Running and waiting requests over all pods.",
                 (
-                    Query(traffic.running(CHOSEN), f"{_WHO} running"),
-                    Query(traffic.waiting(CHOSEN), f"{_WHO} waiting"),
+                    Query(traffic.running(CHOSEN), f"{WHO} running"),
+                    Query(traffic.waiting(CHOSEN), f"{WHO} waiting"),
                 ),
                 "none",
             ),
             Panel(
                 "Requests sent away",
                 "Refused requests per second by reason.",
-                (Query(traffic.rejected(CHOSEN), f"{_WHO} {{{{reason}}}}"),),
+                (Query(traffic.rejected(CHOSEN), f"{WHO} {{{{reason}}}}"),),
                 "reqps",
                 runbook="MultimodalRequestsRejected",
             ),
@@ -90,9 +84,9 @@ def _tokens() -> Row:
                 "Tokens",
                 "Tokens per second: prompt text, pictures, answers.",
                 (
-                    Query(traffic.text_tokens(CHOSEN), f"{_WHO} prompt text"),
-                    Query(traffic.image_tokens(CHOSEN), f"{_WHO} prompt pictures"),
-                    Query(traffic.output_tokens(CHOSEN), f"{_WHO} answers"),
+                    Query(traffic.text_tokens(CHOSEN), f"{WHO} prompt text"),
+                    Query(traffic.image_tokens(CHOSEN), f"{WHO} prompt pictures"),
+                    Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
                 ),
                 "tokens/s",
                 width=HALF,
@@ -101,7 +95,7 @@ def _tokens() -> Row:
             Panel(
                 "Pictures",
                 "Accepted pictures per second.",
-                (Query(traffic.images(CHOSEN), _WHO),),
+                (Query(traffic.images(CHOSEN), WHO),),
                 "pictures/s",
                 width=HALF,
             ),
@@ -116,7 +110,7 @@ def _engine() -> Row:
             Panel(
                 "Requests of the language model",
                 "Active and waiting requests and the limit of the engine.",
-                (Query(server.engine_requests(CHOSEN), f"{_WHO} {{{{request_type}}}}"),),
+                (Query(server.engine_requests(CHOSEN), f"{WHO} {{{{request_type}}}}"),),
                 "none",
                 dashed=".* max",
             ),
@@ -137,26 +131,39 @@ def _engine() -> Row:
                 "Mean wait in the queue of each Triton model.",
                 (Query(server.queue_seconds(CHOSEN), _PART),),
                 "s",
+                width=HALF,
             ),
             Panel(
                 "Failed inferences",
                 "Per second, by Triton model and reason.",
                 (Query(server.failures(CHOSEN), f"{_PART} {{{{reason}}}}"),),
                 "ops",
+                width=HALF,
                 runbook="MultimodalRequestsFail",
             ),
             Panel(
                 "Pools",
                 "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
                 (
-                    Query(server.pinned_pool_share(CHOSEN), f"{_WHO} pinned memory"),
-                    Query(server.kv_cache_share(CHOSEN), f"{_WHO} key-value cache"),
-                    Query(server.gpu_memory_share(CHOSEN), f"{_WHO} GPU memory"),
+                    Query(server.pinned_pool_share(CHOSEN), f"{WHO} pinned memory"),
+                    Query(server.kv_cache_share(CHOSEN), f"{WHO} key-value cache"),
+                    Query(server.gpu_memory_share(CHOSEN), f"{WHO} GPU memory"),
                 ),
                 "percentunit",
+                width=HALF,
                 steps=FULL_IS_BAD,
                 most=1,
                 runbook="MultimodalPoolExhausted",
+            ),
+            Panel(
+                "Pools that were full",
+                "Servers of the running pods that found a pool full: CUDA memory fails requests, "
+                "pinned memory slows copies. Each server says it once in its life.",
+                (Query(server.full_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
+                "none",
+                width=HALF,
+                steps=NONE_IS_GOOD,
+                runbook="MultimodalPoolFull",
             ),
         ),
     )
@@ -170,10 +177,10 @@ def _replicas() -> Row:
                 "Replicas",
                 "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
                 (
-                    Query(models.replicas("desired", CHOSEN), f"{_WHO} wanted"),
-                    Query(models.replicas("ready", CHOSEN), f"{_WHO} ready"),
-                    Query(models.replicas("min", CHOSEN), f"{_WHO} least"),
-                    Query(models.replicas("max", CHOSEN), f"{_WHO} most"),
+                    Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+                    Query(models.replicas("min", CHOSEN), f"{WHO} least"),
+                    Query(models.replicas("max", CHOSEN), f"{WHO} most"),
                 ),
                 "none",
                 width=HALF,
@@ -184,7 +191,7 @@ def _replicas() -> Row:
                 "Conditions",
                 "Whether each condition is True, over time.",
                 tuple(
-                    Query(models.holds(kind, CHOSEN), f"{_WHO} {kind}")
+                    Query(models.holds(kind, CHOSEN), f"{WHO} {kind}")
                     for kind in ("Ready", "EngineBuilt", "RollingOut", "Degraded")
                 ),
                 "none",

@@ -1,12 +1,12 @@
 """Triton inside the pods: batches, queues, pools.
 
-Triton labels its series `model` with the name of its own model (`tensorrt_llm`), which the scrape
-moves to `exported_model` because `model` is the MultimodalModel there.
+On the gateway's page every series of the pod has the label `model`, the MultimodalModel; Triton's
+own name of a model (`tensorrt_llm`) is `triton_model` there.
 """
 
 from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
 
-_MODEL = "exported_model"
+_MODEL = "triton_model"
 
 
 def inferences(labels: str = ALL, *, window: str = PANEL) -> str:
@@ -57,6 +57,11 @@ def kv_cache_share(labels: str = ALL) -> str:
     block = 'kv_cache_block_type="fraction"'
     name = "nv_trt_llm_kv_cache_block_metrics"
     return f"max by (namespace, model) ({series(name, labels, block)})"
+
+
+def full_pools(labels: str = ALL) -> str:
+    """Return how often servers that run now said that a pool is full; each says it once."""
+    return per_model(series("mm_server_pool_fallbacks_total", labels), "pool")
 
 
 def gpu_memory_share(labels: str = ALL) -> str:

@@ -138,6 +138,15 @@ def _requests() -> tuple[Alert, ...]:
             f"of a pod of {_WHO} is in use: requests fall back to slower copies, or wait.",
         ),
         Alert(
+            "MultimodalPoolFull",
+            "warning",
+            f"{server.full_pools()} > 0",
+            "1m",
+            f"Servers of {_WHO} have found their {{{{ $labels.pool }}}} pool full",
+            f"{{{{ $value }}}} times a server of the running pods of {_WHO} found its "
+            "{{ $labels.pool }} pool full; each says it once, however often it happens.",
+        ),
+        Alert(
             "MultimodalMetricsMissing",
             "warning",
             f"{ready} unless {_ON_MODEL} {traffic.running()}",

@@ -22,6 +22,7 @@ from mm_runtime.gateway.errors import (
 )
 from mm_runtime.gateway.exchange import Endpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.server_metrics import ServerMetrics
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,6 +36,7 @@ class Routes:
     auth: BearerAuth
     drain: Drain
     is_ready: Callable[[], Awaitable[bool]]
+    server_metrics: ServerMetrics
 
     async def list_models(self, request: Request) -> Response:
         """List the one model."""
@@ -67,8 +69,9 @@ class Routes:
         return JSONResponse({"status": "ready"})
 
     async def metrics_text(self, _: Request) -> Response:
-        """Write the metrics down."""
-        return Response(self.metrics.render(), headers={"content-type": _METRICS_TYPE})
+        """Write the metrics down: the gateway's, and after them those of the server beside it."""
+        page = self.metrics.render() + await self.server_metrics.read()
+        return Response(page, headers={"content-type": _METRICS_TYPE})
 
     def _describe(self) -> dict[str, object]:
         return {

@@ -18,6 +18,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import ExitCode
 from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
+from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.triton import TritonEngine
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.settings import GATEWAY_PORT
@@ -38,6 +39,8 @@ class GatewayOptions:
     manifest: Path
     serving: Path
     triton: str = "127.0.0.1:8001"
+    server_metrics: str = ""
+    """host:port of the metrics of the server beside; empty: there are none to show."""
     address: str = "127.0.0.1"
     port: int = GATEWAY_PORT
     auth_token_file: Path | None = None
@@ -105,6 +108,7 @@ async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: Ser
                 engine_dir=options.manifest.parent,
                 engine=engine,
                 auth_token_file=options.auth_token_file,
+                server_metrics=ServerMetrics(options.server_metrics),
             )
         except (OSError, KeyError, ValueError) as error:
             _log.error("the engine cannot be served: %s", error)

@@ -29,6 +29,7 @@ from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preflight import Preflight
+from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
@@ -67,6 +68,7 @@ def build_gateway(
     engine_dir: Path,
     engine: Engine,
     auth_token_file: Path | None,
+    server_metrics: ServerMetrics = NO_SERVER,
 ) -> Gateway:
     """Connect everything for one model.
 
@@ -76,6 +78,7 @@ def build_gateway(
         engine_dir: directory of the manifest; `processor/` lies in it.
         engine: where prompts go.
         auth_token_file: bearer tokens, one a line; None lets everybody in.
+        server_metrics: of the server beside, for the gateway's page.
 
     Raises:
         OSError, KeyError, ValueError: a file of the processor is missing or unusable.
@@ -143,7 +146,12 @@ def build_gateway(
         for dialect in (CHAT, TEXT)
     )
     routes = Routes(
-        model=model, metrics=metrics, auth=auth, drain=drain, is_ready=preflight.is_ready
+        model=model,
+        metrics=metrics,
+        auth=auth,
+        drain=drain,
+        is_ready=preflight.is_ready,
+        server_metrics=server_metrics,
     )
     return Gateway(
         app=build_app(routes, chat=chat, text=text),

@@ -1,7 +1,8 @@
 """The metrics port of a server container: tritonserver's own text, and what its supervisor knows.
 
 tritonserver has no metric of its CUDA pool and cannot count its own deaths. It says once in its
-life that the pool is full, in its log; whoever reads the log can count that.
+life that a pool is full, in its log; whoever reads the log can count that. Prometheus asks for the
+metrics, the operator for the same facts as a `ServerState`.
 """
 
 import http.client
@@ -16,6 +17,8 @@ from typing import Self
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from mm_api.documents.server_state import PATH as STATE
+from mm_api.documents.server_state import Pool, PoolState, ServerState
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.metrics import (
     GPU_SHARING,
@@ -26,37 +29,57 @@ from mm_api.metrics import (
 )
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
+from mm_runtime.launch.labels import one_label_set
 from mm_runtime.settings import Ports
 
 log = logging.getLogger(__name__)
 
-POOL_IS_FULL = "falling back to pinned system memory"
-"""Beginning of what AllocatedMemory logs, once a process (triton core, src/memory.cc)."""
+FULL_POOLS: dict[Pool, str] = {
+    "cuda": "falling back to pinned system memory",
+    "pinned": "failed to allocate pinned system memory, falling back",
+}
+"""What triton core logs, once a process each: AllocatedMemory in src/memory.cc for CUDA memory,
+PinnedMemoryManager::AllocInternal in src/pinned_memory_manager.cc. Without any pool, as on a
+machine without a GPU, the latter says so between its two halves, and that is no full pool."""
 
-PATH = "/metrics"
+ADVICE: dict[Pool, str] = {
+    "cuda": "requests fail or slow down. More requests were inside than the plan assumed: raise"
+    " spec.runtime.memoryPools.cuda, or set it to Auto.",
+    "pinned": "copies between host and GPU slow down. Raise spec.runtime.memoryPools.pinned.",
+}
+
+METRICS = "/metrics"
 
 
 class Exposition:
-    """Answers `GET /metrics` while the context is open, also when no server runs.
+    """Answers `GET /metrics` and `GET /state` while the context is open, also when no server runs.
 
     Args:
         shown: where scrapers ask.
         inner: where tritonserver shows its own metrics, on loopback.
         pools: what the server was told to reserve.
+        model: name of the MultimodalModel.
 
     Raises:
         ServerFailedError: the port is taken.
     """
 
-    def __init__(self, shown: Ports, inner: Ports, pools: MemoryPools) -> None:
+    def __init__(self, shown: Ports, inner: Ports, pools: MemoryPools, model: str) -> None:
         self._registry = CollectorRegistry()
         self._restarts = self._counter(SERVER_RESTARTS)
         self._fallbacks = self._counter(POOL_FALLBACKS)
+        self._full: dict[Pool, int] = dict.fromkeys(FULL_POOLS, 0)
         planned = self._gauge(POOL_PLANNED_BYTES)
         self._sharing = self._gauge(GPU_SHARING)
-        planned.labels("cuda").set(pools.cuda_bytes)
-        planned.labels("pinned").set(pools.pinned_bytes)
-        self._pools = pools
+        self._sharing_problem = ""
+        self._planned: dict[Pool, int] = {
+            "cuda": pools.cuda_bytes,
+            "pinned": pools.pinned_bytes,
+        }
+        for pool, size in self._planned.items():
+            planned.labels(pool).set(size)
+            self._fallbacks.labels(pool)  # shown before the first one, so that a rate begins at 0
+        self._model = model
         self._inner = inner.metrics
         try:
             self._server = ThreadingHTTPServer((shown.address, shown.metrics), self._handler())
@@ -88,32 +111,43 @@ class Exposition:
         """Count a death that is followed by a start."""
         self._restarts.inc()
 
-    def shares(self, mode: str) -> None:
-        """Tell how the server's processes share a GPU."""
+    def shares(self, mode: str, problem: str = "") -> None:
+        """Tell how the server's processes share a GPU, and why not as planned."""
         self._sharing.clear()
         self._sharing.labels(mode).set(1)
+        self._sharing_problem = problem
 
     def watch(self, forward: Callable[[str], None]) -> Callable[[str], None]:
         """Return a function for the server's lines that counts what matters, and passes all on."""
 
         def line(text: str) -> None:
             forward(text)
-            if POOL_IS_FULL in text:
-                self._fallbacks.inc()
-                log.error(
-                    "the CUDA pool of %d bytes is full: requests fail or slow down. More requests"
-                    " were inside than the plan assumed, or it was set too small: raise"
-                    " spec.runtime.memoryPools.cuda, or set it to Auto.",
-                    self._pools.cuda_bytes,
-                )
+            for pool, words in FULL_POOLS.items():
+                if words in text:
+                    self._fallbacks.labels(pool).inc()
+                    self._full[pool] += 1
+                    size = self._planned[pool]
+                    log.error("the %s pool of %d bytes is full: %s", pool, size, ADVICE[pool])
 
         return line
 
     def render(self) -> bytes:
-        """Return the whole text: the server's, when it answers, and ours."""
-        answer = get("127.0.0.1", self._inner, PATH)
+        """Return the whole text: the server's, when it answers, and ours, under one label set."""
+        answer = get("127.0.0.1", self._inner, METRICS)
         theirs = answer[1] if answer and answer[0] == http.client.OK else ""
-        return theirs.encode() + generate_latest(self._registry)
+        return one_label_set(
+            theirs + generate_latest(self._registry).decode(), self._model
+        ).encode()
+
+    def state(self) -> ServerState:
+        """Return what the operator asks for."""
+        return ServerState(
+            pools=[
+                PoolState(pool=pool, planned_bytes=size, full=self._full[pool])
+                for pool, size in self._planned.items()
+            ],
+            sharing_problem=self._sharing_problem,
+        )
 
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
@@ -122,18 +156,21 @@ class Exposition:
         return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        exposition = self
+        pages = {
+            METRICS: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
+            STATE: ("application/json", lambda: self.state().to_json().encode()),
+        }
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10  # seconds: a client that never sends its request must not stay
 
             def do_GET(self) -> None:
-                if self.path.partition("?")[0] != PATH:
+                if (page := pages.get(self.path.partition("?")[0])) is None:
                     self.send_error(http.client.NOT_FOUND)
                     return
-                body = exposition.render()
+                kind, body = page[0], page[1]()
                 self.send_response(http.client.OK)
-                self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -87,8 +87,9 @@ def serve(options: ServeOptions) -> int:
     with StopSignal() as stop:
         engine = _verified_engine(options)
         server = _prepare(options, engine)
+        model = options.serving.model
         ranks = _ranks(engine) if options.role is Role.SERVER else 1
-        with Exposition(options.ports, server.ports, options.pools) as told:
+        with Exposition(options.ports, server.ports, options.pools, model) as told:
             _supervise(_Job(options, server, ranks), told, stop)
     return ExitCode.OK
 
@@ -145,7 +146,7 @@ def _run_once(job: _Job, told: Exposition, sharing: Sharing, stop: StopSignal) -
     try:
         if wait_until_ready(child, server.ports, stop, seconds=options.startup_seconds):
             sharing.check()
-            told.shares(sharing.mode)
+            told.shares(sharing.mode, sharing.problem)
             code = child.wait(None, stop)
             if code is None:
                 drain(

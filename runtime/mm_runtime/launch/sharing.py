@@ -32,6 +32,8 @@ class Sharing:
 
     mode: Mode
     daemon: MpsDaemon | None = None
+    problem: str = ""
+    """Why it is not MPS, where the plan says MPS."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -56,7 +58,7 @@ class Sharing:
             self._fall_back(f"{len(clients)} processes joined, expected {PROCESSES}")
 
     def _fall_back(self, reason: str) -> None:
-        self.mode = Mode.TIME_SLICES
+        self.mode, self.problem = Mode.TIME_SLICES, reason
         tell(reason)
 
 
@@ -87,5 +89,6 @@ def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
             try:
                 sharing = Sharing(Mode.MPS, stack.enter_context(MpsDaemon(folder)))
             except MpsUnavailableError as error:
-                tell(str(error))
+                sharing.problem = str(error)
+                tell(sharing.problem)
         yield sharing

@@ -1,0 +1,36 @@
+"""What a running server knows of itself and its pod's status cannot say, as JSON on its own port.
+
+The supervisor of tritonserver writes it, the operator asks for it: a pod may not write its own
+annotations, and its termination message is read only once it has ended.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mm_api.base import Document
+
+PATH = "/state"
+"""On the port of the server's metrics."""
+
+Pool = Literal["cuda", "pinned"]
+
+
+class PoolState(Document):
+    """One of Triton's memory pools."""
+
+    pool: Pool
+    planned_bytes: int = Field(ge=0, description="What tritonserver was told to reserve.")
+    full: int = Field(
+        default=0, ge=0, description="Servers of this pod that said it is full; each says it once."
+    )
+
+
+class ServerState(Document):
+    """One server container since its start."""
+
+    format_version: Literal[1] = 1
+    pools: list[PoolState] = Field(default=[])
+    sharing_problem: str = Field(
+        default="", description="Why the GPU is shared by time slices though MPS was planned."
+    )
