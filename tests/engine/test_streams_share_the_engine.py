@@ -30,7 +30,7 @@ def _metric(served: Served, name: str) -> float:
 
 def _executions(served: Served) -> float:
     """Return how many pieces became text."""
-    return _metric(served, 'nv_inference_count{model="postprocessing"')
+    return _metric(served, 'nv_inference_count{triton_model="postprocessing"')
 
 
 def _active(served: Served) -> float:

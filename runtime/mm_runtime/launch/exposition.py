@@ -14,7 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mm_api.documents.server_state import PATH as STATE
@@ -65,6 +71,8 @@ class Exposition:
     """
 
     def __init__(self, shown: Ports, inner: Ports, pools: MemoryPools, model: str) -> None:
+        # A series with the time of creation beside every counter is noise to Prometheus 2.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._restarts = self._counter(SERVER_RESTARTS)
         self._fallbacks = self._counter(POOL_FALLBACKS)
