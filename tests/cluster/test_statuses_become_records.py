@@ -200,6 +200,7 @@ def test_a_failing_init_container_is_told_while_the_others_wait(
     [
         pytest.param({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged", id="waits"),
         pytest.param({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, None, id="tries-again"),
+        pytest.param({"terminated": {"exitCode": 0}}, None, id="pulled-at-last"),
     ],
 )
 def test_a_damaged_engine_is_told_while_it_cannot_be_loaded(

@@ -1,16 +1,20 @@
 """An engine is built once for two models, again when it is damaged, and goes when unused."""
 
 import json
+import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mm_devcluster.demo.walk import Condition
-from support.builds import pods_ever
+from support.builds import pods_ever, restarts
 from support.clusters import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
+
+log = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -88,7 +92,7 @@ def test_the_second_model_needs_no_build(space: Space) -> None:
     space.kubectl("delete", "mmm", "second", "--timeout=60s")
 
 
-@pytest.mark.slow  # a crashed pod may wait minutes for its next start
+@pytest.mark.slow  # a pod drains, one refuses, a build mends, another one starts
 def test_a_damaged_engine_is_built_again(space: Space) -> None:
     """A pod that starts with a damaged file refuses it by name; the operator builds it anew."""
     before = build_of(space, "first")
@@ -102,7 +106,10 @@ def test_a_damaged_engine_is_built_again(space: Space) -> None:
         return one.holds and "safetensors is damaged" in one.message
 
     space.wait("first", "EngineBuilt", mended)
+    built = time.monotonic()
     space.wait_ready("first")
+    log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
+    assert restarts(space, "first") == [0], "the pod that refused waited for its back-off"
     chosen = "involvedObject.name=first,type=Warning,reason=EngineCorrupt"
     told = [one["message"] for one in space.get("events", "--field-selector", chosen)["items"]]
     assert any("model.safetensors is damaged: sha256" in message for message in told)

@@ -1,15 +1,19 @@
 """A pod that cannot load its engine leads to a rebuild that is told, a second one to a person."""
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from mm_operator.model import Ref
+from mm_operator.model import PodDamage, Ref
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, RESULT_KEY
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts
 
 DAMAGE = "llm/model.safetensors is damaged: sha256 a; expected b."
+LATER = ImaginedCluster().now + timedelta(days=1)
+"""Than any build of these tests."""
 
 
 @pytest.fixture
@@ -74,6 +78,46 @@ def test_a_pod_that_has_not_tried_again_says_nothing_new(cluster: ImaginedCluste
     cluster.built()
     cluster.wait(30)
     assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
+
+
+def test_pods_that_refused_go_once_the_engine_is_whole(cluster: ImaginedCluster) -> None:
+    """They would wait in a back-off of minutes; before the rebuild they stay to be read."""
+    cluster.cannot_load("one", DAMAGE)
+    before = cluster.pods["one"]
+    cluster.wait(30)
+    during = cluster.pods["one"]
+    cluster.built()
+    assert (before, ()) == (during, cluster.pods["one"])
+    assert len(before) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"ready": True}, id="serves"),
+        pytest.param({"terminating": True}, id="goes-already"),
+        pytest.param({"serving_hash": "former"}, id="of-another-revision"),
+        pytest.param({"damage": None}, id="well"),
+        pytest.param({"damage": PodDamage(DAMAGE, LATER)}, id="refuses-the-new-one"),
+    ],
+)
+def test_other_pods_stay(cluster: ImaginedCluster, changes: dict[str, Any]) -> None:
+    """Only a pod that refused what is no longer there is deleted."""
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    pods = tuple(replace(pod, **changes) for pod in cluster.pods["one"])
+    cluster.pods["one"] = pods
+    cluster.built()
+    assert pods == cluster.pods["one"]
+
+
+def test_pods_of_others_stay(cluster: ImaginedCluster) -> None:
+    """A model deletes its own pods only, whoever built the engine anew."""
+    cluster.cannot_load("one", DAMAGE)
+    others = cluster.pods["two"]
+    cluster.wait(30)
+    cluster.built()
+    assert others == cluster.pods["two"]
 
 
 def test_a_second_damage_is_told_and_not_built(cluster: ImaginedCluster) -> None:

@@ -66,3 +66,17 @@ def pods_ever(space: Space, job: str) -> list[str]:
     return sorted(
         event["message"] for event in events if event["involvedObject"]["name"].startswith(job)
     )
+
+
+def restarts(space: Space, model: str) -> list[int]:
+    """Return how often containers of each of a model's serving pods were started again."""
+    chosen = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+    return [
+        sum(
+            one["restartCount"]
+            for kind in ("initContainerStatuses", "containerStatuses")
+            for one in pod["status"].get(kind, ())
+        )
+        for pod in space.get("pods", "-l", chosen).get("items", [])
+        if "deletionTimestamp" not in pod["metadata"]
+    ]

@@ -200,7 +200,8 @@ class ImaginedCluster:
         """Let the pods of a model end because a file of their engine is damaged."""
         damage = PodDamage(message, self.now)
         self.pods[name] = ()
-        self.trouble(name, PodState("", "Running", ready=False, damage=damage))
+        pod = PodState("", "Running", ready=False, damage=damage, name=f"{name}-{self._uid()}")
+        self.trouble(name, pod)
 
     # --- what the operator does -----------------------------------------------------------------
 
@@ -224,6 +225,8 @@ class ImaginedCluster:
             if ref in self.objects:  # else the garbage collector was faster
                 self._collect(self.objects.pop(ref)["metadata"]["uid"])
                 self._forget(ref)
+            if ref.kind == "Pod":
+                self.pods[name] = tuple(pod for pod in self.pods[name] if pod.name != ref.name)
         if changed:
             self.say(f"  {name}: writes {', '.join(f'{r.kind} {r.name}' for r in changed)}")
         if deleted:

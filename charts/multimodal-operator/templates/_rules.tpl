@@ -29,7 +29,7 @@ operator/mm_operator/cluster/permissions.py; a test compares the two.
   verbs: [get]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [delete, get, list, watch]
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]

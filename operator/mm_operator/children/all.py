@@ -48,11 +48,16 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
 
 
 def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple[Ref, ...]:
-    """Return the existing objects to delete, sorted: ours, neither built nor kept."""
+    """Return the existing objects to delete, sorted: ours, neither built nor kept.
+
+    Of pods only those that the plan names: all others are their Deployment's or Job's.
+    """
     if plan.frozen:
         return ()
     stay = {Ref(child["kind"], child["metadata"]["name"]) for child in built} | plan.keep
-    return tuple(sorted((snapshot.observed.refs | _shared(snapshot, plan)) - stay))
+    return tuple(
+        sorted(((snapshot.observed.refs | _shared(snapshot, plan)) - stay) | plan.relieved)
+    )
 
 
 def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:

@@ -49,7 +49,12 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         _CHILD,
         "Engine HPA; and whether somebody else moves a model's replicas.",
     ),
-    Permission("", "pods", ("get", "list", "watch"), "Why a Job or a replica does not run."),
+    Permission(
+        "",
+        "pods",
+        ("delete", "get", "list", "watch"),
+        "Why a Job or a replica does not run; one that refused an engine goes once it is mended.",
+    ),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
     Permission(
         "",

@@ -121,6 +121,7 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         unschedulable=(scheduled.get("message", "") if scheduled.get("status") == "False" else ""),
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
+        name=metadata.get("name", ""),
     )
 
 
@@ -141,10 +142,10 @@ def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
-    """Return what a container said that found its engine damaged and was not started since."""
+    """Return what a container said that found its engine damaged, and that does no better since."""
     for one in statuses:
         states = one.get("state") or {}, one.get("lastState") or {}
-        if "running" in states[0]:
+        if "running" in states[0] or _ended_well(one):
             continue
         for state in states:
             end = state.get("terminated") or {}

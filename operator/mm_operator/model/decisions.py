@@ -146,6 +146,8 @@ class Plan:
     """Change and delete nothing: the spec is not understood."""
     keep: frozenset[Ref] = frozenset()
     """Existing objects that stay as they are: neither applied again nor pruned."""
+    relieved: frozenset[Ref] = frozenset()
+    """Pods that refused an engine which is whole again: deleted, so that others start at once."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
     collection: Collection = Collection()

@@ -196,7 +196,7 @@ class PodDamage:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """A serving pod. Names and IPs stay out: status text must not hold generated names.
+    """A serving pod. IPs stay out, and the name is none for texts: it is generated.
 
     `waiting` is the reason of a waiting container (CrashLoopBackOff, ErrImagePull ...) with
     `waiting_message`; `last_end` is its previous termination as one sentence; `unschedulable` is
@@ -216,3 +216,5 @@ class PodState:
     terminating: bool = False
     damage: PodDamage | None = None
     """A container that does not run now ended because the engine is damaged."""
+    name: str = ""
+    """Only to delete it by."""

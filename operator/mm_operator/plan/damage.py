@@ -10,7 +10,16 @@ from datetime import datetime, timedelta
 from pydantic import AwareDatetime, Field
 
 from mm_api.base import Document
-from mm_operator.model import ConfigState, EngineState, PodDamage, Snapshot
+from mm_operator.model import (
+    BuildDecision,
+    ConfigState,
+    EngineState,
+    PodDamage,
+    PodState,
+    Ref,
+    Snapshot,
+    Step,
+)
 from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, parse
@@ -30,15 +39,37 @@ class Damage(Document):
 
 def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
     """Return what the last of the model's pods said that could not load this engine."""
-    configs = snapshot.observed.configs
     found = (
         pod.damage
         for pod in snapshot.observed.pods
-        if pod.damage
-        and (config := configs.get(names.serving_config(snapshot.name, pod.serving_hash)))
-        and config.data.get(ENGINE_KEY) == engine_config
+        if pod.damage and _serves(snapshot, pod, engine_config)
     )
     return max(found, key=lambda damage: damage.found_at, default=None)
+
+
+def relieved(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> frozenset[Ref]:
+    """Return the model's pods that refused the engine before it was built again.
+
+    The kubelet starts such a pod again after a back-off of up to five minutes, which is reset by
+    nothing; its Deployment makes another one within a second. Only of an engine that is recorded
+    as built after the pod had looked: a pod that refuses the new one stays and is read.
+    """
+    if build.step is not Step.DONE or build.built_at is None:
+        return frozenset()
+    return frozenset(
+        Ref("Pod", pod.name)
+        for pod in snapshot.observed.pods
+        if pod.damage
+        and pod.damage.found_at <= build.built_at
+        and not (pod.ready or pod.terminating)
+        and _serves(snapshot, pod, engine_config)
+    )
+
+
+def _serves(snapshot: Snapshot, pod: PodState, engine_config: str) -> bool:
+    """Return whether a pod was made to serve an engine by one of this model's revisions."""
+    config = snapshot.observed.configs.get(names.serving_config(snapshot.name, pod.serving_hash))
+    return config is not None and config.data.get(ENGINE_KEY) == engine_config
 
 
 def read_damage(config: ConfigState) -> Damage | None:

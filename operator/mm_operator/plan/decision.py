@@ -18,7 +18,7 @@ from mm_operator.model import (
 from mm_operator.plan import names
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
-from mm_operator.plan.damage import found_damage
+from mm_operator.plan.damage import found_damage, relieved
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.engine_plan import EnginePlan, plan_engine
 from mm_operator.plan.inspection import decide_inspect
@@ -88,6 +88,9 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         shared_engine=engine.shared,
         engine_config=planned.engine_config if planned else "",
         keep=kept(snapshot, inspect, engine.build, rollout, collection),
+        relieved=relieved(snapshot, planned.engine_config, engine.build)
+        if planned
+        else frozenset(),
         release=released(snapshot, planned.engine_config if planned else "", rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )

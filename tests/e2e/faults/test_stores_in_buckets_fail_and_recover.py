@@ -1,4 +1,4 @@
-"""A store in a bucket whose server is down, crawls, refuses or damages: told and mended."""
+"""A store in a bucket whose server is down, hangs, crawls, refuses or damages: told and mended."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.s3, pytest.mark.slow, pytest.mark.tim
 BUCKET = "engines"
 CRAWL = 200_000.0
 """Bytes a second: an engine of half a megabyte takes seconds, more than any silence."""
+HANG_SECONDS = 400.0
+"""A request is given up after 30 s of silence and is tried again for a minute, in each pod."""
 
 
 @pytest.fixture(name="server", scope="module")
@@ -86,6 +88,22 @@ def test_a_server_that_is_down_is_waited_for(alone: Space, server: S3Server, lin
     assert f"s3://{BUCKET}/down does not answer now" in told.message
     alone.wait("down", "EngineBuilt", lambda one: one.holds)
     assert len(whole(server, "down")) == 1
+
+
+def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: Line) -> None:
+    """A build does not wait for an answer for ever: it ends with words, and the next one builds."""
+    write_keys(alone)
+    line.held = True
+    alone.apply(build_only(alone, "hung", "good", build=in_bucket(line, "hung")))
+
+    told = alone.wait(
+        "hung", "EngineBuilt", lambda one: "no answer in time" in one.message, HANG_SECONDS
+    )
+    line.held = False
+
+    assert not told.holds
+    alone.wait("hung", "EngineBuilt", lambda one: one.holds)
+    assert len(whole(server, "hung")) == 1
 
 
 def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -> None:

@@ -1,19 +1,24 @@
 """A store on a claim that is full, read-only, absent, shared or damaged: told, then mended."""
 
 import json
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mm_api.documents.build_result import BuildResult
+from mm_api.documents.engine_manifest import MANIFEST_NAME
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import problems
-from support.builds import build_only, build_pods, pods_ever, running_build
+from support.builds import build_only, build_pods, pods_ever, restarts, running_build
 from support.clusters import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.node_disks import NodeDisk, claimed, node_disk
+
+log = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,7 +29,6 @@ SPARE_BYTES = 4096
 """Room for the lock of a build and nothing else."""
 SKEWED_YEARS = 2
 WEIGHTS = "llm/model.safetensors"
-CUT = "model.safetensors has 100 bytes; expected"
 
 
 @pytest.fixture(name="disk")
@@ -253,17 +257,40 @@ def cut_short(engine: Path) -> None:
         file.truncate(100)
 
 
-def test_truncated_engine_is_refused_and_mended(alone: Space, disk: NodeDisk) -> None:
+def lose(engine: Path) -> None:
+    """Remove a file."""
+    (engine / WEIGHTS).unlink()
+
+
+def garble(engine: Path) -> None:
+    """Overwrite the manifest with zeros, as a file system after a loss of power may."""
+    (engine / MANIFEST_NAME).write_bytes(b"\0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        pytest.param(cut_short, "model.safetensors has 100 bytes; expected", id="truncated"),
+        pytest.param(lose, "model.safetensors is missing", id="lost"),
+        pytest.param(garble, f"{MANIFEST_NAME} is damaged or of another version", id="garbled"),
+    ],
+)
+def test_damaged_engine_is_refused_and_mended(
+    alone: Space, disk: NodeDisk, damage: Callable[[Path], None], said: str
+) -> None:
     """The first pod refuses the engine and names the file; it is built anew, and the pod serves."""
     model = build_only(alone, "damaged", "tiny", build=on_claim())
     alone.apply(model)
     alone.wait("damaged", "EngineBuilt", lambda one: one.holds)
     fingerprint = alone.read("damaged")["status"]["build"]["fingerprint"]
-    cut_short(disk.files / "engines" / fingerprint)
+    damage(disk.files / "engines" / fingerprint)
     model["spec"]["replicas"] = 1
 
     alone.apply(model)
 
-    alone.wait("damaged", "EngineBuilt", lambda one: one.holds and CUT in one.message)
+    alone.wait("damaged", "EngineBuilt", lambda one: one.holds and said in one.message)
+    built = time.monotonic()
     alone.wait_ready("damaged")
+    log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
+    assert restarts(alone, "damaged") == [0], "the pod that refused waited for its back-off"
     assert whole(disk) == [fingerprint]
