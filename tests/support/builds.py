@@ -3,6 +3,7 @@
 from typing import Any
 
 from mm_api import labels
+from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
 from support.clusters import eventually
 from support.installed import Space
 
@@ -68,15 +69,14 @@ def pods_ever(space: Space, job: str) -> list[str]:
     )
 
 
-def restarts(space: Space, model: str) -> list[int]:
-    """Return how often containers of each of a model's serving pods were started again."""
+def refusals(space: Space, model: str) -> list[str]:
+    """Return what containers of a model's serving pods last said of a damaged engine."""
     chosen = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
     return [
-        sum(
-            one["restartCount"]
-            for kind in ("initContainerStatuses", "containerStatuses")
-            for one in pod["status"].get(kind, ())
-        )
+        end.get("message", "")
         for pod in space.get("pods", "-l", chosen).get("items", [])
-        if "deletionTimestamp" not in pod["metadata"]
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for one in pod["status"].get(kind, ())
+        for state in ("state", "lastState")
+        if (end := one.get(state, {}).get("terminated", {})).get("exitCode") == CORRUPT_EXIT_CODE
     ]
