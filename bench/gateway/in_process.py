@@ -63,8 +63,10 @@ class InProcess:
         )
         self._loaded.engine.start()
 
-    def ask(self, picture: Path, question: str, max_tokens: int) -> list[float]:
-        """Answer greedily; return the seconds from the call to each piece."""
+    def ask(
+        self, picture: Path, question: str, max_tokens: int, *, endless: bool = False
+    ) -> list[float]:
+        """Answer greedily, `endless` past end tokens; return the seconds to each piece."""
         begin = time.perf_counter()
         pixels = np.asarray(Image.open(picture).convert("RGB"))
         prepared = self._preprocessor.prepare(
@@ -83,7 +85,7 @@ class InProcess:
                 "input_ids": prepared["INPUT_ID"],
                 "input_lengths": prepared["REQUEST_INPUT_LEN"],
                 "request_output_len": prepared["REQUEST_OUTPUT_LEN"],
-                "end_id": prepared["OUT_END_ID"],
+                "end_id": np.array([[-1]], np.int32) if endless else prepared["OUT_END_ID"],
                 "prompt_embedding_table": encoded["OUT_PROMPT_EMBEDDING_TABLE"],
                 "runtime_top_k": np.array([[1]], dtype=np.int32),
             },

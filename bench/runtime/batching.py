@@ -1,0 +1,170 @@
+"""How much more does a pod answer when sixteen ask at once? Tokens a second against one client.
+
+The tiny model, engine for sixteen requests at once. Closed loop: every client asks again when it
+was answered. Four ways in turn, one and sixteen clients, round after round in the same run:
+
+engine     the Reference engine called in this process: what continuous batching itself is worth
+whole      through Triton's gRPC, the answer in one response
+streamed   the same, a response for each token
+gateway    `POST /v1/chat/completions` with a picture, the answer in one response
+
+The first three generate 96 tokens past every end token. The load comes from the same two cores.
+
+    .venv/bin/python bench/runtime/batching.py --rounds 3 --seconds 8
+
+writes bench/runtime/results/batching.json.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests"), str(ROOT / "bench" / "gateway")]
+
+from in_process import InProcess  # noqa: E402 - benches are no package
+
+from mm_api.documents.serving_plan import ServingPlan  # noqa: E402 - ruff sorts it last
+from support.build_plans import change_serving  # noqa: E402 - tests are no package
+from support.ensemble import Ensemble  # noqa: E402
+from support.pictures import data_url  # noqa: E402
+from support.real_gateway import RealGateway, run_pair  # noqa: E402
+from support.tiny_llava import FEATURES_PER_IMAGE, PICTURES, build_engine  # noqa: E402
+
+MOST = 16
+IMAGES = 2
+TOKENS = 96
+PICTURE = PICTURES / "red-square.png"
+QUESTION = "What is in the image?"
+Ask = Callable[[], int]
+"""Asks once and returns the tokens of the answer."""
+
+
+def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
+    """Return, for each way, what makes a client of it."""
+
+    def engine() -> Ask:
+        return lambda: len(model.ask(PICTURE, QUESTION, TOKENS, endless=True))
+
+    def triton(*, stream: bool) -> Ask:
+        client = Ensemble(pair.triton_grpc)
+
+        def ask() -> int:
+            answer = client.ask("Hello!", end_id=-1, max_tokens=TOKENS, stream=stream)
+            return len(answer.pieces) if stream else TOKENS
+
+        return ask
+
+    def gateway() -> Ask:
+        client = httpx.Client(base_url=pair.url, timeout=60)
+        parts = [
+            {"type": "image_url", "image_url": {"url": data_url(PICTURE.read_bytes())}},
+            {"type": "text", "text": QUESTION},
+        ]
+        body = {
+            "model": pair.model,
+            "messages": [{"role": "user", "content": parts}],
+            "temperature": 0,
+        }
+
+        def ask() -> int:
+            answer = client.post("/v1/chat/completions", json=body).raise_for_status().json()
+            return int(answer["usage"]["completion_tokens"])
+
+        return ask
+
+    return {
+        "engine": engine,
+        "whole": lambda: triton(stream=False),
+        "streamed": lambda: triton(stream=True),
+        "gateway": gateway,
+    }
+
+
+def tokens_per_second(clients: list[Ask], seconds: float) -> float:
+    """Let every client ask again and again; return tokens a second of all together."""
+    done = [0] * len(clients)
+    begin = time.perf_counter()
+
+    def work(number: int) -> None:
+        while time.perf_counter() - begin < seconds:
+            done[number] += clients[number]()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(clients))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 120)
+    return sum(done) / (time.perf_counter() - begin)
+
+
+def measure(
+    pair: RealGateway, model: InProcess, rounds: int, seconds: float
+) -> dict[str, dict[str, float]]:
+    """Return medians over the rounds."""
+    found: dict[tuple[str, int], list[float]] = {}
+    clients = {way: [make() for _ in range(MOST)] for way, make in ways(pair, model).items()}
+    for several in clients.values():
+        several[0]()
+    for _ in range(rounds):
+        for way, several in clients.items():
+            for count in (1, MOST):
+                rate = tokens_per_second(several[:count], seconds)
+                found.setdefault((way, count), []).append(rate)
+    result = {}
+    for way in clients:
+        one, many = (statistics.median(found[way, count]) for count in (1, MOST))
+        result[way] = {
+            "one_client": round(one, 1),
+            "sixteen_clients": round(many, 1),
+            "ratio": round(many / one, 2),
+        }
+    return result
+
+
+def main() -> None:
+    """Build the engine, ask it in every way, write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8)
+    chosen = parser.parse_args()
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        limits = {"max_batch_size": MOST, "max_multimodal_len": MOST * IMAGES * FEATURES_PER_IMAGE}
+        built = build_engine(folder, **limits)
+        change_serving(built.serving, gateway={"max_concurrency": MOST})
+        model = InProcess(built.directory, ServingPlan.from_json(built.serving.read_bytes()))
+        try:
+            with run_pair(built, folder) as pair:
+                result = measure(pair, model, chosen.rounds, chosen.seconds)
+        finally:
+            model.close()
+    document = {
+        "command": f"bench/runtime/batching.py --rounds {chosen.rounds} "
+        f"--seconds {chosen.seconds:g}",
+        "machine": {
+            "cores": os.cpu_count(),
+            "load_before": round(before, 1),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+        },
+        "tokens_per_second": result,
+    }
+    target = Path(__file__).parent / "results" / "batching.json"
+    target.write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1))
+
+
+if __name__ == "__main__":
+    main()
