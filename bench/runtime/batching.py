@@ -16,9 +16,7 @@ writes bench/runtime/results/batching.json.
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+from record import RESULTS, write
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests"), str(ROOT / "bench" / "gateway")]
@@ -150,20 +149,8 @@ def main() -> None:
                 result = measure(pair, model, chosen.rounds, chosen.seconds)
         finally:
             model.close()
-    document = {
-        "command": f"bench/runtime/batching.py --rounds {chosen.rounds} "
-        f"--seconds {chosen.seconds:g}",
-        "machine": {
-            "cores": os.cpu_count(),
-            "load_before": round(before, 1),
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-        },
-        "tokens_per_second": result,
-    }
-    target = Path(__file__).parent / "results" / "batching.json"
-    target.write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document, indent=1))
+    command = f"bench/runtime/batching.py --rounds {chosen.rounds} --seconds {chosen.seconds:g}"
+    write(RESULTS / "batching.json", command, before, {"tokens_per_second": result})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ writes bench/runtime/results/soak.json.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from processes import Process, below, memory_bytes
+from record import RESULTS, write
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
@@ -92,25 +92,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=float, default=3, help="requests a second")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results/soak.json")
+    parser.add_argument("--output", type=Path, default=RESULTS / "soak.json")
     chosen = parser.parse_args()
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with run_pair(build_engine(folder), folder) as pair:
             result = watch(pair, chosen.minutes, chosen.rate)
-    document = {
-        "command": f"bench/runtime/soak.py --minutes {chosen.minutes:g} --rate {chosen.rate:g}",
-        "machine": {
-            "cores": os.cpu_count(),
-            "load_before": round(before, 1),
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-        },
-        **result,
-    }
-    chosen.output.write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document, indent=1))
+    command = f"bench/runtime/soak.py --minutes {chosen.minutes:g} --rate {chosen.rate:g}"
+    write(chosen.output, command, before, result)
 
 
 if __name__ == "__main__":

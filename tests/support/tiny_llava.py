@@ -60,9 +60,9 @@ class BuiltEngine:
         return self.directory / "manifest.json"
 
 
-def build_engine(folder: Path, **limits: int) -> BuiltEngine:
-    """Inspect and build the committed checkpoint under `folder`; `limits` replace the plan's."""
-    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", CHECKPOINT)).facts
+def build_engine(folder: Path, checkpoint: Path = CHECKPOINT, **limits: int) -> BuiltEngine:
+    """Inspect and build a checkpoint under `folder`; `limits` replace the plan's."""
+    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", checkpoint)).facts
     assert facts is not None
     plan = build_plan(facts)
     if limits:
@@ -73,7 +73,7 @@ def build_engine(folder: Path, **limits: int) -> BuiltEngine:
     (folder / "plan.json").write_text(plan.to_json())
     (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
     store = folder / "store"
-    _mm_runtime("build", "--plan", folder / "plan.json", "--source", CHECKPOINT, "--store", store)
+    _mm_runtime("build", "--plan", folder / "plan.json", "--source", checkpoint, "--store", store)
     return BuiltEngine(store / "engines" / plan.fingerprint, folder / "serving.json")
 
 

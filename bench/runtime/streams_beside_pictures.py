@@ -1,0 +1,207 @@
+"""Do running streams stall while others send pictures? The pause between two tokens, p95.
+
+Eight streams decode without pause; then four more clients send pictures without pause, each a new
+one, and want one token; then the streams are alone again, round after round in the same run. The
+model is `middle_llava`: its encoder, as a process of its own, is what could disturb the streams.
+
+A GPU's multiprocessors are what the language model and the encoder share (bench/sharing); here it
+is cores, shared as MPS would share them: the language model's process has core 0, all else (Triton,
+gateway, preprocessing, encoder, and the clients themselves) has core 1. `not_pinned` is the same
+with every process on both cores. The encoder's process takes one thread in both.
+
+    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 3 --seconds 20
+
+writes bench/runtime/results/streams_beside_pictures.json.
+"""
+
+import argparse
+import asyncio
+import io
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from PIL import Image
+from processes import below, pin
+from record import RESULTS, write
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from middle_llava import FEATURES, POSITIONS, SIDE, write_middle_llava  # noqa: E402
+
+from support.build_plans import change_serving  # noqa: E402 - tests are no package
+from support.pictures import data_url  # noqa: E402
+from support.real_gateway import RealGateway, run_pair  # noqa: E402
+from support.tiny_llava import build_engine  # noqa: E402
+
+STREAMS, PICTURE_CLIENTS = 8, 4
+BATCH = STREAMS + PICTURE_CLIENTS
+ANSWER_TOKENS = 400
+DECODER = "tensorrt_llm"
+
+
+@dataclass
+class Phase:
+    """What clients saw while one mix of them was there."""
+
+    gaps: list[float] = field(default_factory=list)
+    pictures: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Clients:
+    """Clients that put what they see into the phase that runs."""
+
+    http: httpx.AsyncClient
+    model: str
+    phase: Phase = field(default_factory=Phase)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def stream(self) -> None:
+        """Read one long answer after the other; note the pauses between tokens."""
+        body = self._body([{"type": "text", "text": "Hello!"}], ANSWER_TOKENS) | {"stream": True}
+        while True:
+            async with self.http.stream("POST", "/v1/chat/completions", json=body) as response:
+                response.raise_for_status()
+                last: float | None = None
+                async for line in response.aiter_lines():
+                    if '"delta":{"content"' not in line:
+                        continue
+                    now = time.perf_counter()
+                    if last is not None:
+                        self.phase.gaps.append(now - last)
+                    last = now
+
+    async def picture(self) -> None:
+        """Ask about one new picture after the other."""
+        while True:
+            image = {"type": "image_url", "image_url": {"url": new_picture(next(self.numbers))}}
+            body = self._body([image, {"type": "text", "text": "What is in the image?"}], 1)
+            begin = time.perf_counter()
+            (await self.http.post("/v1/chat/completions", json=body)).raise_for_status()
+            self.phase.pictures.append(time.perf_counter() - begin)
+
+    def _body(self, content: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+        messages = [{"role": "user", "content": content}]
+        return {
+            "model": self.model,
+            "messages": messages,
+            "max_tokens": tokens,
+            "temperature": 0,
+        }
+
+
+def new_picture(number: int) -> str:
+    """Return noise as a data URL; no two numbers give the same."""
+    pixels = np.random.default_rng(number).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG")
+    return data_url(file.getvalue(), "image/jpeg")
+
+
+@asynccontextmanager
+async def running(*clients: Any) -> AsyncIterator[None]:
+    """Let clients run until the block ends; one that fails ends it."""
+    tasks = [asyncio.create_task(client) for client in clients]
+    try:
+        yield
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def measure(pair: RealGateway, rounds: int, seconds: float) -> dict[str, Any]:
+    """Run the phases in turn; return what was seen in all rounds together."""
+    alone, beside = Phase(), Phase()
+    limits = httpx.Limits(max_connections=BATCH)
+    async with httpx.AsyncClient(base_url=pair.url, timeout=120, limits=limits) as http:
+        clients = Clients(http, pair.model)
+        async with running(*(clients.stream() for _ in range(STREAMS))):
+            await asyncio.sleep(5)  # every stream has begun
+            for _ in range(rounds):
+                clients.phase = alone
+                await asyncio.sleep(seconds)
+                async with running(*(clients.picture() for _ in range(PICTURE_CLIENTS))):
+                    clients.phase = Phase()  # the first pictures come together
+                    await asyncio.sleep(2)
+                    clients.phase = beside
+                    await asyncio.sleep(seconds)
+                clients.phase = Phase()
+                await asyncio.sleep(2)  # what they left behind
+    return {
+        "alone": pauses(alone.gaps),
+        "beside_pictures": pauses(beside.gaps)
+        | {
+            "pictures_per_second": round(len(beside.pictures) / (rounds * seconds), 2),
+            "picture_p50_ms": round(float(np.percentile(beside.pictures, 50)) * 1e3, 1),
+        },
+        "p95_ratio": round(
+            float(np.percentile(beside.gaps, 95) / np.percentile(alone.gaps, 95)), 3
+        ),
+    }
+
+
+def pauses(gaps: list[float]) -> dict[str, float]:
+    """Return percentiles in milliseconds, and the tokens they are of."""
+    shares = {f"p{share}_ms": float(np.percentile(gaps, share)) * 1e3 for share in (50, 95, 99)}
+    return {"tokens": len(gaps)} | {key: round(value, 2) for key, value in shares.items()}
+
+
+def place(pair: RealGateway, decoder: set[int], others: set[int]) -> None:
+    """Give the decoder's process its cores and all others, this one too, theirs."""
+    for one in below(pair.server.pid) + below(pair.gateway.pid):
+        pin(one.pid, decoder if one.name == DECODER else others)
+    pin(os.getpid(), others)
+
+
+def main() -> None:
+    """Build the model, run it both ways, write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20)
+    chosen = parser.parse_args()
+    before = os.getloadavg()[0]
+    both = os.sched_getaffinity(0)
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        built = build_engine(
+            folder,
+            write_middle_llava(folder / "checkpoint"),
+            max_batch_size=BATCH,
+            max_input_len=256,
+            max_seq_len=POSITIONS,
+            max_multimodal_len=BATCH * 2 * FEATURES,
+        )
+        change_serving(
+            built.serving, gateway={"max_concurrency": BATCH, "request_timeout_seconds": 120}
+        )
+        os.sched_setaffinity(0, {min(both)})  # servers that see one core start one thread
+        with run_pair(built, folder) as pair:
+            for way, decoder, others in (
+                ("pinned", {min(both)}, {max(both)}),
+                ("not_pinned", both, both),
+            ):
+                place(pair, decoder, others)
+                result[way] = asyncio.run(measure(pair, chosen.rounds, chosen.seconds))
+    command = f"bench/runtime/streams_beside_pictures.py --rounds {chosen.rounds} "
+    command += f"--seconds {chosen.seconds:g}"
+    write(RESULTS / "streams_beside_pictures.json", command, before, result)
+
+
+if __name__ == "__main__":
+    main()
