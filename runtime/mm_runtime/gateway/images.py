@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
 from mm_runtime.pictures.data_urls import decode_data_url
 from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
@@ -49,6 +51,7 @@ class ImageLoader:
         reduce: Reduce,
         reduce_frame: Callable[[Image.Image], Image.Image],
         executor: Executor,
+        known: KnownPictures,
     ) -> None:
         self._fetcher = fetcher
         self._limits = limits
@@ -56,6 +59,7 @@ class ImageLoader:
         self._reduce_frame = reduce_frame
         # Bounded on purpose: a decoded picture of the largest size takes hundreds of MB.
         self._executor = executor
+        self._known = known
 
     async def load(self, references: Sequence[ImageReference]) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
@@ -88,8 +92,11 @@ class ImageLoader:
         def decoded(url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
-            picture = decode(encoded, max_pixels=self._limits.max_pixels)
-            return np.asarray(self._reduce(picture, count))
+            return self._known.through(encoded, count, partial(reduced, encoded))
+
+        def reduced(content: bytes) -> Pixels:
+            picture = decode(content, max_pixels=self._limits.max_pixels)
+            return np.array(self._reduce(picture, count))
 
         return await self._read(reference, decoded, code="invalid_image")
 

@@ -1,0 +1,65 @@
+"""Pictures that were decoded before, as small as the engine needs them.
+
+A chat sends its pictures again with every turn. The encoder's features of them are cached in the
+server by what the pixels are; receiving a known picture of 50 million pixels would still cost its
+decoding and resizing, more than the encoder takes. Here they are known by the digest of their
+encoded bytes: equal bytes and equal settings give equal pixels.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.uint8]
+Key = tuple[bytes, int]
+
+
+class KnownPictures:
+    """Reduced pictures by their bytes, the longest unused going first; for any thread."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Keep at most so many bytes of pixels; 0 keeps none."""
+        self._max_bytes = max_bytes
+        self._held = 0
+        self._pictures: OrderedDict[Key, Pixels] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def through(self, encoded: bytes, count: int, reduce: Callable[[], Pixels]) -> Pixels:
+        """Return the reduced picture: a known one, else what `reduce` returns, kept.
+
+        Args:
+            encoded: the picture's file.
+            count: pictures of its request; some families make several smaller than one.
+            reduce: decodes and reduces it; what it raises is passed on and nothing is kept.
+
+        Returns:
+            uint8[height, width, 3], read-only.
+        """
+        if not self._max_bytes:
+            return reduce()
+        key = (hashlib.sha256(encoded).digest(), count)
+        with self._lock:
+            known = self._pictures.get(key)
+            if known is not None:
+                self._pictures.move_to_end(key)
+                return known
+        pixels = reduce()
+        pixels.setflags(write=False)
+        self._keep(key, pixels)
+        return pixels
+
+    def _keep(self, key: Key, pixels: Pixels) -> None:
+        if pixels.nbytes > self._max_bytes:
+            return
+        with self._lock:
+            if key in self._pictures:  # another thread decoded the same meanwhile
+                return
+            self._pictures[key] = pixels
+            self._held += pixels.nbytes
+            while self._held > self._max_bytes:
+                _, dropped = self._pictures.popitem(last=False)
+                self._held -= dropped.nbytes

@@ -1,0 +1,72 @@
+"""A gateway decodes the pictures of a chat once, not with every turn."""
+
+import numpy as np
+import pytest
+
+from mm_runtime.gateway.known_pictures import KnownPictures, Pixels
+from mm_runtime.pictures.media import BadImageError
+
+BYTES = 2 * 2 * 3
+
+
+class Decoder:
+    """Counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self, shade: int) -> Pixels:
+        """Return four pixels of a shade."""
+        self.asked.append(shade)
+        return np.full((2, 2, 3), shade, np.uint8)
+
+
+def shades(known: KnownPictures, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
+    """Ask for pictures of these shades; return those that came."""
+    return [
+        int(known.through(bytes([shade]), count, lambda shade=shade: decoder(shade))[0, 0, 0])
+        for shade in wanted
+    ]
+
+
+def test_equal_bytes_are_decoded_once() -> None:
+    """The second time the pixels are those of the first, and nobody may change them."""
+    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    assert shades(known, decoder, 1, 2, 1, 2) == [1, 2, 1, 2]
+    assert decoder.asked == [1, 2]
+    assert not known.through(b"\1", 1, lambda: decoder(1)).flags.writeable
+
+
+def test_the_number_of_pictures_counts() -> None:
+    """One of several pictures may be made smaller than the same one alone."""
+    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    shades(known, decoder, 1)
+    shades(known, decoder, 1, count=2)
+    assert decoder.asked == [1, 1]
+
+
+def test_the_longest_unused_goes_first() -> None:
+    """Two have room: the third takes the place of the one that was not asked for."""
+    known, decoder = KnownPictures(2 * BYTES), Decoder()
+    shades(known, decoder, 1, 2, 1, 3, 1, 2)
+    assert decoder.asked == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize("room", [0, BYTES - 1])
+def test_without_room_all_are_decoded(room: int) -> None:
+    """No memory, or less than one picture: nothing is kept, every answer is right."""
+    known, decoder = KnownPictures(room), Decoder()
+    assert shades(known, decoder, 1, 1) == [1, 1]
+    assert decoder.asked == [1, 1]
+
+
+def test_errors_are_not_kept() -> None:
+    """A damaged picture is refused each time, with the same words."""
+    known = KnownPictures(10 * BYTES)
+
+    def refuse() -> Pixels:
+        raise BadImageError("the image is damaged")
+
+    for _ in range(2):
+        with pytest.raises(BadImageError, match="damaged"):
+            known.through(b"x", 1, refuse)
