@@ -133,7 +133,7 @@ def _add_build(commands: "Commands") -> None:
 
 
 def _add_serve(commands: "Commands") -> None:
-    command = commands.add_parser("serve", help="serve an engine with tritonserver")
+    command = commands.add_parser("serve", help="serve an engine with its server")
     _add_documents(command)
     command.add_argument(
         "--role",
@@ -244,7 +244,8 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from mm_runtime.launch.serve import ServeOptions, serve  # noqa: PLC0415 (see module)
+    from mm_runtime.launch.options import ServeOptions  # noqa: PLC0415 (see module)
+    from mm_runtime.launch.serve import serve  # noqa: PLC0415
     from mm_runtime.repository.values import Role  # noqa: PLC0415
 
     ports = settings.Ports(

@@ -115,4 +115,4 @@ class EngineCorruptError(RuntimeCommandError):
 
 
 class ServerFailedError(RuntimeCommandError):
-    """tritonserver did not become ready in time, or ended by itself. The container restarts."""
+    """A server did not become ready in time, or ended by itself. The container restarts."""

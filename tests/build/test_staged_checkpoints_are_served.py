@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mm_operator.cli.plan_commands import as_commands
+from support.pictures import data_url, encode, picture
 from support.served import free_ports
 from support.staging_sites import StagingSite, staging_site
 from support.trtllm_tools.install import Tools, install
@@ -95,8 +96,9 @@ def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingS
         assert ask(port, "/health") == (200, b"")
         models = json.loads(ask(port, "/v1/models")[1])
         assert [model["id"] for model in models["data"]] == ["qwen2-vl"]
-        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
-        body = {"messages": [{"role": "user", "content": [picture]}]}
+        url = data_url(encode(picture()))
+        part = {"type": "image_url", "image_url": {"url": url}}
+        body = {"model": "qwen2-vl", "messages": [{"role": "user", "content": [part]}]}
         answer = json.loads(ask(port, "/v1/chat/completions", body)[1])
     message = answer["choices"][0]["message"]["content"]
     assert message == "A recorded answer about 1 pictures."

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -109,12 +109,19 @@ def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[s
     """
     (port,) = _free_ports(1)
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
+    more = ("--triton", triton, "--server-metrics", "")
+    with gateway_of((*documents, *more), port, folder / "gateway.log") as url:
+        yield url
+
+
+@contextmanager
+def gateway_of(arguments: Sequence[str], port: int, log: Path) -> Iterator[str]:
+    """Run a gateway; yield its address once it is ready."""
+    url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
-        arguments = ["gateway", *documents, "--triton", triton, "--port", str(port)]
-        arguments += ["--server-metrics", ""]
-        process = _start(stack, folder / "gateway.log", arguments)
-        _wait_until_answers(f"http://127.0.0.1:{port}", {process: folder / "gateway.log"})
-        yield f"http://127.0.0.1:{port}"
+        process = _start(stack, log, ["gateway", *arguments, "--port", str(port)])
+        _wait_until_answers(url, {process: log})
+        yield url
 
 
 def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:

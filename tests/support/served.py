@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,13 @@ class Served:
         """Everything the command and tritonserver have written."""
         return self.log_file.read_text(errors="replace")
 
+    @property
+    def server_pid(self) -> int:
+        """The server's process: the command's only child."""
+        pid = self.process.pid
+        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(child)
+
     def ready(self) -> bool:
         """Ask Triton whether all models are ready."""
         try:
@@ -94,7 +101,11 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def start_serving(
-    manifest: Path, serving: Path, *arguments: str, folder: Path | None = None
+    manifest: Path,
+    serving: Path,
+    *arguments: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     """Start `mm-runtime serve`; it is killed with its server when the context ends.
 
@@ -103,6 +114,7 @@ def start_serving(
         serving: The serving plan.
         arguments: More of the command line.
         folder: Where the repository goes; a temporary one when absent.
+        environment: Of the process; this one's when absent.
     """
     http, grpc, metrics = free_ports(3)
     with ExitStack() as stack:
@@ -117,7 +129,10 @@ def start_serving(
             command += ["--gateway-port", "0"]
         output = stack.enter_context(log_file.open("wb"))
         process = subprocess.Popen(
-            [*command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ)
+            [*command, *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment or os.environ),
         )
         try:
             yield Served(process, http, grpc, metrics, folder, log_file)

@@ -9,6 +9,9 @@ from mm_api.documents.build_plan import BuildPlan
 
 MANIFEST_NAME = "manifest.json"
 
+CHECKPOINT_FOLDER = "checkpoint"
+"""Backend PyTorch: the folder beside the manifest that holds the staged checkpoint."""
+
 CORRUPT_EXIT_CODE = 6
 """Exit code of a command that found an engine to be other than its manifest says; its termination
 message names the file. The operator builds such an engine again."""

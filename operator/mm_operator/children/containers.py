@@ -34,9 +34,14 @@ _MIB = 1 << 20
 
 
 def build_server(
-    spec: MultimodalModelSpec, *, image: str, manifest: str, gpu: Gpu, host_bytes: int
+    spec: MultimodalModelSpec,
+    *,
+    image: str,
+    manifest: str,
+    gpu: Gpu,
+    host_bytes: int,
 ) -> Manifest:
-    """Return the container that runs Triton.
+    """Return the container that runs Triton, or trtllm-serve.
 
     Args:
         spec: the model's spec.
@@ -72,19 +77,13 @@ def build_server(
             pod.TERMINATION_LOG,
         ],
         "env": pod.environment(),
-        "ports": [
-            _port("triton-http", HTTP_PORT),
-            _port("triton-grpc", GRPC_PORT),
-            _port("triton-metrics", METRICS_PORT),
-        ],
+        "ports": _server_ports(spec),
         "resources": pod.compute(
             spec.runtime.resources,
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
         ),
-        "startupProbe": _probe("/v2/health/ready", "triton-http", 1, START_SECONDS),
-        "livenessProbe": _probe("/v2/health/live", "triton-http", 10, 6),
-        "readinessProbe": _probe("/v2/health/ready", "triton-http", 2, 3),
+        **_server_probes(spec),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
@@ -96,6 +95,26 @@ def build_server(
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # Triton's regions
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
+    }
+
+
+def _server_ports(spec: MultimodalModelSpec) -> list[Manifest]:
+    """Return what others than the gateway reach; scrapers know the last one by this name."""
+    metrics = _port("triton-metrics", METRICS_PORT)
+    if spec.engine.backend == "PyTorch":
+        return [metrics]
+    return [_port("triton-http", HTTP_PORT), _port("triton-grpc", GRPC_PORT), metrics]
+
+
+def _server_probes(spec: MultimodalModelSpec) -> Manifest:
+    """Return the probes. trtllm-serve listens on loopback: its supervisor answers for it."""
+    health, port = "/v2/health", "triton-http"
+    if spec.engine.backend == "PyTorch":
+        health, port = "/health", "triton-metrics"
+    return {
+        "startupProbe": _probe(f"{health}/ready", port, 1, START_SECONDS),
+        "livenessProbe": _probe(f"{health}/live", port, 10, 6),
+        "readinessProbe": _probe(f"{health}/ready", port, 2, 3),
     }
 
 

@@ -20,13 +20,19 @@ def build_service(snapshot: Snapshot, plan: Plan) -> Manifest | None:
         "spec": {
             "type": "ClusterIP",
             "selector": selector(snapshot.name),
-            "ports": [
-                _port("http", 80, "http"),
-                _port("triton-grpc", 8001, "triton-grpc"),
-                _port("triton-http", 8000, "triton-http"),
-            ],
+            "ports": [_port("http", 80, "http"), *_tritons(plan)],
         },
     }
+
+
+def _tritons(plan: Plan) -> list[Manifest]:
+    """Return Triton's own ports. trtllm-serve has none for others than the gateway."""
+    if plan.serving_plan is not None and plan.serving_plan.trtllm_serve is not None:
+        return []
+    return [
+        _port("triton-grpc", 8001, "triton-grpc"),
+        _port("triton-http", 8000, "triton-http"),
+    ]
 
 
 def _port(name: str, number: int, target: str) -> Manifest:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.engine_manifest import MANIFEST_NAME
+from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, MANIFEST_NAME
 from mm_runtime.errors import PermanentError
 
 PROCESSOR_PREFIXES = (
@@ -23,9 +23,6 @@ PROCESSOR_PREFIXES = (
     "spiece",
 )
 """Beginnings of the names of files that belong to tokenizer and image processor."""
-
-STAGED = "checkpoint"
-"""Folder of a staged checkpoint in the engine."""
 
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
 
@@ -180,7 +177,7 @@ class Places:
     def weights(self) -> Path:
         """Where the checkpoint's weights and configs are copied to."""
         if self.staged:
-            return self.unfinished / STAGED
+            return self.unfinished / CHECKPOINT_FOLDER
         return self.tree / self.checkpoint if self.checkpoint else self.llm
 
     @property

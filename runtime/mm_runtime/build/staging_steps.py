@@ -2,11 +2,11 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build.places import STAGED
+from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
 from mm_runtime.build.step import Step, module_step
 from mm_runtime.errors import PermanentError
 
-FOLDER = f"engine/{STAGED}"
+FOLDER = f"engine/{CHECKPOINT_FOLDER}"
 """Where the checkpoint lies, seen from the working directory."""
 
 

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.documents.build_plan import EngineLimits, VisionPlan
-from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineManifest
+from mm_api.documents.engine_manifest import (
+    CHECKPOINT_FOLDER,
+    MANIFEST_NAME,
+    EngineManifest,
+)
 from mm_api.documents.model_facts import ModelFacts
 
 
@@ -26,9 +30,17 @@ class EngineDirectory:
         return cls(root, EngineManifest.from_json((root / MANIFEST_NAME).read_bytes()))
 
     @property
+    def checkpoint(self) -> Path | None:
+        """The whole checkpoint as it was staged for backend PyTorch; None for other backends."""
+        staged = self.manifest.plan.engine.backend == "PyTorch"
+        return self.root / CHECKPOINT_FOLDER if staged else None
+
+    @property
     def llm(self) -> Path:
         """Config and weights of the language model."""
-        return self.root / "llm"
+        if self.checkpoint is None:
+            return self.root / "llm"
+        return _holding("config.json", self.checkpoint / "llm", self.checkpoint)
 
     @property
     def vision_model(self) -> Path:
@@ -38,7 +50,7 @@ class EngineDirectory:
     @property
     def processor(self) -> Path:
         """Tokenizer, image processor and chat template."""
-        return self.root / "processor"
+        return self.checkpoint or self.root / "processor"
 
     @property
     def tokenizer(self) -> Path:

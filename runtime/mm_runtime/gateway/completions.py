@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mm_runtime.gateway.dataplane import FinishReason, ServedModel
+from mm_runtime.gateway.dataplane import ServedModel
+from mm_runtime.gateway.engine import FinishReason
 
 
 @dataclass(frozen=True, slots=True)

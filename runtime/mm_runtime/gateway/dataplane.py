@@ -9,20 +9,20 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission import Admission
-from mm_runtime.gateway.engine import Engine, EngineRequest, Sampling
+from mm_runtime.gateway.engine import Ended, Engine, EngineRequest, FinishReason, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError, UnknownModelError
 from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, GenerationRequest
 from mm_runtime.gateway.stops import StopCutter
 from mm_runtime.gateway.talk import Talk
+from mm_runtime.gateway.templates import Turn
 from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
 
 _THREAD_CHARACTERS = 16_384
@@ -60,6 +60,7 @@ class PreparedChat:
     budget: TokenBudget
     sampling: Sampling
     stops: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
 
     @property
     def image_count(self) -> int:
@@ -74,13 +75,7 @@ class _Asked:
     prompt: str
     images: list[ImageReference]
     videos: list[ImageReference]
-
-
-class FinishReason(StrEnum):
-    """Why an answer ended, in OpenAI's words."""
-
-    STOP = "stop"
-    LENGTH = "length"
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +161,7 @@ class ChatService:
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
+            turns=asked.turns,
         )
 
     async def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
@@ -183,17 +179,25 @@ class ChatService:
                 video=chat.video,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
+                turns=chat.turns,
             )
             cutter = StopCutter(chat.stops)
             counter = TokenCounter()
+            ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
                 async for piece in pieces:
+                    if isinstance(piece, Ended):
+                        ended = piece
+                        break
                     counter.add(piece)
                     yield Piece(cutter.push(piece))
                     if cutter.stopped:
                         break
             if held := cutter.flush():
                 yield Piece(held)
+            if ended is not None:
+                yield Finished(ended.reason, ended.tokens)
+                return
             tokens = counter.total
             cut = tokens >= chat.budget.max_tokens and not cutter.stopped
             yield Finished(FinishReason.LENGTH if cut else FinishReason.STOP, tokens)
@@ -230,7 +234,7 @@ class ChatService:
             )
         found = self._talk.take_apart(request)
         self._check_media(found.images, found.videos)
-        return _Asked(self._talk.write(found.turns), found.images, found.videos)
+        return _Asked(self._talk.write(found.turns), found.images, found.videos, tuple(found.turns))
 
     def _check_media(self, images: list[ImageReference], videos: list[ImageReference]) -> None:
         limit = self.model.max_images

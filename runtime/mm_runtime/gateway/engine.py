@@ -2,10 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mm_runtime.gateway.templates import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,21 @@ class Sampling:
     seed: int
 
 
+class FinishReason(StrEnum):
+    """Why an answer ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an answer ended, from an engine that says it; it comes last."""
+
+    reason: FinishReason
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
     """One request to the engine.
@@ -32,6 +50,8 @@ class EngineRequest:
         prompt: whole prompt with the family's placeholder for each image.
         images: uint8[height, width, 3] each.
         video: uint8[frames, height, width, 3], or None.
+        turns: the conversation behind the prompt, for engines that write the prompt themselves;
+            empty: there is none.
     """
 
     request_id: str
@@ -40,15 +60,17 @@ class EngineRequest:
     video: NDArray[np.uint8] | None
     max_tokens: int
     sampling: Sampling
+    turns: tuple[Turn, ...] = ()
 
 
 class Engine(Protocol):
     """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
 
-    def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+    def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
         """Yield one piece of text for each generated token, and an empty one at the natural end.
 
-        A token's piece can be empty too, while text is held back.
+        A token's piece can be empty too, while text is held back. An engine that yields `Ended` at
+        last is believed; the pieces of others are counted.
 
         Closing the iterator stops the request and frees its slot; so does a caller's time-out.
         """

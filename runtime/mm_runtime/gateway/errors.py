@@ -111,7 +111,7 @@ class DrainingError(RetryLaterError):
 
 
 class EngineUnavailableError(RetryLaterError):
-    """Triton does not answer. Raised by `triton`; the pod is not ready meanwhile."""
+    """The server does not answer. Raised by engines; the pod is not ready meanwhile."""
 
 
 class EngineTimeoutError(GatewayError):
@@ -121,7 +121,7 @@ class EngineTimeoutError(GatewayError):
 
 
 class EngineFailedError(GatewayError):
-    """Triton answered with an error that is not the client's fault."""
+    """The server answered with an error that is not the client's fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import ExitCode
 from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
+from mm_runtime.gateway.engines import open_engine
 from mm_runtime.gateway.server_metrics import ServerMetrics
-from mm_runtime.gateway.triton import TritonEngine
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.settings import GATEWAY_PORT
 
@@ -99,7 +99,7 @@ def run(options: GatewayOptions) -> int:
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
-    engine = TritonEngine(options.triton)
+    engine = open_engine(serving, options.triton)
     try:
         try:
             gateway = build_gateway(
@@ -169,4 +169,5 @@ def _set_up_logging() -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for name in ("uvicorn", "httpx"):  # a line a request, beside our own
+        logging.getLogger(name).setLevel(logging.WARNING)

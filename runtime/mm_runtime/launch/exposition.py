@@ -1,4 +1,4 @@
-"""The metrics port of a server container: tritonserver's own text, and what its supervisor knows.
+"""The metrics port of a server container: the server's own text, and what its supervisor knows.
 
 tritonserver has no metric of its CUDA pool and cannot count its own deaths. It says once in its
 life that a pool is full, in its log; whoever reads the log can count that. Prometheus asks for the
@@ -55,6 +55,8 @@ ADVICE: dict[Pool, str] = {
 }
 
 METRICS = "/metrics"
+LIVE, READY = "/health/live", "/health/ready"
+"""For the kubelet, where the server itself answers on loopback only."""
 
 
 class Exposition:
@@ -62,15 +64,26 @@ class Exposition:
 
     Args:
         shown: where scrapers ask.
-        inner: where tritonserver shows its own metrics, on loopback.
+        inner: where the server shows its own metrics, on loopback.
         pools: what the server was told to reserve.
         model: name of the MultimodalModel.
+        page: path of the server's metrics.
+        ready: says whether the server is.
 
     Raises:
         ServerFailedError: the port is taken.
     """
 
-    def __init__(self, shown: Ports, inner: Ports, pools: MemoryPools, model: str) -> None:
+    def __init__(  # noqa: PLR0913 (what it tells comes from as many places)
+        self,
+        shown: Ports,
+        inner: Ports,
+        pools: MemoryPools,
+        model: str,
+        *,
+        page: str = METRICS,
+        ready: Callable[[], bool] = lambda: False,
+    ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
@@ -89,6 +102,8 @@ class Exposition:
             self._fallbacks.labels(pool)  # shown before the first one, so that a rate begins at 0
         self._model = model
         self._inner = inner.metrics
+        self._page = page
+        self._ready = ready
         try:
             self._server = ThreadingHTTPServer((shown.address, shown.metrics), self._handler())
         except OSError as error:
@@ -141,7 +156,7 @@ class Exposition:
 
     def render(self) -> bytes:
         """Return the whole text: the server's, when it answers, and ours, under one label set."""
-        answer = get("127.0.0.1", self._inner, METRICS)
+        answer = get("127.0.0.1", self._inner, self._page)
         theirs = answer[1] if answer and answer[0] == http.client.OK else ""
         return one_label_set(
             theirs + generate_latest(self._registry).decode(), self._model
@@ -164,9 +179,11 @@ class Exposition:
         return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        pages = {
+        pages: dict[str, tuple[str, Callable[[], bytes | None]]] = {
             METRICS: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
             STATE: ("application/json", lambda: self.state().to_json().encode()),
+            LIVE: ("text/plain", lambda: b"alive"),
+            READY: ("text/plain", lambda: b"ready" if self._ready() else None),
         }
 
         class Handler(BaseHTTPRequestHandler):
@@ -177,6 +194,9 @@ class Exposition:
                     self.send_error(http.client.NOT_FOUND)
                     return
                 kind, body = page[0], page[1]()
+                if body is None:
+                    self.send_error(http.client.SERVICE_UNAVAILABLE)
+                    return
                 self.send_response(http.client.OK)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))

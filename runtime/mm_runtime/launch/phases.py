@@ -4,10 +4,11 @@ import logging
 import time
 
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch.health import State, in_flight, listens, probe
+from mm_runtime.launch.health import State, listens
 from mm_runtime.launch.process import ChildProcess
+from mm_runtime.launch.server import Server
 from mm_runtime.launch.stopping import StopSignal
-from mm_runtime.settings import QUIET_SECONDS, Ports
+from mm_runtime.settings import QUIET_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +18,7 @@ REPORT_SECONDS = 15.0
 
 
 def wait_until_ready(
-    child: ChildProcess, ports: Ports, stop: StopSignal, *, seconds: float
+    child: ChildProcess, server: Server, stop: StopSignal, *, seconds: float
 ) -> bool:
     """Return True once the server is ready, False when a stop signal comes before.
 
@@ -26,7 +27,7 @@ def wait_until_ready(
     """
     began = reported = time.monotonic()
     while not stop.is_set:
-        state = probe(ports)
+        state = server.state()
         waited = time.monotonic() - began
         if state is State.READY:
             log.info("ready after %.1f s", waited)
@@ -34,27 +35,32 @@ def wait_until_ready(
         code = child.wait(STARTUP_POLL_SECONDS, stop)
         if code is not None:
             raise ServerFailedError(
-                f"tritonserver ended with exit code {code} before it was ready; last lines:\n  "
+                f"{server.name} ended with exit code {code} before it was ready; last lines:\n  "
                 + "\n  ".join(child.tail)
             )
         if waited > seconds:
             raise ServerFailedError(
-                f"tritonserver is {state.value} after {waited:.0f} s; ended. Last lines:\n  "
+                f"{server.name} is {state.value} after {waited:.0f} s; ended. Last lines:\n  "
                 + "\n  ".join(child.tail)
             )
         if time.monotonic() - reported > REPORT_SECONDS:
             reported = time.monotonic()
             log.info("%s for %.0f s", state.value, waited)
     # Others may have found it ready between two of our probes, and have requests in flight.
-    return probe(ports) is State.READY
+    return server.state() is State.READY
 
 
 def drain(
-    child: ChildProcess, ports: Ports, stop: StopSignal, *, gateway_port: int, seconds: float
+    child: ChildProcess,
+    server: Server,
+    stop: StopSignal,
+    *,
+    gateway: tuple[str, int],
+    seconds: float,
 ) -> None:
     """Keep serving until the gateway has gone and nothing has been in flight for a while.
 
-    tritonserver refuses new requests from its SIGTERM on. But the gateway in the same pod may get
+    A server refuses new requests from its SIGTERM on. But the gateway in the same pod may get
     its own SIGTERM at the same time and still sends what it has admitted: it may be fetching a
     picture, so a quiet second here does not mean that it has finished. It closes its port last.
     """
@@ -64,8 +70,8 @@ def drain(
     while (now := time.monotonic()) - began < seconds:
         if child.wait(DRAIN_POLL_SECONDS) is not None:
             return
-        load = in_flight(ports)
-        if load is None or load.total or listens(ports.probe_host, gateway_port):
+        load = server.in_flight()
+        if load is None or load.total or listens(*gateway):
             last_busy = now
         elif now - last_busy >= QUIET_SECONDS:
             log.info("drained in %.1f s", now - began)

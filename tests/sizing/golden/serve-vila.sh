@@ -14,7 +14,7 @@ YAML
 
 trtllm-serve models/vila \
   --backend pytorch \
-  --host 0.0.0.0 \
+  --host 127.0.0.1 \
   --port 8000 \
   --max_batch_size 8 \
   --max_num_tokens 8192 \

@@ -13,6 +13,9 @@ from mm_operator.plan.sizing.engine import EngineSizing
 from mm_operator.plan.sizing.shell import folded
 from mm_operator.plan.sizing.tables import version_of
 
+HOST = "127.0.0.1"
+"""Only the gateway beside it asks: the server has no limits of its own, and fetches any URL."""
+
 PORT = 8000
 """trtllm-serve's own default, and the port of Triton's HTTP endpoint in the other backends."""
 
@@ -39,7 +42,7 @@ def serve(
     limits, parallelism = sizing.sized.limits, spec.engine.parallelism
     folder = checkpoint_folder(model)
     argv = ["trtllm-serve", folder, "--backend", "pytorch"]
-    argv += ["--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 (a pod's; localhost by default)
+    argv += ["--host", HOST, "--port", str(PORT)]
     values = {
         "max_batch_size": limits.max_batch_size,
         "max_num_tokens": limits.max_num_tokens,

@@ -1,9 +1,7 @@
 """Compare the image's TensorRT-LLM and the node's GPU with the plan's, before hours are spent."""
 
-import json
 import logging
 import shutil
-import subprocess
 
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
@@ -11,27 +9,9 @@ from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
 from mm_runtime.build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
+from mm_runtime.launch.tool_versions import ask, tool_versions
 
 log = logging.getLogger(__name__)
-
-ASK_SECONDS = 60.0
-"""For one question to a tool: nvidia-smi needs some seconds without its daemon."""
-
-VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
-
-_VERSIONS = f"""
-import json
-from importlib import metadata
-found = {{}}
-for name in {VERSIONED!r}:
-    try:
-        found[name] = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        pass
-print(json.dumps(found))
-"""
-"""Asked of the python3 that the commands run in, which need not be the one that runs this. Reading
-metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
 
 
 def check_tools(context: StepContext) -> None:
@@ -40,7 +20,7 @@ def check_tools(context: StepContext) -> None:
     if build is None:
         raise PermanentError("The plan has no commands, and this step was asked for.")
     _find_programs(context, build)
-    versions = _versions()
+    versions = tool_versions()
     found = versions.get("tensorrt_llm")
     if found != build.version:
         raise PermanentError(
@@ -71,11 +51,6 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
             )
 
 
-def _versions() -> dict[str, str]:
-    answer = _ask(["python3", "-c", _VERSIONS])
-    return dict(json.loads(answer)) if answer else {}
-
-
 def _gpu(planned: GpuModel) -> GpuIdentity:
     """Return the GPU of this machine.
 
@@ -86,7 +61,7 @@ def _gpu(planned: GpuModel) -> GpuIdentity:
     if shutil.which("nvidia-smi") is None:
         log.warning("nvidia-smi is missing: the GPU is taken from the plan, unseen")
         return expected
-    answer = _ask(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
+    answer = ask(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
     for line in (answer or "").splitlines():
         name, _, capability = line.partition(",")
         # As NVIDIA's device plug-in spells the node's label nvidia.com/gpu.product.
@@ -118,16 +93,6 @@ def _is(found: GpuIdentity, planned: GpuIdentity) -> bool:
     named = planned.product in {CUSTOM_PRODUCT, found.product}
     longer = planned.product.startswith((f"{found.product}-MIG-", f"{found.product}-SHARED"))
     return (named or longer) and found.compute_capability == planned.compute_capability
-
-
-def _ask(argv: list[str]) -> str | None:
-    """Return what a program prints, None when it fails."""
-    try:
-        done = subprocess.run(argv, capture_output=True, timeout=ASK_SECONDS, check=True, text=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        log.warning("%s: %s", argv[0], error)
-        return None
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""trtllm-serve: a Hugging Face folder answers as OpenAI's API does, with a sentence that is fixed.
+"""trtllm-serve: a Hugging Face folder answers as OpenAI's API does, with sentences that are fixed.
 
 Standard library but for yaml, which every python3 that serves a model has.
 """
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
 from arguments import TABLE, TYPES, VERSION, refuse
+from chat import LISTENING, Server
 from files import check_weights, read_json
 
 CLASSES = (
@@ -42,8 +43,7 @@ SUBCOMMANDS = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve"
 
 
 def main(program: str) -> None:
-    """Serve until SIGTERM."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Serve until SIGTERM; then finish what is being answered, as uvicorn does."""
     arguments = _parse(program)
     folder = Path(arguments.model)
     if not folder.is_dir():
@@ -52,10 +52,13 @@ def main(program: str) -> None:
     _check(arguments, folder, config)
     options = _options(arguments)
     print(f"[TRT-LLM] [I] options {json.dumps(options, sort_keys=True)}", flush=True)
-    Handler.model = folder.name
-    server = ThreadingHTTPServer((arguments.host, arguments.port), Handler)
-    print(f"INFO: Uvicorn running on http://{arguments.host}:{server.server_port}", flush=True)
+    # Loading takes minutes, and nobody listens meanwhile.
+    time.sleep(float(os.environ.get("MM_RECORDED_LOAD_SECONDS", "0")))
+    server = Server((arguments.host, arguments.port), folder.name, VERSION, options)
+    signal.signal(signal.SIGTERM, lambda *_: server.leave())
+    print(LISTENING.format(host=arguments.host, port=server.server_port), flush=True)
     server.serve_forever()
+    server.finish()
 
 
 def _parse(program: str) -> argparse.Namespace:
@@ -107,61 +110,3 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         if foreign:
             refuse(f"1 validation error for {kind}: {min(foreign)}: Extra inputs are not permitted")
     return dict(options)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """The endpoints that a pod's probes and a gateway ask."""
-
-    model = ""
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        """Answer what needs no body."""
-        answers: dict[str, Any] = {
-            "/health": "",
-            "/version": {"version": VERSION},
-            "/metrics": [],
-            "/v1/models": {"object": "list", "data": [{"id": self.model, "object": "model"}]},
-        }
-        if self.path in answers:
-            self._send(200, answers[self.path])
-        else:
-            self._send(404, {"detail": "Not Found"})
-
-    def do_POST(self) -> None:
-        """Answer one chat."""
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path != "/v1/chat/completions":
-            self._send(404, {"detail": "Not Found"})
-            return
-        parts = [
-            part
-            for message in body["messages"]
-            for part in (message["content"] if isinstance(message["content"], list) else [])
-        ]
-        count = sum(part.get("type") == "image_url" for part in parts)
-        text = f"A recorded answer about {count} pictures."
-        answer = {"id": "chatcmpl-1", "model": self.model, "created": int(time.time())}
-        if not body.get("stream"):
-            choice = {"index": 0, "message": {"role": "assistant", "content": text}}
-            choice["finish_reason"] = "stop"
-            self._send(200, {**answer, "object": "chat.completion", "choices": [choice]})
-            return
-        chunks = [{"content": f"{word} "} for word in text.split()]
-        events = [
-            {**answer, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": one}]}
-            for one in chunks
-        ]
-        lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
-        self._send(200, "".join(lines), "text/event-stream")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing: a probe a second is not a log."""
-
-    def _send(self, code: int, answer: Any, kind: str = "application/json") -> None:
-        content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
-        self.send_response(code)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)

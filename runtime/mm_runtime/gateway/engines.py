@@ -1,0 +1,22 @@
+"""Which engine a serving plan means."""
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.gateway.triton import TritonEngine
+from mm_runtime.gateway.trtllm_serve import TrtllmServeEngine
+
+
+def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServeEngine:
+    """Return the engine of a pod; nothing is asked yet.
+
+    Args:
+        serving: how the pod serves.
+        triton: host:port of Triton's gRPC endpoint, for the backends that have one.
+    """
+    plan = serving.trtllm_serve
+    if plan is None:
+        return TritonEngine(triton)
+    return TrtllmServeEngine(
+        f"127.0.0.1:{plan.port}",
+        serving.model,
+        request_seconds=serving.gateway.request_timeout_seconds,
+    )

@@ -1,0 +1,55 @@
+"""What the supervisor needs of a server, whichever program it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mm_runtime.launch.health import InFlight, State
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How a program is started."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path | None = None
+    """Its working directory; None: this process's."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Where a server shows its own metrics, on loopback."""
+
+    port: int
+    path: str = "/metrics"
+
+
+class Server(Protocol):
+    """A program that serves one engine, and how it is asked."""
+
+    @property
+    def name(self) -> str:
+        """The program's name, for messages."""
+
+    @property
+    def command(self) -> Command:
+        """How it is started; the same at every start."""
+
+    @property
+    def metrics(self) -> MetricsPage:
+        """Where its own metrics are."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether it can be started again in the same container after it died."""
+
+    def state(self) -> State:
+        """Return how it is now."""
+
+    def in_flight(self) -> InFlight | None:
+        """Return the requests inside of it; None when it does not say."""
+
+    def clean(self) -> None:
+        """Remove what a killed one leaves behind."""

@@ -1,0 +1,45 @@
+"""Asks the python3 of TensorRT-LLM's programs what is installed beside them.
+
+It need not be the python3 that runs this: in NVIDIA's images it is the system's.
+"""
+
+import json
+import logging
+import subprocess
+from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS = 60.0
+"""For one question to a tool: nvidia-smi needs some seconds without its daemon."""
+
+VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
+
+_VERSIONS = f"""
+import json
+from importlib import metadata
+found = {{}}
+for name in {VERSIONED!r}:
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+"""Reading metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
+
+
+def tool_versions() -> dict[str, str]:
+    """Return package -> version, for those of `VERSIONED` that are installed."""
+    answer = ask(["python3", "-c", _VERSIONS])
+    return dict(json.loads(answer)) if answer else {}
+
+
+def ask(argv: Sequence[str]) -> str | None:
+    """Return what a program prints, None when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=ASK_SECONDS, check=True, text=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("%s: %s", argv[0], error)
+        return None
+    return done.stdout.strip()

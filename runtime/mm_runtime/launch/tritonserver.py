@@ -1,0 +1,98 @@
+"""tritonserver as the supervisor's server: backends Reference and TensorRT."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.errors import PermanentError
+from mm_runtime.launch import health
+from mm_runtime.launch.adapters import link_adapters
+from mm_runtime.launch.arguments import ServerOptions, server_environment, world_argv
+from mm_runtime.launch.backends import NATIVE, copy_backends, find_installation
+from mm_runtime.launch.exposition import free_port
+from mm_runtime.launch.health import InFlight, State
+from mm_runtime.launch.options import ServeOptions
+from mm_runtime.launch.server import Command, MetricsPage
+from mm_runtime.launch.shared_memory import remove_regions
+from mm_runtime.repository.layout import layout
+from mm_runtime.repository.values import Role
+from mm_runtime.repository.write import model_sources, write_repository
+from mm_runtime.settings import EXIT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class TritonServer:
+    """One server, or one for each rank under mpirun."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    options: ServerOptions
+    name: str = "tritonserver"
+    restarts: bool = True
+
+    @property
+    def command(self) -> Command:
+        """How it is started."""
+        return Command(self.argv, self.environment)
+
+    @property
+    def metrics(self) -> MetricsPage:
+        """Where its own metrics are."""
+        return MetricsPage(self.options.ports.metrics)
+
+    def state(self) -> State:
+        """Return how it is now."""
+        return health.probe(self.options.ports)
+
+    def in_flight(self) -> InFlight | None:
+        """Return the requests inside of it, from its own metrics."""
+        return health.in_flight(self.options.ports)
+
+    def clean(self) -> None:
+        """Remove the regions of shared memory that a killed one leaves."""
+        remove_regions(self.options.shm_prefix)
+
+
+def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServer:
+    """Write the model repository; return the server of it.
+
+    Raises:
+        PermanentError: this image cannot serve the engine.
+    """
+    installation = find_installation()
+    needs_native = engine.plan.engine.backend == "TensorRT" and options.role is Role.SERVER
+    if needs_native and installation.native is None:
+        raise PermanentError(
+            f"This image has no TensorRT-LLM backend (no {NATIVE} beside {installation.backend});"
+            " expected one made from NVIDIA's tritonserver image with TensorRT-LLM: set"
+            " spec.runtime.image."
+        )
+    folder, repository = options.folder, options.repository.absolute()
+    server = ServerOptions(
+        repository=repository,
+        backends=folder / "backends",
+        ports=replace(options.ports, metrics=free_port()),
+        pools=options.pools,
+        exit_seconds=math.floor(EXIT_SECONDS / 2),
+    )
+    files = layout(
+        engine,
+        options.serving,
+        engine_dir=options.manifest.parent.absolute(),
+        serving_plan=options.serving_path.absolute(),
+        adapters=folder / "adapters",
+        sources=model_sources(),
+        role=options.role,
+    )
+    write_repository(repository, files)
+    link_adapters(options.manifest.parent / "lora", folder / "adapters")
+    copy_backends(installation, folder / "backends")
+    whole = engine.plan.trtllm if options.role is Role.SERVER else None
+    ranks = whole.ranks if whole else 1
+    return TritonServer(
+        argv=world_argv(installation, server, ranks),
+        environment=server_environment(installation, os.environ),
+        options=server,
+    )

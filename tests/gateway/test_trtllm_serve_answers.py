@@ -1,0 +1,235 @@
+"""Backend PyTorch: what clients ask of the gateway reaches trtllm-serve, and its answers them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from openai import AsyncOpenAI
+
+from mm_runtime.gateway.trtllm_serve import TrtllmServeEngine
+from support.eventually import eventually
+from support.gateways import MODEL, Running, serve, toy_gateway
+from support.pictures import data_url, encode, picture
+from support.recorded_server import RecordedServer, recorded_server
+
+SECONDS = 20
+ANSWER = "A recorded answer about 0 pictures."
+ABORTED = "client is disconnected, abort"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
+    """The recorded server."""
+    with recorded_server(tmp_path_factory.mktemp("recorded")) as server:
+        yield server
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, server: RecordedServer) -> AsyncIterator[Running]:
+    """A gateway before the recorded server."""
+    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    async with serve(toy_gateway(tmp_path, engine)) as running:
+        yield running
+    await engine.close()
+
+
+@pytest.fixture
+async def openai(gateway: Running) -> AsyncIterator[AsyncOpenAI]:
+    """The official client."""
+    url = f"{gateway.url}/v1"
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=SECONDS) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
+    """A plain HTTP client."""
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=SECONDS) as client:
+        yield client
+
+
+def body(*parts: object, **fields: object) -> dict[str, object]:
+    """Return a request of one user's message."""
+    return {"model": MODEL, "messages": [{"role": "user", "content": list(parts)}], **fields}
+
+
+def order(word: str) -> dict[str, str]:
+    """Return a text that tells the server how to answer."""
+    return {"type": "text", "text": f"order: {word}"}
+
+
+def image(width: int, height: int) -> dict[str, object]:
+    """Return a picture as a part."""
+    url = data_url(encode(picture((width, height))))
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+async def test_a_plain_answer_has_the_servers_usage(openai: AsyncOpenAI) -> None:
+    """Text, reason and generated tokens are the server's; the prompt's are those checked."""
+    answer = await openai.chat.completions.create(**body(order("none")))
+    choice = answer.choices[0]
+    assert (choice.message.content, choice.finish_reason) == (ANSWER, "stop")
+    assert answer.usage
+    # <s> USER: order: none ASSISTANT:
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (5, 6)
+
+
+async def test_a_stream_comes_in_pieces(openai: AsyncOpenAI) -> None:
+    """Each of the server's chunks is one of ours, then the reason, then the usage."""
+    stream = await openai.chat.completions.create(
+        **body(order("none")), stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+    texts = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
+    assert [text for text in texts if text] == [
+        *("A", " recorded", " answer", " about", " 0", " pictures.")
+    ]
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert chunks[-1].usage
+    assert chunks[-1].usage.completion_tokens == 6
+
+
+async def test_a_limit_of_tokens_is_told(openai: AsyncOpenAI) -> None:
+    """The reason is the server's: the answer was cut."""
+    answer = await openai.chat.completions.create(**body(order("none"), max_tokens=3))
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == (
+        "A recorded answer",
+        "length",
+    )
+
+
+async def test_pictures_go_on_checked_and_small(
+    client: httpx.AsyncClient, server: RecordedServer
+) -> None:
+    """The server is given PNGs as the family needs them, never a URL, and every field it knows."""
+    asked = body(order("none"), image(300, 200), image(80, 90), temperature=0.5, top_p=0.9, seed=7)
+    asked |= {"presence_penalty": 0.25, "frequency_penalty": -0.5, "max_completion_tokens": 9}
+    answer = (await client.post("/v1/chat/completions", json=asked)).json()
+    assert answer["choices"][0]["message"]["content"] == "A recorded answer about 2 pictures."
+    told = server.asked[-1]
+    # The toy family's square has 56 pixels a side.
+    assert told.pop("pictures") == [[56, 56], [56, 56]]
+    assert told == {
+        "model": MODEL,
+        "roles": ["user"],
+        "max_tokens": 9,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 7,
+        "presence_penalty": 0.25,
+        "frequency_penalty": -0.5,
+    }
+
+
+async def test_bad_pictures_never_reach_the_server(
+    client: httpx.AsyncClient, server: RecordedServer
+) -> None:
+    """URLs of private addresses are refused here: the server itself would fetch them."""
+    before = len(server.asked)
+    part = {"type": "image_url", "image_url": {"url": f"http://{server.address}/health"}}
+    answer = await client.post("/v1/chat/completions", json=body(order("none"), part))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_image_url"
+    assert len(server.asked) == before
+
+
+async def test_a_stop_string_ends_the_servers_work(
+    client: httpx.AsyncClient, server: RecordedServer
+) -> None:
+    """The text is cut exactly, and the server stops generating for nobody."""
+    before = server.log.count(ABORTED)
+    asked = body(order("count"), stop=" 5")
+    answer = (await client.post("/v1/chat/completions", json=asked)).json()
+    assert answer["choices"][0]["message"]["content"] == "1 2 3 4"
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_a_refusal_is_the_clients(client: httpx.AsyncClient, *, stream: bool) -> None:
+    """The server's 400 becomes ours, with the first line of its reason."""
+    asked = body(order("fail"), stream=stream)
+    answer = await client.post("/v1/chat/completions", json=asked)
+    assert answer.status_code == 400
+    message = "The model refused the request: The model was told to fail."
+    assert answer.json()["error"]["message"] == message
+
+
+async def test_a_client_that_leaves_ends_the_servers_work(
+    gateway: Running, server: RecordedServer
+) -> None:
+    """Closing our connection closes the server's: upstream aborts what nobody reads."""
+    before = server.log.count(ABORTED)
+    content = json.dumps(body(order("hang"), stream=True)).encode()
+    _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    writer.write(head.encode() + content)
+    load = gateway.gateway.admission.load
+    await eventually(lambda: load.running == 1, seconds=SECONDS)
+    writer.close()
+    await writer.wait_closed()
+    await eventually(lambda: load.running == 0, seconds=SECONDS)
+    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+
+
+async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) -> None:
+    """A server that says nothing more holds nobody: 504, and its work is ended."""
+    before = server.log.count(ABORTED)
+    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+    gateway = toy_gateway(tmp_path, engine, request_timeout_seconds=0.5)
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+    ):
+        answer = await client.post("/v1/chat/completions", json=body(order("hang")))
+        metrics = (await client.get("/metrics")).text
+    await engine.close()
+    assert answer.status_code == 504
+    assert f'mm_requests_total{{code="504",model="{MODEL}"}} 1.0' in metrics
+    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+
+
+async def test_times_are_measured(client: httpx.AsyncClient) -> None:
+    """The gateway's metrics are those of every backend."""
+    await client.post("/v1/chat/completions", json=body(order("slow")))
+    lines = (await client.get("/metrics")).text.splitlines()
+    counts = {
+        line.partition("{")[0]: float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith("mm_") and "_count{" in line
+    }
+    assert counts["mm_time_to_first_token_seconds_count"] == 1
+    assert counts["mm_inter_token_seconds_count"] == 6
+
+
+async def test_a_server_that_dies_costs_what_it_had(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A stream ends with an error event, a plain answer is 503 with Retry-After, as is the next."""
+    with recorded_server(tmp_path_factory.mktemp("dying")) as server:
+        engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
+        async with (
+            serve(toy_gateway(tmp_path, engine)) as running,
+            httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+        ):
+            assert await engine.is_ready()
+            hanging = asyncio.create_task(
+                client.post("/v1/chat/completions", json=body(order("hang")))
+            )
+            await eventually(lambda: len(server.asked) == 1, seconds=SECONDS)
+            stream = await client.post("/v1/chat/completions", json=body(order("die"), stream=True))
+            plain = await hanging
+            later = await client.post("/v1/chat/completions", json=body(order("none")))
+            assert not await engine.is_ready()
+        await engine.close()
+    *_, last = stream.text.strip().split("\n\n")
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "engine_unavailable"
+    assert (plain.status_code, later.status_code) == (503, 503)
+    assert (plain.headers["retry-after"], later.headers["retry-after"]) == ("1", "1")

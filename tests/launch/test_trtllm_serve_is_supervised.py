@@ -1,0 +1,158 @@
+"""Backend PyTorch: the plan's `trtllm-serve` is started, watched, started again and ended."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.cli import main
+from support.served import EngineFiles, Served, start_serving
+from support.trtllm_pods import VERSION, hollow_engine, tool_environment, with_free_port
+from support.trtllm_tools.install import Tools, install
+
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The recorded tools of the plan's version."""
+    return install(tmp_path_factory.mktemp("tools") / VERSION, VERSION)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
+    """A staged checkpoint for one GPU."""
+    return hollow_engine(tmp_path_factory.mktemp("staged"))
+
+
+@contextmanager
+def serving(
+    engine: EngineFiles, tools: Tools, folder: Path, *, load_seconds: float = 0
+) -> Iterator[Served]:
+    """Run `mm-runtime serve` on free ports."""
+    plan = with_free_port(engine.serving, folder)
+    environment = tool_environment(tools, load_seconds)
+    with start_serving(engine.manifest, plan, folder=folder, environment=environment) as served:
+        yield served
+
+
+def ready(served: Served) -> int | None:
+    """Return the status that the kubelet sees; None: nobody answers."""
+    try:
+        return httpx.get(f"{served.metrics_url}/health/ready", timeout=5).status_code
+    except httpx.TransportError:
+        return None
+
+
+def wait_for(served: Served, words: str) -> None:
+    """Wait for words in the log of a command that runs."""
+    deadline = time.monotonic() + SECONDS
+    while words not in served.log:
+        assert time.monotonic() < deadline, served.log
+        time.sleep(0.05)
+
+
+def wait_until_ready(served: Served, starts: int = 1) -> None:
+    """Wait as the kubelet does, and until the command knows it of so many starts."""
+    deadline = time.monotonic() + SECONDS
+    while served.log.count("ready after") < starts or ready(served) != httpx.codes.OK:
+        assert served.process.poll() is None, served.log
+        assert time.monotonic() < deadline, served.log
+        time.sleep(0.05)
+
+
+def kill_server(served: Served) -> None:
+    """Kill the server as the kernel does when memory is short."""
+    os.kill(served.server_pid, signal.SIGKILL)
+
+
+def test_the_plans_command_serves_and_ends(
+    engine: EngineFiles, tools: Tools, tmp_path: Path
+) -> None:
+    """Not ready while it loads; then the plan's words, link and options run; SIGTERM ends it."""
+    with serving(engine, tools, tmp_path, load_seconds=1) as served:
+        wait_for(served, "verified")
+        seen = set()
+        while httpx.codes.OK not in seen:
+            seen.add(ready(served))
+        wait_for(served, "ready after")
+        plan = ServingPlan.from_json((tmp_path / "serving.json").read_bytes()).trtllm_serve
+        assert plan
+        process = Path(f"/proc/{served.server_pid}")
+        words = (process / "cmdline").read_text().split("\0")[:-1]
+        folder = (process / "cwd").resolve()
+        metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=5).text
+        live = httpx.get(f"{served.metrics_url}/health/live", timeout=5).status_code
+        served.terminate()
+        assert served.wait() == 0
+    assert httpx.codes.SERVICE_UNAVAILABLE in seen
+    assert live == httpx.codes.OK
+    assert words[-len(plan.argv) + 1 :] == plan.argv[1:]
+    assert (folder / plan.checkpoint).resolve() == engine.manifest.parent / "checkpoint"
+    assert json.loads((folder / plan.options_file).read_text()) == plan.options
+    assert f"options {json.dumps(plan.options, sort_keys=True)}" in served.log
+    assert "e2e_request_latency_seconds_count" in metrics
+    assert "mm_server_restarts_total 0.0" in metrics
+
+
+@pytest.mark.slow
+def test_a_dead_server_is_started_again_until_it_is_too_much(
+    engine: EngineFiles, tools: Tools, tmp_path: Path
+) -> None:
+    """Two deaths are mended in the pod, the third within five minutes ends the container."""
+    with serving(engine, tools, tmp_path) as served:
+        for death in (1, 2):
+            wait_until_ready(served, starts=death)
+            kill_server(served)
+            wait_for(served, f"exit code 137; it is started again in {death} s")
+        wait_until_ready(served, starts=3)
+        metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=5).text
+        kill_server(served)
+        assert served.wait() == 1
+    assert "mm_server_restarts_total 2.0" in metrics.splitlines()
+    assert "trtllm-serve ended by itself 3 times within 300 s" in served.log
+
+
+def test_a_server_of_several_ranks_takes_the_container_with_it(
+    tools: Tools, tmp_path: Path
+) -> None:
+    """Processes of other ranks would keep their GPUs, so nothing is started beside them."""
+    engine = hollow_engine(tmp_path / "staged", parallelism={"tensor": 2})
+    with serving(engine, tools, tmp_path) as served:
+        wait_until_ready(served)
+        kill_server(served)
+        assert served.wait() == 1
+    assert "trtllm-serve ended by itself with exit code 137; the container ends" in served.log
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        pytest.param("1.0.0", "has TensorRT-LLM 1.0.0; the plan was made for 1.1.0", id="other"),
+        pytest.param(None, "trtllm-serve is not in this image: set spec.runtime.image", id="none"),
+    ],
+)
+def test_an_image_that_cannot_serve_it_is_refused(
+    engine: EngineFiles,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    version: str | None,
+    words: str,
+) -> None:
+    """Before anything is loaded the container ends for good, and says what to set."""
+    if version:
+        tools = install(tmp_path / "tools", version)
+        for name, value in tools.environment(os.environ["PATH"]).items():
+            monkeypatch.setenv(name, value)
+    documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
+    assert main(["serve", *documents, "--repository", str(tmp_path / "pod" / "repository")]) == 3
+    assert words in caplog.text

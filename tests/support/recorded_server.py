@@ -1,0 +1,77 @@
+"""A recorded trtllm-serve on a free port, for gateways that run in the test's own process."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from support.served import free_ports
+from support.trtllm_pods import VERSION, tool_environment
+from support.trtllm_sites import write_model
+from support.trtllm_tools.install import install
+
+SECONDS = 30
+
+
+@dataclass
+class RecordedServer:
+    """A running server: where it listens, and what it was asked."""
+
+    process: "subprocess.Popen[bytes]"
+    address: str
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        """Everything it has written."""
+        return self.log_file.read_text()
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The requests that it took, in order."""
+        mark = "[TRT-LLM] [I] request "
+        lines = (line.partition(mark)[2] for line in self.log.splitlines())
+        return [json.loads(line) for line in lines if line]
+
+
+@contextmanager
+def recorded_server(folder: Path) -> Iterator[RecordedServer]:
+    """Run the server of a hollow Qwen2-VL until the block ends."""
+    tools = install(folder / VERSION, VERSION)
+    write_model(folder / "toy", "qwen2-vl")
+    (port,) = free_ports(1)
+    log_file = folder / "server.log"
+    with log_file.open("wb") as output:
+        process = subprocess.Popen(
+            [str(tools.script("trtllm-serve")), "toy", "--port", str(port), "--host", "127.0.0.1"],
+            cwd=folder,
+            env=tool_environment(tools),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        server = RecordedServer(process, f"127.0.0.1:{port}", log_file)
+        try:
+            _wait_until_healthy(server)
+            yield server
+        finally:
+            process.kill()
+            process.wait(SECONDS)
+
+
+def _wait_until_healthy(server: RecordedServer) -> None:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            httpx.get(f"http://{server.address}/health", timeout=5).raise_for_status()
+        except httpx.TransportError:
+            assert server.process.poll() is None, server.log
+            assert time.monotonic() < deadline, server.log
+            time.sleep(0.05)
+        else:
+            return

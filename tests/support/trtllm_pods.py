@@ -1,0 +1,107 @@
+"""The two processes of a pod of backend PyTorch: recorded trtllm-serve and the gateway."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.errors import ExitCode
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.families.pictures import write
+from support.model_configs import planned
+from support.real_gateway import gateway_of
+from support.served import EngineFiles, Served, free_ports, start_serving
+from support.staging_sites import StagingSite, staging_site
+from support.trtllm_tools.install import Tools
+
+VERSION = "1.1.0"
+MODEL = "qwen2-vl"
+
+
+def staged_engine(folder: Path) -> EngineFiles:
+    """Stage a random Qwen2-VL, as the Job of its model does."""
+    source = write(MODEL, folder / "source")
+    whole = planned(
+        MODEL,
+        {"backend": "PyTorch", "maxBatchSize": 4, "maxImagesPerRequest": 1, "maxSeqLen": 256},
+        version=VERSION,
+        facts=inspect(source, InspectOptions()),
+        model={},
+    )
+    assert not whole.errors, whole.errors
+    assert whole.build_plan
+    return _sealed(StagingSite(source, folder / "store", whole.build_plan, whole), folder)
+
+
+def hollow_engine(folder: Path, **engine: object) -> EngineFiles:
+    """Stage a checkpoint that no gateway could read; `engine` are fields of the resource."""
+    return _sealed(staging_site(folder, engine=engine, version=VERSION), folder)
+
+
+def _sealed(site: StagingSite, folder: Path) -> EngineFiles:
+    site.store.mkdir(exist_ok=True)
+    result, code = site.build()
+    assert (code, result.failure) == (ExitCode.OK, None)
+    assert site.planned.serving_plan
+    serving = folder / "serving.json"
+    serving.write_text(site.planned.serving_plan.to_json())
+    return EngineFiles(site.places.manifest, serving)
+
+
+def with_free_port(serving: Path, folder: Path, **gateway: object) -> Path:
+    """Write the plan into a folder, with another port for its server; `gateway` replaces limits."""
+    plan = ServingPlan.from_json(serving.read_bytes())
+    command = plan.trtllm_serve
+    assert command
+    (port,) = free_ports(1)
+    words = [str(port) if word == str(command.port) else word for word in command.argv]
+    path = folder / "serving.json"
+    changed = {
+        "trtllm_serve": command.model_copy(update={"port": port, "argv": words}),
+        "gateway": plan.gateway.model_copy(update=gateway),
+    }
+    path.write_text(plan.model_copy(update=changed).to_json())
+    return path
+
+
+def tool_environment(tools: Tools, load_seconds: float = 0) -> dict[str, str]:
+    """Return the variables of a process that finds the recorded tools."""
+    return {
+        **os.environ,
+        **tools.environment(os.environ["PATH"]),
+        "MM_RECORDED_LOAD_SECONDS": str(load_seconds),
+    }
+
+
+@dataclass(frozen=True)
+class TrtllmPod:
+    """A running pod."""
+
+    served: Served
+    url: str
+    gateway_log: Path
+
+
+@contextmanager
+def trtllm_pod(
+    engine: EngineFiles, tools: Tools, folder: Path, *, load_seconds: float = 0, **gateway: object
+) -> Iterator[TrtllmPod]:
+    """Run both processes until the block ends; the gateway leaves first."""
+    serving = with_free_port(engine.serving, folder, **gateway)
+    (front,) = free_ports(1)
+    with ExitStack() as stack:
+        served = stack.enter_context(
+            start_serving(
+                engine.manifest,
+                serving,
+                *("--gateway-port", str(front)),
+                folder=folder,
+                environment=tool_environment(tools, load_seconds),
+            )
+        )
+        log = folder / "gateway.log"
+        documents = ("--manifest", str(engine.manifest), "--serving", str(serving))
+        url = stack.enter_context(gateway_of(documents, front, log))
+        yield TrtllmPod(served, url, log)
