@@ -263,23 +263,6 @@ def test_another_engines_plan_is_refused(
     assert "f" * 16 in caplog.text
 
 
-def test_a_plan_without_a_command_is_refused(
-    random_engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A serving plan for PyTorch that does not say how the server is called ends the pod."""
-    sealed = EngineManifest.from_json(random_engine.manifest.read_bytes())
-    engine = sealed.plan.engine.model_copy(update={"backend": "PyTorch"})
-    plan = sealed.plan.model_copy(update={"engine": engine})
-    manifest, serving = tmp_path / "manifest.json", tmp_path / "serving.json"
-    manifest.write_text(sealed.model_copy(update={"plan": plan}).to_json())
-    plan_of_pods = ServingPlan.from_json(random_engine.serving.read_bytes())
-    serving.write_text(plan_of_pods.model_copy(update={"backend": "PyTorch"}).to_json())
-    arguments = ["serve", "--manifest", str(manifest), "--serving", str(serving)]
-
-    assert main([*arguments, "--repository", str(tmp_path / "repository")]) == 3
-    assert "does not say how trtllm-serve is called" in caplog.text
-
-
 def _wait_for_log(served: Served, words: str) -> None:
     deadline = time.monotonic() + REQUEST_SECONDS
     while words not in served.log:

@@ -156,3 +156,15 @@ def test_an_image_that_cannot_serve_it_is_refused(
     documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
     assert main(["serve", *documents, "--repository", str(tmp_path / "pod" / "repository")]) == 3
     assert words in caplog.text
+
+
+def test_a_plan_without_a_command_is_refused(
+    engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A serving plan for PyTorch that does not say how the server is called ends the pod."""
+    plan = ServingPlan.from_json(engine.serving.read_bytes())
+    serving = tmp_path / "serving.json"
+    serving.write_text(plan.model_copy(update={"trtllm_serve": None}).to_json())
+    documents = ["--manifest", str(engine.manifest), "--serving", str(serving)]
+    assert main(["serve", *documents, "--repository", str(tmp_path / "pod" / "repository")]) == 3
+    assert "does not say how trtllm-serve is called" in caplog.text
