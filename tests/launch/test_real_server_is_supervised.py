@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE, EngineManifest
-from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import Ports

@@ -74,7 +74,7 @@ class Exposition:
         ServerFailedError: the port is taken.
     """
 
-    def __init__(  # noqa: PLR0913 (what it tells comes from as many places)
+    def __init__(
         self,
         shown: Ports,
         inner: Ports,
