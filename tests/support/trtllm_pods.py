@@ -103,5 +103,6 @@ def trtllm_pod(
         )
         log = folder / "gateway.log"
         documents = ("--manifest", str(engine.manifest), "--serving", str(serving))
+        documents += ("--server-metrics", f"127.0.0.1:{served.metrics}")
         url = stack.enter_context(gateway_of(documents, front, log))
         yield TrtllmPod(served, url, log)
