@@ -73,3 +73,5 @@ class Reason(StrEnum):
     # Degraded
     AS_EXPECTED = "AsExpected"
     CLUSTER_ERROR = "ClusterError"
+    MEMORY_POOL_EXHAUSTED = "MemoryPoolExhausted"
+    MPS_UNAVAILABLE = "MpsUnavailable"

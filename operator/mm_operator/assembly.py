@@ -42,6 +42,7 @@ from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
+from mm_operator.servers.rounds import Servers
 from mm_operator.settings import Settings
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.logs import current_key
@@ -107,6 +108,12 @@ class Operator:
             ),
             told=metrics.ticked,
         )
+        self._servers = Servers(
+            models=self._models,
+            cache=self._cache,
+            wake=self._queue.add,
+            interval_seconds=settings.server_look_seconds,
+        )
         metrics.collect_scaling(lambda: samples(self._scaler) if elector.leads() else ())
         minor = await minor_version(api)
         self._controller = self._make_controller(client, evidence, applier, minor)
@@ -152,6 +159,7 @@ class Operator:
             group.create_task(self._controller.lead(), name="controller")
             group.create_task(self._events.run(), name="events")
             group.create_task(self._scaler.lead(), name="autoscaler")
+            group.create_task(self._servers.lead(), name="servers")
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
@@ -202,6 +210,7 @@ class Operator:
             on_error=self._metrics.failed,
             events=self._events,
             scaling=self._scaler.view,
+            servers=self._servers.troubled,
             on_status=lambda old, new: count_builds(self._metrics, old, new, datetime.now(UTC)),
         )
         return Controller(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
@@ -57,6 +58,7 @@ class Reconciler:
         on_error: told the stage of each refused request.
         events: posts the transitions.
         scaling: what the autoscaler last said about a model, by its uid.
+        servers: what those servers of a model last said that are in trouble.
         on_status: told the former and the new status, each time that one was written.
     """
 
@@ -74,6 +76,7 @@ class Reconciler:
         on_error: Callable[[str], None],
         events: EventPoster,
         scaling: Callable[[str], ScalingView | None] = lambda _uid: None,
+        servers: Callable[[Key], tuple[ServerState, ...]] = lambda _key: (),
         on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
     ) -> None:
         self._client = client
@@ -87,6 +90,7 @@ class Reconciler:
         self._on_error = on_error
         self._events = events
         self._scaling = scaling
+        self._servers = servers
         self._on_status = on_status
         self._unreported: set[Key] = set()
 
@@ -102,7 +106,9 @@ class Reconciler:
             self._unreported.discard(key)
             return None  # the garbage collector deletes what it owned
         now = self._clock()
-        snapshot = self._observer.snapshot(record, now, self._scaling(record.uid))
+        snapshot = self._observer.snapshot(
+            record, now, self._scaling(record.uid), self._servers(key)
+        )
         plan = decide(snapshot)
         if not await self._may_build(snapshot, plan):
             return _TAKEN_SECONDS

@@ -69,6 +69,10 @@ class Settings:
     scaling_interval_seconds: float = 15.0
     """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
 
+    server_look_seconds: float = 30.0
+    """Between two rounds of questions to running servers; a round over 2,000 takes 0.8 s of a core.
+    """
+
     metrics_api_port: int | None = None
     """Port of external.metrics.k8s.io over TLS; None: not served, and engine HPA is refused."""
 
@@ -136,6 +140,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         metrics_api_port=given.metrics_api_port,
         metrics_api_certificates=given.metrics_api_certificates,
         scaling_interval_seconds=given.scaling_interval_seconds,
+        server_look_seconds=given.server_look_seconds,
         kubeconfig=given.kubeconfig,
         context=given.context,
         identity=f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
@@ -216,6 +221,12 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--scaling-interval-seconds",
         type=float,
         default=float(told("SCALING_INTERVAL_SECONDS", "15")),
+    )
+    run.add_argument(
+        "--server-look-seconds",
+        type=float,
+        default=float(told("SERVER_LOOK_SECONDS", "30")),
+        help="between two rounds of questions to running servers",
     )
     run.add_argument(
         "--metrics-api-port",

@@ -34,3 +34,8 @@ class ServerState(Document):
     sharing_problem: str = Field(
         default="", description="Why the GPU is shared by time slices though MPS was planned."
     )
+
+    @property
+    def in_trouble(self) -> bool:
+        """Return whether somebody should look at it."""
+        return bool(self.sharing_problem) or any(pool.full for pool in self.pools)

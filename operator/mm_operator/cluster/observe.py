@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mm_api.conditions import Reason
+from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
@@ -67,7 +68,11 @@ class Observer:
         self._settings = settings
 
     def snapshot(
-        self, record: ModelRecord, now: datetime, scaling: ScalingView | None = None
+        self,
+        record: ModelRecord,
+        now: datetime,
+        scaling: ScalingView | None = None,
+        servers: tuple[ServerState, ...] = (),
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
@@ -89,6 +94,7 @@ class Observer:
             store_identity=self._stores.identity(record),
             deleting=record.deleting,
             scaling=scaling,
+            servers=servers,
         )
 
     def jobs_of(self, record: ModelRecord) -> list[Cached]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from mm_api.conditions import Reason
+from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus
 from mm_operator.errors import SpecError
 from mm_operator.model.objects import (
@@ -125,5 +126,7 @@ class Snapshot:
     store_identity: str = ""
     """What tells the volume of the user's store from others; empty when nobody else can use it."""
     deleting: bool = False
+    servers: tuple[ServerState, ...] = ()
+    """What those servers said that are in trouble."""
     scaling: ScalingView | None = None
     """None while the autoscaler did not look at the model yet; the status then stays as it is."""

@@ -7,6 +7,8 @@ the server warns once only. So the pool is computed for the requests that the ga
 
 from dataclasses import dataclass
 
+from mm_api.documents.model_plan import PoolPlan, ServingLimits
+
 MIB = 1 << 20
 CUDA_ROUNDING_BYTES = 512
 """Triton's allocator rounds the pool and every allocation up to this."""
@@ -83,6 +85,20 @@ def cuda_pool_bytes(*, output_bytes: int, traffic: Traffic, factor: float) -> in
     """Return the CUDA pool: ceil512(k * N * S * f) + 1 MiB, never below 64 MiB."""
     resident = int(_ENSEMBLE_COPIES * traffic.live_requests * output_bytes * factor)
     return max(ceil_to(resident, CUDA_ROUNDING_BYTES) + MIB, CUDA_MINIMUM_BYTES)
+
+
+def larger_pool_bytes(present: int, pool: PoolPlan, serving: ServingLimits) -> int:
+    """Return a CUDA pool that would do where one of `present` bytes was full.
+
+    Clients that pass the gateway by are kept by Triton's own queue alone: where room for those is
+    more than there is, it is that; else twice what there is, because no limit says more.
+    """
+    if not serving.triton_queue_size:
+        return 2 * present
+    inside = serving.triton_queue_size + 2 * serving.triton_max_batch_size
+    resident = int(pool.copies * inside * pool.table_bytes_per_request * pool.factor)
+    needed = ceil_to(resident, CUDA_ROUNDING_BYTES) + MIB
+    return needed if needed > present else 2 * present
 
 
 def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traffic) -> int:

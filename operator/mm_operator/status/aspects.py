@@ -4,6 +4,7 @@ from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Aspect, truth
 from mm_operator.status.scaling import scaling_active
+from mm_operator.status.servers import trouble
 
 _OBSTACLES = frozenset(
     {
@@ -24,7 +25,7 @@ def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, .
         _engine_built(plan),
         _rolling_out(plan),
         scaling_active(snapshot),
-        _degraded(plan, outcome),
+        _degraded(snapshot, plan, outcome),
     )
 
 
@@ -113,7 +114,7 @@ def _rolling_out(plan: Plan) -> Aspect:
     return Aspect(ConditionType.ROLLING_OUT, truth(moving), rollout.reason, rollout.message)
 
 
-def _degraded(plan: Plan, outcome: Outcome) -> Aspect:
+def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
     kind = ConditionType.DEGRADED
     if plan.problem:
         return Aspect(kind, "True", plan.problem.reason, str(plan.problem))
@@ -123,6 +124,8 @@ def _degraded(plan: Plan, outcome: Outcome) -> Aspect:
     for decision in (plan.inspect, plan.build, plan.rollout):
         if decision.step is Step.FAILED or decision.reason in _OBSTACLES:
             return Aspect(kind, "True", decision.reason, decision.message)
+    if found := trouble(snapshot, plan):
+        return Aspect(kind, "True", *found)
     return Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
 
 

@@ -1,0 +1,85 @@
+"""What servers said of trouble: a reason, and sentences with the field to change and to what."""
+
+from mm_api.conditions import Reason
+from mm_api.documents.server_state import Pool, PoolState, ServerState
+from mm_operator.model import Plan, Snapshot
+from mm_operator.plan.pools import MIB, ceil_to, larger_pool_bytes
+
+_FIELDS: dict[Pool, str] = {
+    "cuda": "spec.runtime.memoryPools.cuda",
+    "pinned": "spec.runtime.memoryPools.pinned",
+}
+_COSTS: dict[Pool, str] = {
+    "cuda": "requests whose encoder output finds no room in it are slower, or fail",
+    "pinned": "copies between host and GPU are slower",
+}
+
+
+def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
+    """Return why somebody should look at a model's servers; None when nothing is wrong."""
+    pools = [text for pool in _FIELDS if (text := _full(pool, snapshot, plan))]
+    if pools:
+        return Reason.MEMORY_POOL_EXHAUSTED, " ".join(pools)
+    problems = sorted({one.sharing_problem for one in snapshot.servers if one.sharing_problem})
+    if problems:
+        text = (
+            f"encoder and language model take turns on the GPU, because MPS does not work there: "
+            f"{'; '.join(problems)}. Tokens take two to three times as long while pictures are "
+            "encoded: use an image and nodes with MPS, or set spec.vision.sharing to TimeSlicing "
+            "to accept it."
+        )
+        return Reason.MPS_UNAVAILABLE, text
+    return None
+
+
+def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
+    """Return the sentences about one pool; empty when no server found it full."""
+    found = [one for server in snapshot.servers if (one := _of(pool, server)) and one.full]
+    if not found:
+        return ""
+    present = max(one.planned_bytes for one in found)
+    times = sum(one.full for one in found)
+    return (
+        f"The {pool} pool of {present:,} bytes was full in {_share(len(found), snapshot)}"
+        f"{f', {times} times' if times > len(found) else ''} (a server says so once, however often "
+        f"it happens): {_COSTS[pool]}. {_room(pool, plan)}{_advice(pool, present, plan)}"
+    )
+
+
+def _of(pool: Pool, server: ServerState) -> PoolState | None:
+    return next((one for one in server.pools if one.pool == pool), None)
+
+
+def _share(count: int, snapshot: Snapshot) -> str:
+    every = max(count, sum(not pod.terminating for pod in snapshot.observed.pods))
+    return f"{count} of {every} {'server' if every == 1 else 'servers'}"
+
+
+def _room(pool: Pool, plan: Plan) -> str:
+    """Return for what the CUDA pool was computed."""
+    sizes = plan.sizes
+    if pool != "cuda" or sizes is None or sizes.pool is None:
+        return ""
+    kept = sizes.pool.bounded_by == "GatewayConcurrency"
+    others = ", as many as the gateway lets in; clients of Triton's own ports come on top"
+    return (
+        f"The plan makes room for {sizes.pool.live_requests} requests of "
+        f"{sizes.pool.table_bytes_per_request:,} bytes at once{others if kept else ''}. "
+    )
+
+
+def _advice(pool: Pool, present: int, plan: Plan) -> str:
+    planned = _planned(pool, plan)
+    if planned > present:
+        return f"The plan gives it {planned:,} bytes by now, which new pods have."
+    enough = present * 2
+    if pool == "cuda" and plan.sizes and plan.sizes.pool and plan.sizes.serving:
+        enough = larger_pool_bytes(present, plan.sizes.pool, plan.sizes.serving)
+    return f"Set {_FIELDS[pool]} to {ceil_to(enough, MIB) // MIB}Mi."
+
+
+def _planned(pool: Pool, plan: Plan) -> int:
+    if plan.serving_plan is None:
+        return 0
+    pools = plan.serving_plan.pools
+    return pools.cuda_bytes if pool == "cuda" else pools.pinned_bytes

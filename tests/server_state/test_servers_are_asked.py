@@ -1,0 +1,236 @@
+"""The operator asks running servers at their pods' addresses, and wakes whom an answer is about."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mm_api import labels
+from mm_api.documents.serving_plan import MemoryPools
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.resources import POD
+from mm_operator.servers.rounds import Servers
+from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
+from mm_runtime.settings import Ports
+from support.eventually import eventually
+from support.model_documents import document
+
+POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
+HERE, THERE = "127.0.0.1", "127.0.0.2"
+KEY = Key("demo", "llava")
+
+
+class Fleet:
+    """Servers on addresses of this machine, the operator's caches, and its rounds.
+
+    Args:
+        stack: ends the servers.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._port = free_port()
+        self._version = 0
+        self.models, self.cache = ModelCache(), Cache()
+        self.woken: list[Key] = []
+        self.servers = Servers(
+            models=self.models,
+            cache=self.cache,
+            wake=self.woken.append,
+            interval_seconds=0.05,
+            port=self._port,
+        )
+        self.models.put(
+            {
+                **document({}, KEY.name),
+                "metadata": {
+                    "name": KEY.name,
+                    "namespace": KEY.namespace,
+                    "uid": "uid-of-llava",
+                    "generation": 1,
+                    "resourceVersion": "1",
+                    "creationTimestamp": "2026-01-02T03:04:05Z",
+                },
+            }
+        )
+
+    def serve(self, address: str) -> Exposition:
+        """Start what a server container shows, on the port that every pod has."""
+        shown = Ports(address=address, metrics=self._port)
+        inner = Ports(metrics=free_port())
+        return self._stack.enter_context(Exposition(shown, inner, POOLS, KEY.name))
+
+    def pod(self, name: str, address: str, *, component: str = "server", **status: Any) -> None:
+        """Let the cache see a pod."""
+        self._version += 1
+        self.cache.put(
+            POD.kind,
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": KEY.namespace,
+                    "uid": f"uid-of-{name}",
+                    "resourceVersion": str(self._version),
+                    "labels": {labels.MODEL: KEY.name, labels.APP_COMPONENT: component},
+                },
+                "status": {"phase": "Running", "podIP": address, **status},
+            },
+        )
+
+    def gone(self, name: str) -> None:
+        """Let the cache see a pod's end."""
+        found = self.cache.find(POD.kind, KEY.namespace, name)
+        assert found is not None
+        self.cache.remove(POD.kind, found.parse())
+
+    async def round(self) -> None:
+        """Ask everybody once."""
+        async with aiohttp.ClientSession() as session:
+            await self.servers.go_round(session)
+
+    def full(self) -> list[dict[str, int]]:
+        """Return how often each pool of each troubled server was full."""
+        return [
+            {pool.pool: pool.full for pool in one.pools if pool.full}
+            for one in self.servers.troubled(KEY)
+        ]
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    """A model without pods."""
+    with ExitStack() as stack:
+        yield Fleet(stack)
+
+
+def fills(server: Exposition) -> None:
+    """Let tritonserver say what it says once."""
+    server.watch(lambda _line: None)(f"W0102 memory.cc:183] no memory, {FULL_POOLS['cuda']}")
+
+
+async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
+    """News come once; what stays as it was wakes nobody."""
+    first, second = fleet.serve(HERE), fleet.serve(THERE)
+    fleet.pod("a", HERE)
+    fleet.pod("b", THERE)
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([], [])
+
+    fills(second)
+    await fleet.round()
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([KEY], [{"cuda": 1}])
+
+    fills(first)
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([KEY, KEY], [{"cuda": 1}, {"cuda": 1}])
+
+
+async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> None:
+    """A server that does not answer any more said what it said, until its pod is gone."""
+    fills(fleet.serve(HERE))
+    fleet.pod("a", HERE)
+    await fleet.round()
+    fleet.pod("a", "127.0.0.3")  # where nobody listens
+
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([KEY], [{"cuda": 1}])
+
+    fleet.gone("a")
+    await fleet.round()
+    assert (fleet.woken, fleet.full()) == ([KEY, KEY], [])
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param({"component": "build"}, id="a-build"),
+        pytest.param({"phase": "Pending"}, id="not-started"),
+        pytest.param({"podIP": ""}, id="no-address"),
+    ],
+)
+async def test_only_running_servers_are_asked(fleet: Fleet, pod: dict[str, Any]) -> None:
+    """Whoever else has an address of ours is left alone."""
+    fills(fleet.serve(HERE))
+    fleet.pod("a", HERE, **pod)
+    await fleet.round()
+
+    assert fleet.full() == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", id="older"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nno!", id="no-json"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", id="another-document"),
+        pytest.param(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\n\r\n", id="redirect"),
+        pytest.param(b"garbage\r\n\r\n", id="no-http"),
+        pytest.param(b"", id="closes"),
+    ],
+)
+async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) -> None:
+    """An older runtime, or somebody else on that port, costs no round and tells nothing."""
+    async with answering(answer) as port:
+        servers = Servers(
+            models=fleet.models,
+            cache=fleet.cache,
+            wake=fleet.woken.append,
+            interval_seconds=1,
+            port=port,
+        )
+        fleet.pod("a", HERE)
+        async with aiohttp.ClientSession() as session:
+            await servers.go_round(session)
+
+        assert (servers.troubled(KEY), fleet.woken) == ((), [])
+
+
+async def test_silence_of_all_is_logged_once(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where a NetworkPolicy is in between, an administrator reads so: once, not each round."""
+    caplog.set_level(logging.INFO, logger="mm_operator.servers.rounds")
+    fleet.pod("a", THERE)
+    for _ in range(3):
+        await fleet.round()
+    assert caplog.text.count("none of 1 servers answers") == 1
+
+    fleet.serve(THERE)
+    await fleet.round()
+    assert caplog.text.count("servers answer again") == 1
+
+
+async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> None:
+    """The leader asks by itself; a new term begins without memory."""
+    fills(fleet.serve(HERE))
+    fleet.pod("a", HERE)
+    term = asyncio.create_task(fleet.servers.lead())
+    await eventually(lambda: bool(fleet.woken), seconds=20)
+    term.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await term
+
+    assert fleet.full() == [{"cuda": 1}]
+    assert json.loads(fleet.servers.troubled(KEY)[0].to_json())["formatVersion"] == 1
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[int]:
+    """Run somebody who answers each request with these bytes; yield the port."""
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(speak, HERE, 0) as server:
+        yield server.sockets[0].getsockname()[1]

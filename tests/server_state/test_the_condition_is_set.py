@@ -1,0 +1,81 @@
+"""On a real API server: a server finds its pool full, and its model says so while that pod is."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import randbelow
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mm_api.documents.serving_plan import MemoryPools
+from mm_devcluster.cluster import ClusterInfo
+from mm_operator.servers.pods import METRICS_PORT
+from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
+from mm_runtime.settings import Ports
+from support.absent_kubelet import built, get, inspected, pods, serving, set_status
+from support.clusters import eventually, namespace
+from support.definition import install_definition
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+SERVERS = "serving.multimodal.dev/model=llava,app.kubernetes.io/component=server"
+POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
+
+
+@pytest.fixture
+def api(control_plane: ClusterInfo) -> Iterator[Api]:
+    """A namespace of its own."""
+    install_definition(control_plane)
+    with namespace(control_plane, f"pools-{uuid4().hex[:8]}") as name:
+        yield Api(control_plane, name)
+
+
+def loopback() -> str:
+    """Return an address of this machine that nobody else has: every pod's port is the same."""
+    return f"127.{64 + randbelow(190)}.{randbelow(255)}.{2 + randbelow(250)}"
+
+
+def degraded(api: Api) -> dict[str, Any]:
+    """Return the condition."""
+    conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
+    return next((one for one in conditions if one["type"] == "Degraded"), {})
+
+
+def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
+    """The pod's server says it, the operator asks and tells; a new pod ends it."""
+    address = loopback()
+    arguments = ("--server-look-seconds=0.3",)
+    with (
+        running_operator(api.cluster, tmp_path, api.namespace, arguments=arguments),
+        Exposition(
+            Ports(address=address, metrics=METRICS_PORT),
+            Ports(metrics=free_port()),
+            POOLS,
+            "llava",
+        ) as server,
+    ):
+        assert "created" in api.apply(document({}, "llava"))
+        inspected(api, "llava")
+        built(api)
+        serving(api, "llava")
+        (pod,) = pods(api, SERVERS)
+        set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
+        assert eventually(lambda: degraded(api).get("status") == "False", timeout=30)
+
+        server.watch(lambda _line: None)(f"W0102 memory.cc:183] {FULL_POOLS['cuda']}")
+
+        assert eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted", timeout=30)
+        assert "Set spec.runtime.memoryPools.cuda to 128Mi" in degraded(api)["message"]
+        warned = ("get", "events", "--field-selector=reason=MemoryPoolExhausted,type=Warning")
+        assert eventually(
+            lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"], timeout=30
+        )
+
+        api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
+        # No scheduler runs here: what is next to be told is that the new pod has no node.
+        assert eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted", timeout=30)
