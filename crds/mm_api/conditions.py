@@ -22,6 +22,8 @@ class ConditionType(StrEnum):
     ROLLING_OUT = "RollingOut"
     # The operator itself moves the number of replicas.
     SCALING_ACTIVE = "ScalingActive"
+    # Every vision encoder in a pod of its own answers; absent where there are none.
+    ENCODERS_READY = "EncodersReady"
     # Something needs a person: see reason and message.
     DEGRADED = "Degraded"
 

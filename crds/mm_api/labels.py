@@ -67,5 +67,6 @@ class Component:
     INSPECT = "inspect"
     BUILD = "build"
     SERVER = "server"
+    ENCODER = "encoder"
     STORE = "store"
     SWEEP = "sweep"

@@ -8,7 +8,7 @@ import pytest
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
 from support.clusters import kubectl
-from support.model_documents import RULE_EXAMPLES, UNSUPPORTED_VALUES, RuleExample, at, document
+from support.model_documents import RULE_EXAMPLES, RuleExample, at, document, refused_by
 from support.model_namespace import Api
 from support.scripts import ROOT
 
@@ -52,7 +52,7 @@ def test_bad_example_is_refused_with_the_rules_message(api: Api, example: RuleEx
 @pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: row.path)
 def test_value_without_behaviour_is_forbidden(api: Api, row: Unsupported) -> None:
     """Every row of the table of unsupported fields is a rule of the API server."""
-    answer = api.apply(document(at(row.path, UNSUPPORTED_VALUES[row.path])), DRY)
+    answer = api.apply(document(refused_by(row)), DRY)
 
     assert f"spec.{row.path}: Forbidden: {row.message}" in answer
 

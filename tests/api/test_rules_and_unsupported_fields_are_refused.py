@@ -5,7 +5,14 @@ import pytest
 from mm_api.v1alpha1 import MultimodalModelSpec, validate
 from mm_api.v1alpha1.rules import RULES
 from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
-from support.model_documents import RULE_EXAMPLES, UNSUPPORTED_VALUES, RuleExample, at, document
+from support.model_documents import (
+    RULE_EXAMPLES,
+    UNSUPPORTED_VALUES,
+    RuleExample,
+    at,
+    document,
+    refused_by,
+)
 
 EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example: example.name)
 
@@ -41,7 +48,7 @@ def test_every_rule_has_an_example() -> None:
 def test_value_without_behaviour_is_refused(row: Unsupported) -> None:
     """Every row of the table refuses another value and says what to do."""
     path = row.path
-    problems = validate(document(at(path, UNSUPPORTED_VALUES[path])))
+    problems = validate(document(refused_by(row)))
 
     assert [f"spec.{path}"] == [one.path for one in problems if one.message == row.message]
 

@@ -45,6 +45,16 @@ EVERYTHING: dict[str, Any] = {
     "replicas": 3,
 }
 
+APART: dict[str, Any] = {
+    "vision": {
+        "placement": "Disaggregated",
+        "replicas": 2,
+        "featureCacheBytes": "64Mi",
+        "resources": {"requests": {"cpu": 1}, "limits": {"memory": "2Gi"}},
+    },
+    "runtime": {"nodeSelector": {"pool": "serving"}},
+}
+
 
 @pytest.mark.parametrize(
     ("name", "stage"),
@@ -57,6 +67,11 @@ EVERYTHING: dict[str, Any] = {
         pytest.param("everything-building", inspected(EVERYTHING), id="build-with-every-field"),
         pytest.param(
             "everything-serving", inspected(EVERYTHING, built=True), id="pods-with-every-field"
+        ),
+        pytest.param(
+            "disaggregated-serving",
+            inspected(APART, built=True),
+            id="encoders-in-pods-of-their-own",
         ),
     ],
 )

@@ -20,6 +20,7 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
         pytest.param("llava", names.deployment("llava"), id="deployment"),
         pytest.param("llava", names.service("llava"), id="service"),
         pytest.param("llava", names.disruption_budget("llava"), id="budget"),
+        pytest.param("llava-encoders", names.encoders("llava"), id="encoders"),
         pytest.param("llava-facts", names.facts_config("llava"), id="facts"),
         pytest.param("llava-inspect-968a412567", names.inspect_job("llava", HEX, 1), id="inspect"),
         pytest.param("llava-serving-0123456789", names.serving_config("llava", HEX), id="serving"),
@@ -50,6 +51,7 @@ def test_every_name_is_a_label(model: str, digest: str) -> None:
     """Every child of every model has a name that is a DNS label of at most 63 characters."""
     made = (
         names.facts_config(model),
+        names.encoders(model),
         names.inspect_job(model, digest, 3),
         names.serving_config(model, digest),
         names.engine_config(digest, model, "path"),

@@ -33,7 +33,7 @@ from mm_operator.model import (
     Snapshot,
     StoredEngine,
 )
-from mm_operator.plan import decide
+from mm_operator.plan import decide, names
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
 from support.models import EPOCH, snapshot_of
@@ -376,6 +376,8 @@ class ImaginedCluster:
             store=self._store(),
             deployment=self.rolled.get(model.name),
             pods=self.pods.get(model.name, ()),
+            encoders=self.rolled.get(names.encoders(model.name)),
+            encoder_pods=self.pods.get(names.encoders(model.name), ()),
             refs=frozenset(own),
         )
 

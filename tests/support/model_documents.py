@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_api import labels
+from mm_api.v1alpha1.unsupported import Unsupported
 
 SMALLEST_SPEC: Mapping[str, Any] = {
     "model": {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
@@ -71,6 +72,14 @@ _WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minRe
 
 RULE_EXAMPLES = (
     RuleExample("name-is-a-service-name", "", "metadata.name also names", {}, {}, "1-llava"),
+    RuleExample(
+        "name-is-not-that-of-encoders",
+        "",
+        "metadata.name ends with -encoders",
+        {},
+        {},
+        "llava-encoders",
+    ),
     RuleExample(
         "one-source",
         "spec.model.source",
@@ -336,6 +345,13 @@ RULE_EXAMPLES = (
         ),
     ),
     RuleExample(
+        "encoders-have-pods",
+        "spec.vision.replicas",
+        "replicas and resources are those of encoders in pods of their own",
+        {"vision": {"placement": "Disaggregated", "replicas": 2}},
+        {"vision": {"replicas": 2}},
+    ),
+    RuleExample(
         "a-share-of-threads-needs-mps",
         "spec.vision.threadPercentage",
         "threadPercentage is a share under MPS",
@@ -372,3 +388,11 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "rollout.strategy": "Canary",
 }
 """For every row of the table of unsupported fields a value that it refuses."""
+
+
+def refused_by(row: Unsupported) -> dict[str, Any]:
+    """Return a spec with a value that a row of the table refuses, on a backend of the row."""
+    spec = at(row.path, UNSUPPORTED_VALUES[row.path])
+    if not row.backends or "Reference" in row.backends:
+        return spec
+    return _over(at("engine.backend", row.backends[0]), spec)

@@ -73,11 +73,29 @@ class HostMemory(Document):
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
 
 
+class EncoderMemory(Document):
+    """Bytes of one vision encoder in a pod of its own: on its GPU, or of host memory without."""
+
+    vision_bytes: int = Field(ge=0, description="Vision engine with activations at the largest.")
+    feature_cache_bytes: int = Field(
+        ge=0, description="Host memory: features of pictures seen before, at the most."
+    )
+    cuda_pool_bytes: int = Field(ge=0, description="Reserved on a GPU only.")
+    context_bytes: int | None = Field(default=None, ge=0, description="None: no GPU is used.")
+    total_bytes: int = Field(ge=0)
+    limit_bytes: int | None = Field(
+        default=None, description="Host memory the spec allows. None: it sets no limit."
+    )
+
+
 class MemoryPlan(Document):
     """Where the memory goes."""
 
     per_gpu: list[GpuMemory]
     host: HostMemory | None = None
+    encoder: EncoderMemory | None = Field(
+        default=None, description="Of each encoder in a pod of its own. None: there are none."
+    )
     kv_bytes_per_token: int = Field(ge=0, description="Per GPU.")
     cross_kv_bytes_per_token: int = Field(ge=0, description="Per GPU and token of the encoder.")
     kv_cache_free_gpu_memory_fraction: float = Field(

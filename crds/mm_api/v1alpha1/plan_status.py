@@ -44,6 +44,18 @@ class MemoryStatus(ApiModel):
     total_bytes: int = Field(ge=0, description="Sum of all terms.")
 
 
+class EncoderMemoryStatus(ApiModel):
+    """Planned bytes of one vision encoder in a pod of its own."""
+
+    vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
+    feature_cache_bytes: int = Field(ge=0, description="Features of pictures seen before.")
+    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
+    context_bytes: int | None = Field(
+        default=None, ge=0, description="CUDA contexts. Absent: no GPU is used."
+    )
+    total_bytes: int = Field(ge=0, description="Sum of all terms.")
+
+
 class GpuStatus(ApiModel):
     """The GPU the plan was made for."""
 
@@ -128,6 +140,10 @@ class PlanStatus(ApiModel):
         default=None, description="The GPU planned for. Absent: none is used."
     )
     memory: MemoryStatus | None = Field(default=None, description="Planned bytes.")
+    encoder_memory: EncoderMemoryStatus | None = Field(
+        default=None,
+        description="Where the memory of an encoder's pod goes. Absent: it has no pod of its own.",
+    )
     gpu_memory: Annotated[list[GpuMemoryStatus], Field(max_length=64)] = Field(
         default=[], description="Planned bytes of each GPU of a replica."
     )

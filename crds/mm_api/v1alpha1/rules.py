@@ -117,6 +117,11 @@ def _distinct(field: str, name: str, attribute: str, message: str) -> Rule:
     )
 
 
+def _encoders_have_pods(vision: VisionSpec) -> bool:
+    asked = vision.replicas != 1 or vision.resources.requests or vision.resources.limits
+    return vision.placement == "Disaggregated" or not asked
+
+
 def _requests_end_before_the_pod(spec: MultimodalModelSpec) -> bool:
     drain = spec.rollout.drain_timeout
     least = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
@@ -141,6 +146,12 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=lambda model: bool(
                 re.fullmatch(_SERVICE_NAME, str(model.metadata.get("name", "")), re.ASCII)
             ),
+        ),
+        Rule(
+            cel="!self.metadata.name.endsWith('-encoders')",
+            message="metadata.name ends with -encoders, as the pods that encode pictures for "
+            "another model do: use another name",
+            holds=lambda model: not str(model.metadata.get("name", "")).endswith("-encoders"),
         ),
     ),
     MultimodalModelSpec: (
@@ -369,6 +380,14 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     VisionSpec: (
+        Rule(
+            cel="self.placement == 'Disaggregated' || (self.replicas == 1 && "
+            "size(self.resources.requests) == 0 && size(self.resources.limits) == 0)",
+            message="replicas and resources are those of encoders in pods of their own: set "
+            "placement to Disaggregated, or remove them",
+            holds=_encoders_have_pods,
+            field="replicas",
+        ),
         Rule(
             cel="!has(self.threadPercentage) || self.sharing != 'TimeSlicing'",
             message="threadPercentage is a share under MPS: set sharing to MPS, or remove it",

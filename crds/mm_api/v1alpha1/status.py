@@ -16,7 +16,7 @@ class Condition(ApiModel):
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
         description="Which aspect: Ready, Available, Planned, EngineBuilt, RollingOut, "
-        "ScalingActive or Degraded."
+        "ScalingActive, EncodersReady or Degraded."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
@@ -64,6 +64,13 @@ class BuildStatus(ApiModel):
     stored_bytes: int | None = Field(default=None, ge=0, description="Size of the engine's files.")
     failed_step: Short | None = Field(default=None, description="Step that failed last.")
     exit_code: int | None = Field(default=None, description="Exit code of the failed step.")
+
+
+class EncodersStatus(ApiModel):
+    """The vision encoders in pods of their own."""
+
+    replicas: int = Field(ge=0, description="Encoders of every revision.")
+    ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
 
 
 class ScalingChange(ApiModel):
@@ -147,6 +154,10 @@ class MultimodalModelStatus(ApiModel):
     build: BuildStatus | None = Field(default=None, description="Summary of the build.")
     replicas: int | None = Field(default=None, ge=0, description="Pods of every revision.")
     ready_replicas: int | None = Field(default=None, ge=0, description="Pods that can serve now.")
+    encoders: EncodersStatus | None = Field(
+        default=None,
+        description="Encoders in pods of their own. Absent: vision.placement is Colocated.",
+    )
     selector: Short | None = Field(
         default=None, description="Label selector of the pods, as the scale subresource needs it."
     )

@@ -134,7 +134,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "vision.placement",
         ("Colocated",),
         "a vision encoder in pods of its own is",
-        "set vision.placement to Colocated",
+        "set vision.placement to Colocated: trtllm-serve encodes pictures itself",
+        backends=("PyTorch",),
     ),
     Unsupported(
         "gateway.enabled",

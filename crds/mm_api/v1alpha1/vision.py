@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from mm_api.base import ApiModel
+from mm_api.v1alpha1.pod import Resources
 from mm_api.v1alpha1.quantity import Quantity
 
 VisionEngine = Literal["TensorRT", "TensorRTRTX", "ONNXRuntime", "Torch"]
@@ -39,5 +40,15 @@ class VisionSpec(ApiModel):
         description="Share of the GPU's threads the encoder may use under MPS. Absent: planned.",
     )
     placement: Placement = Field(
-        default="Colocated", description="Whether the encoder runs in the language model's pod."
+        default="Colocated",
+        description="Where pictures are encoded. Colocated: in the language model's pods. "
+        "Disaggregated: in pods of their own, of the same GPU and image; a language model's pod "
+        "keeps its own encoder, for pictures that none of those pods answers.",
+    )
+    replicas: int = Field(
+        default=1, ge=1, le=1000, description="Encoders in pods of their own; Disaggregated only."
+    )
+    resources: Resources = Field(
+        default=Resources(),
+        description="Compute resources of an encoder in a pod of its own; Disaggregated only.",
     )

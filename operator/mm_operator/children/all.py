@@ -6,6 +6,7 @@ from mm_operator.children.autoscaler import build_autoscaler
 from mm_operator.children.build_job import build_build_job
 from mm_operator.children.deployment import build_deployment, pod_template
 from mm_operator.children.disruption_budget import build_disruption_budget
+from mm_operator.children.encoders import build_encoders, encoder_template
 from mm_operator.children.engine_config import (
     build_engine_config,
     build_released_configs,
@@ -28,13 +29,15 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
     spec = snapshot.spec
     if plan.frozen or spec is None:
         return ()
+    encoder = encoder_template(snapshot, spec, plan)
     candidates = (
         build_inspect_job(snapshot, spec, plan),
         build_facts_config(snapshot, plan),
         build_store_claim(snapshot, spec, plan),
         build_engine_config(snapshot, plan),
         build_build_job(snapshot, spec, plan),
-        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
+        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan), encoder),
+        *build_encoders(snapshot, spec, encoder),
         build_service(snapshot, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),

@@ -4,7 +4,9 @@
 when the gateway has finished its streams.
 """
 
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from collections.abc import Sequence
+
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.memory import PROCESS_BYTES
@@ -40,6 +42,8 @@ def build_server(
     manifest: str,
     gpu: Gpu,
     host_bytes: int,
+    resources: Resources | None = None,
+    role: Sequence[str] = (),
 ) -> Manifest:
     """Return the container that runs Triton, or trtllm-serve.
 
@@ -49,6 +53,8 @@ def build_server(
         manifest: path of the engine's manifest inside the pod.
         gpu: GPUs of the pod.
         host_bytes: what the plan's terms take; requested with the processes' own on top.
+        resources: the spec's; None: those of the language model's pods.
+        role: arguments of a server that does not answer whole requests.
     """
     memory = f"{-(-(host_bytes + PROCESS_BYTES) // _MIB)}Mi"
     return {
@@ -75,11 +81,12 @@ def build_server(
             str(METRICS_PORT),
             "--termination-log",
             pod.TERMINATION_LOG,
+            *role,
         ],
         "env": pod.environment(),
         "ports": _server_ports(spec),
         "resources": pod.compute(
-            spec.runtime.resources,
+            spec.runtime.resources if resources is None else resources,
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
         ),

@@ -5,18 +5,20 @@ from typing import Any
 from mm_api import labels
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
-from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import containers, hardware, pod, pull, volumes
-from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.children import containers, hardware, pull
+from mm_operator.children.metadata import Manifest
+from mm_operator.children.serving_pod import (
+    ServingPod,
+    component_selector,
+    serving_deployment,
+    serving_template,
+)
 from mm_operator.model import Plan, RolloutDecision, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import canonical_json
-from mm_operator.plan.records import SERVING_KEY
 from mm_operator.plan.retention import recorded_template
 from mm_operator.plan.store import store_of
-
-OLD_REPLICA_SETS = 1
-"""Revisions live in ConfigMaps that go with their last pod: older ones could not be started."""
 
 
 def build_deployment(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
@@ -28,33 +30,14 @@ def build_deployment(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) 
     template = pod_template(snapshot, spec, plan)
     if template is None:
         return None
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": own_metadata(
-            snapshot,
-            name=names.deployment(snapshot.name),
-            component=labels.Component.SERVER,
-        ),
-        "spec": {
-            "replicas": spec.replicas,
-            "progressDeadlineSeconds": int(
-                duration.parse(spec.rollout.progress_deadline).total_seconds()
-            ),
-            "revisionHistoryLimit": OLD_REPLICA_SETS,
-            "selector": {"matchLabels": selector(snapshot.name)},
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
-            },
-            "template": template,
-        },
-    }
+    return serving_deployment(
+        snapshot, spec, template, name=names.deployment(snapshot.name), replicas=spec.replicas
+    )
 
 
 def selector(model: str) -> dict[str, str]:
     """Return the labels that select the serving pods of a model; they never change."""
-    return {labels.MODEL: model, labels.APP_COMPONENT: labels.Component.SERVER}
+    return component_selector(model, labels.Component.SERVER)
 
 
 def pod_template(
@@ -91,46 +74,16 @@ def _fresh_template(
         gpu=gpu,
         host_bytes=hardware.host_bytes(sizes),
     )
-    config = names.serving_config(snapshot.name, rollout.serving_hash)
-    template: dict[str, Any] = {
-        "metadata": {
-            "labels": {
-                **spec.runtime.pod_labels,
-                **own_labels(snapshot.name, labels.Component.SERVER),
-            },
-            "annotations": {labels.SERVING_HASH: rollout.serving_hash},
-        },
-        "spec": {
-            "automountServiceAccountToken": False,
-            "containers": [containers.build_gateway(spec, image=image, manifest=manifest)],
-            "enableServiceLinks": False,
-            "initContainers": [*pull.build_pull(spec, image, serving.fingerprint), server],
-            "securityContext": pod.pod_security(),
-            "terminationGracePeriodSeconds": containers.grace_seconds(spec),
-            "volumes": [
-                volumes.serving_volume(spec),
-                {
-                    "name": "serving",
-                    "configMap": {
-                        "name": config,
-                        "items": [{"key": SERVING_KEY, "path": SERVING_KEY}],
-                    },
-                },
-                pod.scratch("work"),
-                {
-                    "name": "shm",
-                    "emptyDir": {
-                        "medium": "Memory",
-                        "sizeLimit": str(serving.pools.shm_bytes),
-                    },
-                },
-                pod.scratch("tmp"),
-                *containers.auth_volumes(spec),
-            ],
-            **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-            **pod.placement(spec.runtime, gpu),
-        },
-    }
-    if spec.runtime.service_account_name:
-        template["spec"]["serviceAccountName"] = spec.runtime.service_account_name
-    return template
+    return serving_template(
+        snapshot,
+        spec,
+        rollout,
+        ServingPod(
+            component=labels.Component.SERVER,
+            containers=[containers.build_gateway(spec, image=image, manifest=manifest)],
+            init_containers=[*pull.build_pull(spec, image, serving.fingerprint), server],
+            volumes=containers.auth_volumes(spec),
+            shm_bytes=serving.pools.shm_bytes,
+            gpu=gpu,
+        ),
+    )

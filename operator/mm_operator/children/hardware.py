@@ -21,6 +21,13 @@ def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
     return _of(asked, sizes, len(sizes.memory.per_gpu))
 
 
+def encoder_gpu(asked: Gpu, sizes: ModelPlan) -> Gpu:
+    """Return the GPU of an encoder in a pod of its own; the Reference engine's needs none."""
+    if sizes.memory is None or not sizes.memory.per_gpu:
+        return Gpu()
+    return _of(asked, sizes, 1)
+
+
 def building_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
     """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
 
@@ -48,6 +55,16 @@ def _of(asked: Gpu, sizes: ModelPlan, count: int) -> Gpu:
     if product is None and sizes.gpu is not None and sizes.gpu.product != CUSTOM_PRODUCT:
         product = sizes.gpu.product
     return asked.model_copy(update={"count": count, "product": product})
+
+
+def encoder_host_bytes(sizes: ModelPlan) -> int:
+    """Return what an encoder in a pod of its own needs of host memory.
+
+    With a GPU the engine is read into host memory before it is copied there.
+    """
+    assert sizes.memory is not None  # noqa: S101  # a plan that is served has its numbers
+    assert sizes.memory.encoder is not None  # noqa: S101  # asked for where there are encoders
+    return sizes.memory.encoder.vision_bytes + sizes.memory.encoder.feature_cache_bytes
 
 
 def host_bytes(sizes: ModelPlan) -> int:

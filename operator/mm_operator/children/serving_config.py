@@ -9,11 +9,11 @@ from mm_operator.children.deployment import template_text
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
-from mm_operator.plan.records import ENGINE_KEY, POD_KEY, SERVING_KEY
+from mm_operator.plan.records import ENCODER_KEY, ENGINE_KEY, POD_KEY, SERVING_KEY
 
 
 def build_serving_config(
-    snapshot: Snapshot, plan: Plan, template: Manifest | None
+    snapshot: Snapshot, plan: Plan, template: Manifest | None, encoder: Manifest | None
 ) -> Manifest | None:
     """Return the ConfigMap of the wanted revision; a held revision keeps the one it has.
 
@@ -21,6 +21,7 @@ def build_serving_config(
         snapshot: the model.
         plan: its plan.
         template: the pod template that the Deployment gets.
+        encoder: that of the encoders' Deployment, if there is one.
     """
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:
@@ -37,5 +38,6 @@ def build_serving_config(
             SERVING_KEY: plan.serving_plan.to_json(indent=2),
             POD_KEY: template_text(template),
             ENGINE_KEY: plan.engine_config,
+            **({ENCODER_KEY: template_text(encoder)} if encoder else {}),
         },
     }

@@ -28,6 +28,7 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
         for name, value in planned.limits.model_dump(by_alias=True).items():
             yield f"  {name:<22}{value:>12,}"
     yield from _memory(planned)
+    yield from _encoder(planned)
     yield from _pools(planned)
     if planned.fit is not None and planned.fit.suggestions:
         yield ""
@@ -91,6 +92,16 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
         ("pinnedPoolBytes", memory.pinned_pool_bytes),
         ("shmBytes", memory.shm_bytes),
     ):
+        yield f"  {name:<22}{value:>18,}"
+
+
+def _encoder(planned: ModelPlan) -> Iterator[str]:
+    encoder = planned.memory.encoder if planned.memory else None
+    if encoder is None:
+        return
+    yield ""
+    yield "MEMORY OF EACH ENCODER'S POD"
+    for name, value in encoder.model_dump(by_alias=True, exclude_none=True).items():
         yield f"  {name:<22}{value:>18,}"
 
 

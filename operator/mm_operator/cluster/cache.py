@@ -5,6 +5,7 @@ objects are never looked at again (1,000 models at rest must fit into 250 MB).
 """
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class Cached:
     """Key of an engine in a store that several namespaces use; empty for everything else."""
     store: str
     """Key of the store that an engine's ConfigMap is about; empty for everything else."""
+    component: str
+    """What it is of its model: value of the label `labels.APP_COMPONENT`."""
     job: str
     """Name of the Job a pod belongs to; empty for everything else."""
     owners: tuple[tuple[str, str], ...]
@@ -232,6 +235,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         engine="" if model else _engine_of(kind, metadata["name"], job),
         shared=marks.get(labels.SHARED_ENGINE, ""),
         store=marks.get(labels.STORE, ""),
+        component=sys.intern(marks.get(labels.APP_COMPONENT, "")),
         job=job,
         owner_uids=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         owners=tuple(

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -30,10 +31,12 @@ from mm_operator.cluster.resources import (
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.errors import SpecError
 from mm_operator.model import (
+    DeploymentState,
     EngineState,
     JobState,
     Observed,
     PlanSettings,
+    PodState,
     Ref,
     ScalingView,
     Sibling,
@@ -119,7 +122,11 @@ class Observer:
         own: dict[str, list[Cached]] = {}
         for item in self._cache.of_model(record.key):
             own.setdefault(item.kind, []).append(item)
-        deployment = next(iter(own.get(DEPLOYMENT.kind, ())), None)
+        deployments = {item.component: item for item in own.get(DEPLOYMENT.kind, ())}
+        pods: dict[str, list[PodState]] = {}
+        for item in own.get(POD.kind, ()):
+            if not item.job:
+                pods.setdefault(item.component, []).append(pod_state(item.parse()))
         store = self._cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
         return Observed(
             configs={item.name: config_state(item.parse()) for item in own.get(CONFIG.kind, ())},
@@ -129,8 +136,10 @@ class Observer:
             siblings=_Asked(lambda key: self.siblings(key, beside=record.key.namespace)),
             stored=_Asked(self.stored),
             store=claim_state(store.parse()) if store else None,
-            deployment=deployment_state(deployment.parse()) if deployment else None,
-            pods=tuple(pod_state(item.parse()) for item in own.get(POD.kind, ()) if not item.job),
+            deployment=_deployment(deployments.get(labels.Component.SERVER)),
+            pods=tuple(pods.get(labels.Component.SERVER, ())),
+            encoders=_deployment(deployments.get(labels.Component.ENCODER)),
+            encoder_pods=tuple(pods.get(labels.Component.ENCODER, ())),
             refs=frozenset(
                 Ref(item.kind, item.name)
                 for items in own.values()
@@ -183,6 +192,10 @@ class Observer:
     def engine_names(self, namespace: str) -> frozenset[str]:
         """Return the names of the engines of a namespace."""
         return frozenset(self._cache.engines(namespace))
+
+
+def _deployment(item: Cached | None) -> DeploymentState | None:
+    return deployment_state(item.parse()) if item else None
 
 
 class _Engines(Mapping[str, EngineState]):

@@ -44,7 +44,11 @@ class Observed:
     """Key of a store -> its engines in use, of every namespace; asked like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
+    """Of the language model's pods."""
     pods: tuple[PodState, ...] = ()
+    encoders: DeploymentState | None = None
+    """Of the vision encoders in pods of their own."""
+    encoder_pods: tuple[PodState, ...] = ()
     refs: frozenset[Ref] = frozenset()
 
 

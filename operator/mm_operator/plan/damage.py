@@ -41,7 +41,7 @@ def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
     """Return what the last of the model's pods said that could not load this engine."""
     found = (
         pod.damage
-        for pod in snapshot.observed.pods
+        for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
         if pod.damage and _serves(snapshot, pod, engine_config)
     )
     return max(found, key=lambda damage: damage.found_at, default=None)
@@ -58,7 +58,7 @@ def relieved(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> fr
         return frozenset()
     return frozenset(
         Ref("Pod", pod.name)
-        for pod in snapshot.observed.pods
+        for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
         if pod.damage
         and pod.damage.found_at <= build.built_at
         and not (pod.ready or pod.terminating)

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import EncoderMemory
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
-from mm_operator.plan import memory, names, pools
+from mm_operator.plan import encoders, memory, names, pools
 from mm_operator.plan.families import served_family
 from mm_operator.plan.families.family import Family
 from mm_operator.plan.fingerprint import engine_fingerprint
@@ -34,6 +35,9 @@ class ReferenceDraft(Draft):
     """The same for the Reference engine, with its bytes of host memory."""
 
     footprint: memory.Footprint
+    encoder: EncoderMemory | None
+    """Of each encoder in a pod of its own."""
+
     output_bytes: int
     """What one request holds from encoding to its last token."""
 
@@ -47,6 +51,7 @@ def draft(
         SpecError: the spec contradicts the checkpoint, or the plan does not fit.
     """
     family = served_family(facts.family)
+    encoders.check_vision(spec, facts)
     limits = plan_limits(spec, facts, family)
     dtype, dtype_choice = _dtype(spec, facts)
     engine = EngineSpec(
@@ -69,9 +74,11 @@ def draft(
         limits=limits.engine,
         vision_batch=limits.vision.max_batch_size if limits.vision else 0,
         pools=planned_pools,
-        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+        feature_cache_bytes=encoders.server_cache_bytes(spec),
     )
     memory.check_fits(footprint, spec.runtime.resources.limits.get("memory"))
+    encoder = encoders.encoder_memory(spec, vision_bytes=footprint.vision_bytes, context_bytes=None)
+    encoders.check_fits(encoder)
     return ReferenceDraft(
         build_plan=BuildPlan(
             fingerprint=fingerprint,
@@ -90,6 +97,7 @@ def draft(
             streaming=spec.runtime.streaming,
             bls_instances=traffic.bls_instances,
             feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+            encoders=encoders.encoder_plan(model, spec, planned_pools),
             gateway=gateway_plan(
                 spec,
                 concurrency=traffic.gateway_cap,
@@ -99,6 +107,7 @@ def draft(
         ),
         engine_config=engine_config(spec, fingerprint),
         footprint=footprint,
+        encoder=encoder,
         output_bytes=output_bytes(facts, family, limits.sized, dtype),
         choices=(dtype_choice, *limits.choices, traffic_choice, *pool_choices),
     )

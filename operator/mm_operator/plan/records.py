@@ -22,6 +22,8 @@ RESULT_KEY = "result.json"
 SERVING_KEY = "serving.json"
 POD_KEY = "pod.json"
 """The pod template of a revision, so that a held rollout can be repaired and scaled exactly."""
+ENCODER_KEY = "encoder.json"
+"""The same of its encoders, where they have pods of their own."""
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""
 

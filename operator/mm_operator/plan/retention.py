@@ -16,6 +16,8 @@ from mm_operator.model import (
 from mm_operator.plan import names
 from mm_operator.plan.records import ENGINE_KEY, POD_KEY
 
+_OF_ENCODERS = ("Deployment", "Service", "PodDisruptionBudget")
+
 
 def kept(
     snapshot: Snapshot,
@@ -43,27 +45,35 @@ def kept(
     if rollout.held and recorded_template(snapshot, rollout) is None:
         # The revision's record is gone: the Deployment cannot be made again, so it is left alone.
         keep.add(Ref("Deployment", names.deployment(snapshot.name)))
+        keep |= {Ref(kind, names.encoders(snapshot.name)) for kind in _OF_ENCODERS}
     return frozenset(keep)
 
 
 def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
     """Return the recorded revisions that a Deployment or a pod still uses."""
     observed = snapshot.observed
-    used = {pod.serving_hash for pod in observed.pods}
-    if observed.deployment:
-        used.add(observed.deployment.serving_hash)
+    used = {pod.serving_hash for pod in (*observed.pods, *observed.encoder_pods)}
+    used |= {one.serving_hash for one in (observed.deployment, observed.encoders) if one}
     found = (
         observed.configs.get(names.serving_config(snapshot.name, digest)) for digest in sorted(used)
     )
     return tuple(config for config in found if config)
 
 
-def recorded_template(snapshot: Snapshot, rollout: RolloutDecision) -> dict[str, Any] | None:
-    """Return the pod template of the revision that is held; None when it is lost or damaged."""
+def recorded_template(
+    snapshot: Snapshot, rollout: RolloutDecision, key: str = POD_KEY
+) -> dict[str, Any] | None:
+    """Return a pod template of the revision that is held; None when it is lost or damaged.
+
+    Args:
+        snapshot: the model.
+        rollout: which revision.
+        key: under which it is recorded; `ENCODER_KEY` is absent where encoders have no pods.
+    """
     name = names.serving_config(snapshot.name, rollout.serving_hash)
     config = snapshot.observed.configs.get(name)
     try:
-        template = json.loads(config.data.get(POD_KEY, "")) if config else None
+        template = json.loads(config.data.get(key, "")) if config else None
     except json.JSONDecodeError:
         return None
     return template if isinstance(template, dict) else None

@@ -10,6 +10,7 @@ from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.draft import Draft
+from mm_operator.plan.encoders import is_apart
 from mm_operator.plan.fingerprint import digest, plain, stated
 from mm_operator.plan.rollout_progress import first_obstacle
 
@@ -19,7 +20,7 @@ HASH_DIGITS = 32
 
 def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) -> str:
     """Return the digest of everything that makes pods differ; replicas do not."""
-    content = {
+    content: dict[str, object] = {
         "serving": plain(draft.serving_plan),
         "engine": draft.engine_config,
         "runtime": stated(spec.runtime),
@@ -29,6 +30,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
         "store": stated(spec.build.store.model_copy(update={"gc_after": None})),
         "image": spec.runtime.image or snapshot.settings.runtime_image,
     }
+    if is_apart(spec):
+        content["encoder"] = stated(spec.vision.resources)
     return digest(content)[:HASH_DIGITS]
 
 

@@ -342,7 +342,7 @@ class Scaler:
     def _pods_of(self, key: Key) -> list[ScaledPod]:
         found = []
         for item in self._cache.of_model(key):
-            if item.kind != POD.kind or item.job:
+            if item.kind != POD.kind or item.component != labels.Component.SERVER:
                 continue
             held = self._pods.get(item.uid)
             if held is None or held[0] != item.version:

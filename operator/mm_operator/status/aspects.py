@@ -3,10 +3,11 @@
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Aspect, truth
+from mm_operator.status.encoders import encoders_ready
 from mm_operator.status.scaling import scaling_active
 from mm_operator.status.servers import trouble
 
-_OBSTACLES = frozenset(
+OBSTACLES = frozenset(
     {
         Reason.PODS_UNSCHEDULABLE,
         Reason.PODS_CRASHING,
@@ -18,15 +19,17 @@ _OBSTACLES = frozenset(
 
 def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, ...]:
     """Return every condition as it is now."""
-    return (
+    found = (
         _ready(snapshot, plan),
         _available(snapshot),
         _planned(plan),
         _engine_built(plan),
         _rolling_out(plan),
         scaling_active(snapshot),
+        encoders_ready(snapshot, plan),
         _degraded(snapshot, plan, outcome),
     )
+    return tuple(aspect for aspect in found if aspect is not None)
 
 
 def ready_pods(snapshot: Snapshot, plan: Plan) -> int:
@@ -122,10 +125,13 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
         text = "; ".join(sorted(f"{error.stage}: {error.message}" for error in outcome.errors))
         return Aspect(kind, "True", outcome.errors[0].reason, text)
     for decision in (plan.inspect, plan.build, plan.rollout):
-        if decision.step is Step.FAILED or decision.reason in _OBSTACLES:
+        if decision.step is Step.FAILED or decision.reason in OBSTACLES:
             return Aspect(kind, "True", decision.reason, decision.message)
     if found := trouble(snapshot, plan):
         return Aspect(kind, "True", *found)
+    encoders = encoders_ready(snapshot, plan)
+    if encoders is not None and encoders.reason in OBSTACLES:
+        return Aspect(kind, "True", encoders.reason, encoders.message)
     return Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
 
 

@@ -10,6 +10,7 @@ from mm_operator.plan import names
 from mm_operator.plan.fingerprint import plain
 from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions, timestamp
+from mm_operator.status.encoders import encoders_summary
 from mm_operator.status.plan_summary import plan_summary
 from mm_operator.status.scaling import scaling_summary
 
@@ -43,7 +44,9 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
     served = plan.rollout.serving_hash or plan.rollout.held
     if served or (plan.frozen and snapshot.status.get("url")):
         status["url"] = url(snapshot)
-    return status | _summaries(snapshot, plan) | scaling_summary(snapshot)
+    return (
+        status | encoders_summary(snapshot) | _summaries(snapshot, plan) | scaling_summary(snapshot)
+    )
 
 
 def url(snapshot: Snapshot) -> str:

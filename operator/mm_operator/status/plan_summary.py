@@ -1,9 +1,10 @@
 """`status.plan` from the numbers of a plan."""
 
-from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.model_plan import EncoderMemory, ModelPlan
 from mm_api.v1alpha1 import LimitsStatus, MemoryStatus, PlanStatus
 from mm_api.v1alpha1.plan_status import (
     ChangeStatus,
+    EncoderMemoryStatus,
     GpuMemoryStatus,
     GpuStatus,
     PoolStatus,
@@ -36,6 +37,7 @@ def plan_summary(sizes: ModelPlan, serving_hash: str) -> PlanStatus:
         limits=LimitsStatus.model_validate(engine.limits.model_dump()),
         gpu=GpuStatus.model_validate(sizes.gpu.model_dump()) if sizes.gpu else None,
         memory=_memory(sizes),
+        encoder_memory=_encoder_memory(memory.encoder),
         gpu_memory=[GpuMemoryStatus.model_validate(gpu.model_dump()) for gpu in memory.per_gpu],
         kv_cache_free_gpu_memory_fraction=(
             memory.kv_cache_free_gpu_memory_fraction if on_gpu else None
@@ -60,6 +62,12 @@ def plan_summary(sizes: ModelPlan, serving_hash: str) -> PlanStatus:
         ],
         warnings=[warning.message for warning in sizes.warnings][:_WARNINGS],
     )
+
+
+def _encoder_memory(encoder: EncoderMemory | None) -> EncoderMemoryStatus | None:
+    if encoder is None:
+        return None
+    return EncoderMemoryStatus.model_validate(encoder.model_dump(exclude={"limit_bytes"}))
 
 
 def _memory(sizes: ModelPlan) -> MemoryStatus:

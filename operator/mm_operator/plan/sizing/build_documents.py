@@ -11,6 +11,7 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.adapters import addresses
 from mm_operator.plan.draft import gateway_plan
+from mm_operator.plan.encoders import encoder_plan
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
 from mm_operator.plan.pools import bls_instances
@@ -89,13 +90,14 @@ def serving_plan(
 ) -> ServingPlan:
     """Return what pods read."""
     limits, pools = sizing.sized.limits, sizing.pools
+    planned_pools = MemoryPools(
+        cuda_bytes=pools.pool.bytes, pinned_bytes=pools.pinned_bytes, shm_bytes=pools.shm_bytes
+    )
     return ServingPlan(
         model=model,
         fingerprint=fingerprint,
         backend=spec.engine.backend,
-        pools=MemoryPools(
-            cuda_bytes=pools.pool.bytes, pinned_bytes=pools.pinned_bytes, shm_bytes=pools.shm_bytes
-        ),
+        pools=planned_pools,
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
         streaming=spec.runtime.streaming,
@@ -103,6 +105,7 @@ def serving_plan(
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         kv_cache=_kv_cache(spec, sizing),
         sharing=_sharing(spec, sizing),
+        encoders=encoder_plan(model, spec, planned_pools),
         gateway=gateway_plan(
             spec,
             # Without a gateway the number is read by nobody.

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import ModelPlan, PlanError, PlanWarning, Reason
+from mm_api.documents.model_plan import EncoderMemory, ModelPlan, PlanError, PlanWarning, Reason
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
+from mm_operator.plan.encoders import check_vision, encoder_memory
 from mm_operator.plan.families import family_of
 from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.families.qwen2_vl import VOCABULARY
@@ -15,8 +16,10 @@ from mm_operator.plan.sizing.ask import Ask, ask_of
 from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, trtllm_build
 from mm_operator.plan.sizing.cache import fraction_of
 from mm_operator.plan.sizing.checks import problems
+from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest, verdict
+from mm_operator.plan.sizing.memory import PROCESS_BYTES
 from mm_operator.plan.sizing.pool import serving_limits
 from mm_operator.plan.sizing.serve_command import serve
 from mm_operator.plan.sizing.situation import Situation
@@ -79,6 +82,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     subject = Subject(facts, family, inputs.gpu, version)
     errors = problems(situation)
     try:
+        check_vision(spec, facts)
         sizing = size(ask, subject)
         errors += _after(ask, sizing)
         built = _build(inputs, situation, sizing) if not errors else None
@@ -114,7 +118,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
             "convert": convert,
             "engines": engines,
             "serve": served,
-            "memory": sizing.memory,
+            "memory": sizing.memory.model_copy(update={"encoder": _encoder(inputs, sizing)}),
             "pool": sizing.pools.pool,
             "serving": serving_limits(
                 ask, sizing.sized.limits, sizing.pools, _template(family, sizing, version)
@@ -130,6 +134,17 @@ def plan_model(inputs: Inputs) -> ModelPlan:
             "build_plan": document,
             "serving_plan": serving_plan(inputs.model, spec, sizing, document.fingerprint, served),
         }
+    )
+
+
+def _encoder(inputs: Inputs, sizing: EngineSizing) -> EncoderMemory | None:
+    """Return the bytes of an encoder in a pod of its own, which has one process on its GPU."""
+    facts, family = inputs.facts, family_of(inputs.facts.family)
+    activations = vision_activation_bytes(facts, family, sizing.sized.limits)
+    return encoder_memory(
+        inputs.spec,
+        vision_bytes=vision_engine_bytes(facts, family) + activations,
+        context_bytes=PROCESS_BYTES,
     )
 
 

@@ -95,6 +95,7 @@ def _planned(
                     total_bytes=size.host_bytes,
                     limit_bytes=None if memory_limit is None else bytes_of(memory_limit),
                 ),
+                encoder=planned.encoder,
                 kv_bytes_per_token=per_token * DTYPE_BYTES[engine.dtype],
                 cross_kv_bytes_per_token=0,
                 kv_cache_free_gpu_memory_fraction=0,

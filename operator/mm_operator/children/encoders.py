@@ -1,0 +1,128 @@
+"""Vision encoders in pods of their own: Deployment, the Service that servers find them by, budget.
+
+They belong to the same revision as the language model's pods and are rolled out with them; how many
+there are is no part of a revision.
+"""
+
+from typing import Any
+
+from mm_api import labels
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.children import containers, hardware, pull
+from mm_operator.children.metadata import Manifest, own_metadata
+from mm_operator.children.serving_pod import (
+    ServingPod,
+    component_selector,
+    serving_deployment,
+    serving_template,
+)
+from mm_operator.model import Plan, Snapshot
+from mm_operator.plan import names
+from mm_operator.plan.encoders import GRPC_PORT
+from mm_operator.plan.records import ENCODER_KEY
+from mm_operator.plan.retention import recorded_template
+from mm_operator.plan.store import store_of
+
+_ROLE = ("--role", "encoder", "--gateway-port", "0")
+
+
+def encoder_template(
+    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
+) -> dict[str, Any] | None:
+    """Return the pod template of the revision that is served; None: encoders have no pods."""
+    rollout, serving, sizes = plan.rollout, plan.serving_plan, plan.sizes
+    if rollout.held:
+        return recorded_template(snapshot, rollout, ENCODER_KEY)
+    if not rollout.serving_hash or serving is None or serving.encoders is None or sizes is None:
+        return None
+    return serving_template(
+        snapshot, spec, rollout, _pod(snapshot, spec, serving, serving.encoders, sizes)
+    )
+
+
+def _pod(
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    serving: ServingPlan,
+    encoders: EncoderPlan,
+    sizes: ModelPlan,
+) -> ServingPod:
+    image = spec.runtime.image or snapshot.settings.runtime_image
+    gpu = hardware.encoder_gpu(spec.runtime.gpu, sizes)
+    server = containers.build_server(
+        spec,
+        image=image,
+        manifest=store_of(spec).manifest(serving.fingerprint),
+        gpu=gpu,
+        host_bytes=hardware.encoder_host_bytes(sizes),
+        resources=spec.vision.resources,
+        role=_ROLE,
+    )
+    # A sidecar's restart policy is that of a container beside others; alone it is the pod's.
+    encoder = {key: value for key, value in server.items() if key != "restartPolicy"}
+    # Scrapers find the one page of a pod by this name.
+    ports = [
+        port | {"name": "http"} if port["containerPort"] == containers.METRICS_PORT else port
+        for port in server["ports"]
+    ]
+    return ServingPod(
+        component=labels.Component.ENCODER,
+        containers=[encoder | {"name": "encoder", "ports": ports}],
+        init_containers=pull.build_pull(spec, image, serving.fingerprint),
+        volumes=[],
+        shm_bytes=encoders.pools.shm_bytes,
+        gpu=gpu,
+    )
+
+
+def build_encoders(
+    snapshot: Snapshot, spec: MultimodalModelSpec, template: dict[str, Any] | None
+) -> tuple[Manifest, ...]:
+    """Return the Service, the Deployment and, where there are several, the budget of encoders.
+
+    Args:
+        snapshot: the model.
+        spec: its spec.
+        template: of their pods; None: they have none.
+    """
+    if template is None:
+        return ()
+    name = names.encoders(snapshot.name)
+    component = labels.Component.ENCODER
+    selected = component_selector(snapshot.name, component)
+    service: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": own_metadata(snapshot, name=name, component=component),
+        "spec": {
+            # Headless: servers choose the encoder by the picture, so they need every address.
+            "clusterIP": "None",
+            "selector": selected,
+            "ports": [
+                {
+                    "name": "triton-grpc",
+                    "port": GRPC_PORT,
+                    "protocol": "TCP",
+                    "targetPort": "triton-grpc",
+                }
+            ],
+        },
+    }
+    replicas = spec.vision.replicas
+    deployment = serving_deployment(snapshot, spec, template, name=name, replicas=replicas)
+    if replicas == 1:  # a budget for one pod would only block the drain
+        return service, deployment
+    budget: Manifest = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": own_metadata(snapshot, name=name, component=component),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": selected},
+            # A pod that never became ready holds up no drain.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+    return service, deployment, budget

@@ -1,0 +1,106 @@
+"""What the pods of a model have in common, whether they answer requests or only encode pictures."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mm_api import labels
+from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
+from mm_operator.children import containers, pod, volumes
+from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.model import RolloutDecision, Snapshot
+from mm_operator.plan import names
+from mm_operator.plan.records import SERVING_KEY
+
+OLD_REPLICA_SETS = 1
+"""Revisions live in ConfigMaps that go with their last pod: older ones could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPod:
+    """What tells one kind of pod from the other."""
+
+    component: str
+    containers: list[Manifest]
+    init_containers: list[Manifest]
+    volumes: list[Manifest]
+    """Beside those that every serving pod has."""
+
+    shm_bytes: int
+    gpu: Gpu
+
+
+def component_selector(model: str, component: str) -> dict[str, str]:
+    """Return the labels that select the pods of one kind; they never change."""
+    return {labels.MODEL: model, labels.APP_COMPONENT: component}
+
+
+def serving_template(
+    snapshot: Snapshot, spec: MultimodalModelSpec, rollout: RolloutDecision, kind: ServingPod
+) -> dict[str, Any]:
+    """Return the pod template of a revision."""
+    config = names.serving_config(snapshot.name, rollout.serving_hash)
+    template: dict[str, Any] = {
+        "metadata": {
+            "labels": {**spec.runtime.pod_labels, **own_labels(snapshot.name, kind.component)},
+            "annotations": {labels.SERVING_HASH: rollout.serving_hash},
+        },
+        "spec": {
+            "automountServiceAccountToken": False,
+            "containers": kind.containers,
+            "enableServiceLinks": False,
+            **({"initContainers": kind.init_containers} if kind.init_containers else {}),
+            "securityContext": pod.pod_security(),
+            "terminationGracePeriodSeconds": containers.grace_seconds(spec),
+            "volumes": [
+                volumes.serving_volume(spec),
+                {
+                    "name": "serving",
+                    "configMap": {
+                        "name": config,
+                        "items": [{"key": SERVING_KEY, "path": SERVING_KEY}],
+                    },
+                },
+                pod.scratch("work"),
+                {
+                    "name": "shm",
+                    "emptyDir": {"medium": "Memory", "sizeLimit": str(kind.shm_bytes)},
+                },
+                pod.scratch("tmp"),
+                *kind.volumes,
+            ],
+            **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+            **pod.placement(spec.runtime, kind.gpu),
+        },
+    }
+    if spec.runtime.service_account_name:
+        template["spec"]["serviceAccountName"] = spec.runtime.service_account_name
+    return template
+
+
+def serving_deployment(
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    template: dict[str, Any],
+    *,
+    name: str,
+    replicas: int,
+) -> Manifest:
+    """Return the Deployment of a template; the kind of its pods is in the template's labels."""
+    component = template["metadata"]["labels"][labels.APP_COMPONENT]
+    deadline = duration.parse(spec.rollout.progress_deadline)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": own_metadata(snapshot, name=name, component=component),
+        "spec": {
+            "replicas": replicas,
+            "progressDeadlineSeconds": int(deadline.total_seconds()),
+            "revisionHistoryLimit": OLD_REPLICA_SETS,
+            "selector": {"matchLabels": component_selector(snapshot.name, component)},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
+            },
+            "template": template,
+        },
+    }

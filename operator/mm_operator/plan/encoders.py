@@ -1,0 +1,113 @@
+"""Vision encoders in pods of their own: what servers and encoders are told, and their bytes.
+
+A server keeps its own encoder for the time when no other one answers, so its memory is that of
+`Colocated` less the feature cache, which goes to where pictures are encoded by plan.
+"""
+
+from mm_api.conditions import Reason
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import EncoderMemory
+from mm_api.documents.serving_plan import EncoderPlan, MemoryPools
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.errors import SpecError
+from mm_operator.plan import names
+from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
+
+GRPC_PORT = 8001
+"""Triton's own number, which the encoders' Service keeps."""
+
+TIMEOUT_SECONDS = 10.0
+"""A picture of the largest profile takes a GPU well below a second, queue included; the Reference
+engine may need seconds on a busy core. After it the server begins to encode, so it counts twice."""
+
+
+def is_apart(spec: MultimodalModelSpec) -> bool:
+    """Return whether pictures are encoded in pods of their own."""
+    return spec.vision.placement == "Disaggregated"
+
+
+def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> None:
+    """Check that there is something to place.
+
+    Raises:
+        SpecError: the checkpoint sees no pictures.
+    """
+    if is_apart(spec) and facts.vision is None:
+        raise SpecError(
+            reason=Reason.NOT_SUPPORTED,
+            path="spec.vision.placement",
+            message=f"family {facts.family} takes no pictures, so there is no encoder to give pods "
+            "of its own: set it to Colocated",
+        )
+
+
+def server_cache_bytes(spec: MultimodalModelSpec) -> int:
+    """Return the feature cache of a language model's pod."""
+    return 0 if is_apart(spec) else bytes_of(spec.vision.feature_cache_bytes)
+
+
+def encoder_plan(model: str, spec: MultimodalModelSpec, pools: MemoryPools) -> EncoderPlan | None:
+    """Return what both kinds of pods are told; None when servers encode themselves.
+
+    Args:
+        model: its name.
+        spec: its spec.
+        pools: of the language model's pod, whose live requests an encoder may hold all at once.
+    """
+    if not is_apart(spec):
+        return None
+    return EncoderPlan(
+        addresses=[f"{names.encoders(model)}:{GRPC_PORT}"],
+        timeout_seconds=TIMEOUT_SECONDS,
+        # Features leave as host memory, so nothing of them lies in the CUDA pool.
+        pools=pools.model_copy(update={"cuda_bytes": CUDA_MINIMUM_BYTES}),
+    )
+
+
+def encoder_memory(
+    spec: MultimodalModelSpec, *, vision_bytes: int, context_bytes: int | None
+) -> EncoderMemory | None:
+    """Return the bytes of an encoder's pod, None when there is none.
+
+    Args:
+        spec: the model's spec.
+        vision_bytes: engine and activations.
+        context_bytes: of the CUDA context; None without a GPU, where there is no CUDA pool either.
+    """
+    if not is_apart(spec):
+        return None
+    cache = bytes_of(spec.vision.feature_cache_bytes)
+    pool = 0 if context_bytes is None else CUDA_MINIMUM_BYTES
+    limit = spec.vision.resources.limits.get("memory")
+    on_gpu = context_bytes is not None
+    return EncoderMemory(
+        vision_bytes=vision_bytes,
+        feature_cache_bytes=cache,
+        cuda_pool_bytes=pool,
+        context_bytes=context_bytes,
+        # The cache lies in host memory, beside what is on the GPU.
+        total_bytes=vision_bytes + pool + (context_bytes or 0) + (0 if on_gpu else cache),
+        limit_bytes=None if limit is None else bytes_of(limit),
+    )
+
+
+def check_fits(planned: EncoderMemory | None) -> None:
+    """Check an encoder without a GPU against its memory limit.
+
+    With a GPU nothing is to be checked: a language model's pod holds the same terms and more.
+
+    Raises:
+        SpecError: the terms of the plan alone are above the limit.
+    """
+    if planned is None or planned.limit_bytes is None or planned.context_bytes is not None:
+        return
+    if planned.total_bytes > planned.limit_bytes:
+        raise SpecError(
+            reason=Reason.INVALID_SPEC,
+            path="spec.vision.resources.limits.memory",
+            message=f"{planned.limit_bytes:,} bytes are too little: vision "
+            f"{planned.vision_bytes:,} and feature cache {planned.feature_cache_bytes:,} bytes are "
+            f"{planned.total_bytes:,} together; raise the limit, or lower "
+            "spec.vision.featureCacheBytes",
+        )

@@ -1,0 +1,44 @@
+"""The vision encoders in pods of their own: their condition, and how many there are."""
+
+from typing import Any
+
+from mm_api.conditions import ConditionType, Reason
+from mm_operator.model import Plan, Snapshot
+from mm_operator.plan.encoders import is_apart
+from mm_operator.plan.rollout_progress import first_obstacle
+from mm_operator.status.conditions import Aspect
+
+MEANWHILE = "the language model's pods encode what is not answered themselves"
+
+
+def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
+    """Return the condition EncodersReady; None where encoders have no pods of their own."""
+    kind, deployment, spec = ConditionType.ENCODERS_READY, snapshot.observed.encoders, snapshot.spec
+    wanted = spec is not None and is_apart(spec)
+    if deployment is None:
+        if not wanted or plan.problem:
+            return None
+        text = "the encoders' pods come with the language model's"
+        return Aspect(kind, "False", Reason.PODS_STARTING, text)
+    if not wanted and not plan.rollout.held:
+        return None  # they are about to go
+    number = deployment.wanted
+    of = f"{deployment.available} of {number} encoder{'' if number == 1 else 's'}"
+    settled = deployment.observed_generation >= deployment.generation
+    counts = {number, deployment.updated, deployment.available, deployment.replicas}
+    if settled and len(counts) == 1:
+        text = f"{of} answer{'s' if number == 1 else ''}"
+        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+    reason, message = first_obstacle(deployment, snapshot.observed.encoder_pods) or (
+        Reason.PODS_STARTING,
+        f"{of} of the revision answer",
+    )
+    return Aspect(kind, "False", reason, f"{message}; {MEANWHILE}")
+
+
+def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what goes into `status` beside the condition: at most the key `encoders`."""
+    deployment = snapshot.observed.encoders
+    if deployment is None:
+        return {}
+    return {"encoders": {"replicas": deployment.replicas, "readyReplicas": deployment.ready}}

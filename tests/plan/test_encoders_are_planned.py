@@ -1,0 +1,70 @@
+"""What servers and encoders are told of each other, and the memory of both pods."""
+
+import pytest
+
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.sizing.memory import PROCESS_BYTES
+from mm_operator.plan.sizing.reference import plan_reference
+from support.model_configs import planned
+from support.models import spec_of, tiny_facts
+
+CACHE = "64Mi"
+TOGETHER = {"featureCacheBytes": CACHE}
+APART = {"placement": "Disaggregated", **TOGETHER}
+
+
+def _reference(**vision: object) -> object:
+    return plan_reference(
+        model="m", spec=spec_of({"vision": vision}), facts=tiny_facts(), builder_version="1"
+    )
+
+
+def test_the_cache_moves_with_the_pictures() -> None:
+    """The server's memory is that of one pod less the cache, which the encoder's pod holds."""
+    one, apart = _reference(**TOGETHER), _reference(**APART)
+    assert one.memory.encoder is None
+    host, encoder = apart.memory.host, apart.memory.encoder
+    assert one.memory.host.total_bytes - host.total_bytes == bytes_of(CACHE)
+    assert encoder.total_bytes == host.vision_bytes + bytes_of(CACHE)
+    assert (encoder.cuda_pool_bytes, encoder.context_bytes) == (0, None)
+
+
+def test_an_engine_stays_the_same() -> None:
+    """Where pictures are encoded is no part of what is built."""
+    one, apart = _reference(), _reference(placement="Disaggregated")
+    assert one.fingerprint == apart.fingerprint
+    assert (one.serving_plan.encoders, apart.serving_plan.encoders.addresses) == (
+        None,
+        ["m-encoders:8001"],
+    )
+
+
+def test_encoders_on_gpus_have_one_process() -> None:
+    """On a GPU: the vision engine, one context and the smallest pool; the server keeps its own."""
+    one = planned("llava", {})
+    apart = planned("llava", {}, vision={"placement": "Disaggregated"})
+    assert one.memory.per_gpu == apart.memory.per_gpu
+    gpu, encoder = apart.memory.per_gpu[0], apart.memory.encoder
+    vision = gpu.vision_engine_bytes + gpu.vision_activation_bytes
+    assert encoder.vision_bytes == vision
+    assert encoder.total_bytes == vision + PROCESS_BYTES + CUDA_MINIMUM_BYTES
+
+
+def test_a_limit_that_is_too_small_is_told() -> None:
+    """The Reference engine's encoder must fit into the memory that its pod may have."""
+    plan = _reference(**APART, resources={"limits": {"memory": "32Mi"}})
+    assert [error.path for error in plan.errors] == ["spec.vision.resources.limits.memory"]
+    assert "lower spec.vision.featureCacheBytes" in plan.errors[0].message
+
+
+@pytest.mark.parametrize("backend", ["Reference", "TensorRT"])
+def test_only_what_sees_has_encoders(backend: str) -> None:
+    """A model of texts with encoders of its own is refused at the field."""
+    if backend == "Reference":
+        facts = tiny_facts(vision=None, family="t5")
+        spec = spec_of({"vision": {"placement": "Disaggregated"}})
+        plan = plan_reference(model="m", spec=spec, facts=facts, builder_version="1")
+    else:
+        plan = planned("t5", {}, vision={"placement": "Disaggregated"})
+    assert [error.path for error in plan.errors] == ["spec.vision.placement"]

@@ -1,0 +1,86 @@
+"""The life of encoders in pods of their own: they come, change, break and go with their model."""
+
+import pytest
+
+from mm_operator.model import PodState, Ref
+from support.golden import Golden
+from support.imagined_cluster import ImaginedCluster
+from support.models import DIGEST, tiny_facts
+
+APART = {"vision": {"placement": "Disaggregated", "replicas": 2}}
+NAME = "llava-encoders"
+
+
+@pytest.fixture
+def cluster() -> ImaginedCluster:
+    """Return a namespace with a model that serves, its encoders apart."""
+    made = ImaginedCluster()
+    made.apply("llava", APART)
+    made.inspected(tiny_facts())
+    made.built()
+    made.pods_ready("llava")
+    return made
+
+
+def _encoders(cluster: ImaginedCluster) -> str:
+    return cluster.conditions("llava").get("EncodersReady", "absent")
+
+
+def test_encoders_come_and_go(cluster: ImaginedCluster, golden: Golden) -> None:
+    """Two encoders, then three, then none: the number is no revision, the placement is one."""
+    cluster.pods_ready(NAME)
+    cluster.apply("llava", {"vision": {"placement": "Disaggregated", "replicas": 3}})
+    cluster.pods_ready(NAME)
+    cluster.apply("llava")
+    cluster.pods_ready("llava")
+    cluster.delete("llava")
+    golden.check("encoders-come-and-go.txt", "\n".join(cluster.log) + "\n")
+
+
+def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
+    """Pods of the language model answer by themselves, and the condition says who encodes."""
+    assert cluster.conditions("llava")["Ready"] == "True ReplicasAvailable"
+    assert _encoders(cluster) == "False PodsStarting"
+    assert "encode what is not answered themselves" in cluster.message("llava", "EncodersReady")
+    assert cluster.conditions("llava")["Degraded"] == "False AsExpected"
+    cluster.pods_ready(NAME)
+    assert _encoders(cluster) == "True ReplicasAvailable"
+    assert cluster.message("llava", "EncodersReady") == "2 of 2 encoders answer"
+    assert cluster.models["llava"].status["encoders"] == {"replicas": 2, "readyReplicas": 2}
+
+
+def test_encoders_in_trouble_are_told(cluster: ImaginedCluster) -> None:
+    """A pod that no node takes makes the model Degraded, and leaves it Ready."""
+    cluster.trouble(NAME, PodState("", "Pending", ready=False, unschedulable="0/3 nodes"))
+    assert _encoders(cluster) == "False PodsUnschedulable"
+    assert cluster.conditions("llava")["Degraded"] == "True PodsUnschedulable"
+    assert cluster.conditions("llava")["Ready"] == "True ReplicasAvailable"
+
+
+def test_what_somebody_deletes_comes_back(cluster: ImaginedCluster) -> None:
+    """Deployment, Service and budget are made again."""
+    for kind in ("Deployment", "Service", "PodDisruptionBudget"):
+        cluster.remove(Ref(kind, NAME))
+        assert NAME in cluster.names(kind)
+
+
+def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: ImaginedCluster) -> None:
+    """Until the new engine is there the recorded template is used, also after a deletion."""
+    cluster.pods_ready(NAME)
+    before = cluster.objects[Ref("Deployment", NAME)]["spec"]
+    cluster.apply("llava", {**APART, "engine": {"maxBatchSize": 3}})
+    assert before == cluster.objects[Ref("Deployment", NAME)]["spec"]
+    cluster.remove(Ref("Deployment", NAME))
+    assert before == cluster.objects[Ref("Deployment", NAME)]["spec"]
+    cluster.built()
+    assert before != cluster.objects[Ref("Deployment", NAME)]["spec"]
+
+
+def test_models_without_pictures_have_no_encoders() -> None:
+    """Nothing is built of a text model whose encoder should have pods of its own."""
+    cluster = ImaginedCluster()
+    cluster.apply("llava", APART)
+    cluster.inspected(tiny_facts(vision=None, family="t5", source_digest=DIGEST.replace("1", "2")))
+    assert cluster.conditions("llava")["Planned"] == "False NotSupported"
+    assert "set it to Colocated" in cluster.message("llava", "Planned")
+    assert cluster.open_jobs() == []
