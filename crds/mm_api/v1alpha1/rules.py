@@ -382,7 +382,8 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     VisionSpec: (
         Rule(
             cel="self.placement == 'Disaggregated' || (self.replicas == 1 && "
-            "size(self.resources.requests) == 0 && size(self.resources.limits) == 0)",
+            "(!has(self.resources.requests) || size(self.resources.requests) == 0) && "
+            "(!has(self.resources.limits) || size(self.resources.limits) == 0))",
             message="replicas and resources are those of encoders in pods of their own: set "
             "placement to Disaggregated, or remove them",
             holds=_encoders_have_pods,
