@@ -4,17 +4,16 @@ Whatever happens, the stream is closed exactly once: a decoupled model that forg
 leaves the client hanging and the server unable to stop.
 """
 
-import logging
+from functools import partial
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
 from mm_runtime.engine.gauges import RequestGauges
 from mm_runtime.engine.generation import join_pieces, write_piece
+from mm_runtime.engine.outbox import Outbox
 from mm_runtime.engine.reference.request import Piece
 from mm_runtime.engine.triton import refuse, respond
-
-logger = logging.getLogger(__name__)
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -22,19 +21,25 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 class ResponseSink:
     """Sends pieces as they come, or all of them at the end."""
 
-    def __init__(self, request: Any, gauges: RequestGauges, *, streaming: bool) -> None:
+    def __init__(
+        self, request: Any, gauges: RequestGauges, outbox: Outbox, *, streaming: bool
+    ) -> None:
         """Take Triton's request; it counts as active from now on."""
         self._request_id: str = request.request_id()
         self._sender = request.get_response_sender()
         self._gauges = gauges
+        self._outbox = outbox
         self.streaming = streaming
         self.prompt: tuple[int, ...] = ()
         """Tokens that a whole answer begins with: `exclude_input_in_output` was set to false."""
 
         self._pieces: list[Piece] = []
-        self._closed = False
-        self._stopped = False
+        self.closed = False
+        """Whether its last response was handed to the outbox."""
+
+        self._gone = False
         gauges.entered()
+        outbox.watch(self)
 
     def send(self, piece: Piece) -> None:
         """Send or keep a piece; close the stream after the last one."""
@@ -55,22 +60,27 @@ class ResponseSink:
 
     def stop(self) -> None:
         """End the answer as if the client had gone."""
-        self._stopped = True
+        self._gone = True
+
+    def look(self) -> None:
+        """Ask Triton whether the client has gone."""
+        if self._sender.is_cancelled():
+            self._gone = True
 
     def is_cancelled(self) -> bool:
-        """Tell whether the client has gone or asked to stop."""
-        gone: bool = self._stopped or self._sender.is_cancelled()
-        return gone
+        """Tell whether the client has gone or asked to stop, as of the last look."""
+        return self._gone
 
     def _respond(self, response: Any, *, last: bool) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = last
+        self.closed = last
+        self._outbox.put(partial(self._send, response, last=last))
+
+    def _send(self, response: Any, *, last: bool) -> None:
         arguments = () if response is None else (response,)
         try:
             self._sender.send(*arguments, flags=FINAL if last else 0)
-        except Exception:
-            # The engine's thread serves the others; a client that cannot be reached is logged.
-            logger.exception("a response could not be sent")
-        if last:
-            self._gauges.left()
+        finally:
+            if last:
+                self._gauges.left()

@@ -41,7 +41,7 @@ class EngineOptions:
     max_input_len: int
     max_seq_len: int
     cancellation_check_seconds: float = 0.02
-    """How often each request is asked whether anybody waits for it (a call into Triton, 0.1 ms)."""
+    """How often each request is asked whether anybody waits for it."""
 
 
 @dataclass(frozen=True)

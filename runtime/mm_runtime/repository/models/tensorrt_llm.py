@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 from mm_runtime.engine.gauges import RequestGauges
 from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.engine.outbox import Outbox
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
 from mm_runtime.engine.stream import ResponseSink
@@ -34,14 +35,16 @@ class TritonPythonModel:
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
         self._encoder_decoder = loaded.encoder_decoder
-        self._gauges = RequestGauges(directory.limits.max_batch_size)
+        most = directory.limits.max_batch_size
+        self._gauges = RequestGauges(most)
+        self._outbox = Outbox(looked_every_seconds=period, looked_at_once=most)
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         self._engine.start()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
         for request in requests:
-            sink = ResponseSink(request, self._gauges, streaming=False)
+            sink = ResponseSink(request, self._gauges, self._outbox, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
                 if scalar(inputs, "stop"):
@@ -74,5 +77,6 @@ class TritonPythonModel:
             sink.stop()
 
     def finalize(self) -> None:
-        """End the engine's thread; Triton has let running requests finish before."""
+        """End both threads; Triton has let running requests finish before."""
         self._engine.stop()
+        self._outbox.close()

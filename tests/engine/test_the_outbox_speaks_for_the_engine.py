@@ -1,0 +1,85 @@
+"""Calls into Triton are made by a thread of their own, in order, and clients are looked after."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from mm_runtime.engine.outbox import Outbox
+from support.clusters import eventually
+
+SOON = 0.005
+DEADLINE = 10
+
+
+@dataclass
+class Answer:
+    """Counts the looks at it."""
+
+    closed: bool = False
+    looks: int = 0
+    fails: bool = field(default=False)
+
+    def look(self) -> None:
+        """Count."""
+        self.looks += 1
+        if self.fails:
+            raise RuntimeError("Triton has gone")
+
+
+@pytest.fixture
+def outbox() -> Iterator[Outbox]:
+    """Return an outbox that looks at two answers a round."""
+    made = Outbox(looked_every_seconds=SOON, looked_at_once=2)
+    yield made
+    made.close()
+
+
+def test_who_puts_does_not_wait(outbox: Outbox) -> None:
+    """While one call waits for the server, others are taken, and made in their order."""
+    server, made = threading.Event(), list[int]()
+    outbox.put(lambda: made.append(int(server.wait(DEADLINE))))
+    for number in (2, 3, 4):
+        outbox.put(lambda number=number: made.append(number))
+    assert made == []
+    server.set()
+    outbox.close()
+    assert made == [1, 2, 3, 4]
+
+
+def test_a_call_that_fails_is_logged(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
+    """The next one is made all the same."""
+    made: list[int] = []
+    outbox.put(lambda: made.append(1 // 0))
+    outbox.put(lambda: made.append(2))
+    outbox.close()
+    assert made == [2]
+    assert [record.message for record in caplog.records] == ["a call into Triton failed"]
+
+
+def test_open_answers_are_looked_at(outbox: Outbox) -> None:
+    """All of them in turn, also after a look that failed; closed ones no more."""
+    answers = [Answer(), Answer(fails=True), Answer(), Answer()]
+    for answer in answers:
+        outbox.watch(answer)
+    eventually(lambda: min(answer.looks for answer in answers) >= 3, timeout=DEADLINE)
+    answers[0].closed = True
+    eventually(lambda: len(outbox._open) == 3, timeout=DEADLINE)
+    looks = answers[0].looks
+    eventually(lambda: answers[3].looks >= 10, timeout=DEADLINE)
+    assert answers[0].looks == looks
+
+
+def test_looks_go_on_while_calls_come(outbox: Outbox) -> None:
+    """A thread that always has something to send looks after clients, too."""
+    answer, ends = Answer(), time.monotonic() + DEADLINE
+
+    def again() -> None:
+        if answer.looks < 3 and time.monotonic() < ends:
+            outbox.put(again)
+
+    outbox.watch(answer)
+    outbox.put(again)
+    eventually(lambda: answer.looks >= 3, timeout=DEADLINE)
