@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mm_devcluster.demo.walk import Condition
-from support.builds import pods_ever, refusals
+from support.builds import back_offs, pods_ever
 from support.clusters import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
@@ -109,7 +109,7 @@ def test_a_damaged_engine_is_built_again(space: Space) -> None:
     built = time.monotonic()
     space.wait_ready("first")
     log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
-    assert refusals(space, "first") == [], "the pod that refused waited for its back-off"
+    assert back_offs(space, "first") == []
     chosen = "involvedObject.name=first,type=Warning,reason=EngineCorrupt"
     told = [one["message"] for one in space.get("events", "--field-selector", chosen)["items"]]
     assert any("model.safetensors is damaged: sha256" in message for message in told)

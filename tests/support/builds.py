@@ -69,14 +69,20 @@ def pods_ever(space: Space, job: str) -> list[str]:
     )
 
 
-def refusals(space: Space, model: str) -> list[str]:
-    """Return what containers of a model's serving pods last said of a damaged engine."""
+def back_offs(space: Space, model: str) -> list[str]:
+    """Return what pods had said that refused an engine, and then waited longer than its rebuild.
+
+    A container that had just been started when the engine was whole again may serve it.
+    """
     chosen = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
+    conditions = space.read(model)["status"]["conditions"]
+    built = next(one for one in conditions if one["type"] == "EngineBuilt")["lastTransitionTime"]
     return [
         end.get("message", "")
         for pod in space.get("pods", "-l", chosen).get("items", [])
         for kind in ("initContainerStatuses", "containerStatuses")
         for one in pod["status"].get(kind, ())
-        for state in ("state", "lastState")
-        if (end := one.get(state, {}).get("terminated", {})).get("exitCode") == CORRUPT_EXIT_CODE
+        if (end := one.get("lastState", {}).get("terminated", {})).get("exitCode")
+        == CORRUPT_EXIT_CODE
+        and one["state"].get("running", {}).get("startedAt", built) >= built
     ]

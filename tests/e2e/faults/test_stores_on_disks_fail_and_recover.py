@@ -13,7 +13,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.engine_manifest import MANIFEST_NAME
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import problems
-from support.builds import build_only, build_pods, pods_ever, refusals, running_build
+from support.builds import back_offs, build_only, build_pods, pods_ever, running_build
 from support.clusters import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.node_disks import NodeDisk, claimed, node_disk
@@ -292,5 +292,5 @@ def test_damaged_engine_is_refused_and_mended(
     built = time.monotonic()
     alone.wait_ready("damaged")
     log.info("Ready %.0f s after the engine was whole again", time.monotonic() - built)
-    assert refusals(alone, "damaged") == [], "the pod that refused waited for its back-off"
+    assert back_offs(alone, "damaged") == []
     assert whole(disk) == [fingerprint]
