@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
 
 CLIENTS = 4
 BY, WHY = "mm_encoder_requests_total", "mm_encoder_fallbacks_total"
+RUNS = "nv_inference_count"
 LOOKUPS = "mm_feature_cache_lookups_total"
 
 
@@ -56,11 +57,12 @@ def test_questions_without_pictures_stay(pair: Pair) -> None:
 
 def test_bad_pictures_are_told_by_the_server(pair: Pair) -> None:
     """Pixels of a wrong shape are refused in the words of one pod, and no encoder is asked."""
-    before = counted(pair.encoder, BY)
+    before = counted(pair.encoder, RUNS)
     with Ensemble(pair.server.grpc_url) as client, pytest.raises(EnsembleError) as refused:
         client.ask("What is in the image?", image_input=[[[[[0.0]]]]])
     assert "expected [images, 3, 56, 56]" in str(refused.value)
-    assert before == counted(pair.encoder, BY)
+    assert before == counted(pair.encoder, RUNS)
+    assert before["vision_encoder"] > 0
 
 
 def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:

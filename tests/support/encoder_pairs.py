@@ -42,7 +42,8 @@ def counted(served: Served, name: str) -> dict[str, float]:
         )
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == name and sample.value
+        # The parser gives every counter the ending, also those of Triton's that have none.
+        if sample.name in {name, f"{name}_total"} and sample.value
     }
 
 

@@ -142,6 +142,24 @@ def _engine() -> Row:
                 runbook="MultimodalRequestsFail",
             ),
             Panel(
+                "Who encodes pictures",
+                "Requests with pictures per second, by who encoded them: the pods themselves (own) "
+                "or encoders in pods of their own; and why those did not.",
+                (
+                    Query(server.encoded(CHOSEN), f"{WHO} {{{{by}}}}"),
+                    Query(server.encoder_fallbacks(CHOSEN), f"{WHO} instead: {{{{reason}}}}"),
+                ),
+                "ops",
+                width=HALF,
+            ),
+            Panel(
+                "Time of encoding",
+                "Mean time of one batch of pictures, the way to encoders in other pods included.",
+                (Query(server.encoding_seconds(CHOSEN), WHO),),
+                "s",
+                width=HALF,
+            ),
+            Panel(
                 "Pools",
                 "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
                 (

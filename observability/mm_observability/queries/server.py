@@ -59,6 +59,23 @@ def kv_cache_share(labels: str = ALL) -> str:
     return f"max by (namespace, model) ({series(name, labels, block)})"
 
 
+def encoded(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return requests with pictures per second by who encoded them: own or encoders."""
+    return per_model(rate("mm_encoder_requests_total", labels, window=window), "by")
+
+
+def encoder_fallbacks(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return requests per second that no encoder's pod answered, by reason; above 0 only."""
+    return per_model(rate("mm_encoder_fallbacks_total", labels, window=window), "reason") + " > 0"
+
+
+def encoding_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean time of one batch of pictures, the way to the encoders included."""
+    spent = per_model(rate("mm_encoder_seconds_total", labels, window=window))
+    batches = per_model(rate("mm_encoder_batches_total", labels, window=window))
+    return f"{spent} / ({batches} > 0)"
+
+
 def full_pools(labels: str = ALL) -> str:
     """Return how often servers that run now said that a pool is full; each says it once."""
     return per_model(series("mm_server_pool_fallbacks_total", labels), "pool")

@@ -60,13 +60,15 @@ class EncoderModel:
             )
             parallel = engine.limits.max_batch_size
             self._encode = EncodersFirst(own, client, dtype, parallel, self._told)
-        self._gauges = EncoderGauges(self._told)
+        # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
+        # of a model would count each picture twice.
+        self._gauges = EncoderGauges(self._told) if asks_others else None
 
     def encode(self, requests: Sequence[Tensors]) -> Results:
         """Return the outputs of each request of one batch, or what is wrong with it."""
         began = time.monotonic()
         results = self._encode(requests)
-        if any(results):
+        if self._gauges and any(results):
             self._gauges.publish(time.monotonic() - began)
         if self._cache_gauges:
             self._cache_gauges.publish()

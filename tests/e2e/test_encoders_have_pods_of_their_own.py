@@ -1,0 +1,142 @@
+"""Vision encoders in pods of their own on a whole cluster: used, missed by nobody, gone again."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+from prometheus_client.parser import text_string_to_metric_families
+
+from mm_api.labels import APP_COMPONENT, Component
+from support.clusters import eventually
+from support.installed import RESOURCES, Installed, Space, model_space
+from support.tiny_llava import CHECKPOINT, Sample, samples
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+MODEL = "apart"
+ENCODERS = f"{MODEL}-encoders"
+CLIENTS = 4
+READY_SECONDS = 500
+"""A build and three pods that share two cores with the test."""
+
+VISION: dict[str, Any] = {
+    "placement": "Disaggregated",
+    "replicas": 2,
+    "featureCacheBytes": "16Mi",
+    "resources": RESOURCES,
+}
+
+
+@pytest.fixture(name="space", scope="module")
+def served_model(installed: Installed) -> Iterator[Space]:
+    """Serve the tiny model with two encoders."""
+    with model_space(installed, "encoders") as space:
+        space.upload(CHECKPOINT, "tiny")
+        space.apply(space.model(MODEL, "tiny", vision=VISION))
+        space.wait_ready(MODEL, READY_SECONDS)
+        space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
+        yield space
+
+
+@pytest.fixture(name="client")
+def openai_client(space: Space) -> Iterator[OpenAI]:
+    """Return a client of the model's Service, to which this machine has a route."""
+    address = space.get("service", MODEL)["spec"]["clusterIP"]
+    url = f"http://{address}/v1"
+    with OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as client:
+        yield client
+
+
+def _ask(client: OpenAI, sample: Sample) -> str | None:
+    content = base64.b64encode(sample.picture.read_bytes()).decode()
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}
+    answer = client.chat.completions.create(
+        model=MODEL,
+        messages=[
+            {"role": "user", "content": [picture, {"type": "text", "text": sample.question}]}  # type: ignore[list-item, misc, dict-item]  # plain JSON
+        ],
+        temperature=0,
+        max_tokens=24,
+    )
+    return answer.choices[0].message.content
+
+
+def _pods(space: Space, component: str) -> list[dict[str, Any]]:
+    listed = space.get("pods", "--selector", f"{APP_COMPONENT}={component}")
+    return [pod for pod in listed["items"] if pod["status"].get("podIP")]
+
+
+def _counted(space: Space, component: str, port: int, metric: str) -> dict[tuple[str, ...], float]:
+    """Return a metric's samples above 0 of all pods of a kind, by the values of own labels."""
+    found: dict[tuple[str, ...], float] = {}
+    for pod in _pods(space, component):
+        url = f"http://{pod['status']['podIP']}:{port}/metrics"
+        for family in text_string_to_metric_families(httpx.get(url, timeout=30).text):
+            for one in family.samples:
+                if one.name == metric and one.value:
+                    key = tuple(one.labels.get(name, "") for name in ("by", "reason", "result"))
+                    found[key] = found.get(key, 0) + one.value
+    return found
+
+
+def _by(space: Space) -> dict[str, float]:
+    counts = _counted(space, Component.SERVER, 8080, "mm_encoder_requests_total")
+    return {by: count for (by, _, _), count in counts.items()}
+
+
+def _misses(space: Space) -> float:
+    lookups = _counted(space, Component.ENCODER, 8002, "mm_feature_cache_lookups_total")
+    return sum(count for (_, _, result), count in lookups.items() if result == "misses")
+
+
+def test_pictures_are_encoded_in_their_pods(space: Space, client: OpenAI) -> None:
+    """Every sample is answered right; each picture was encoded once, by one of the two."""
+    before, known = _by(space).get("encoders", 0), _misses(space)
+    assert [sample.answer for sample in samples()] == [_ask(client, one) for one in samples()]
+    assert _by(space)["encoders"] - before == len(samples())
+    assert 0 < _misses(space) - known <= len({one.picture for one in samples()})
+    status = space.read(MODEL)["status"]
+    assert status["encoders"] == {"replicas": 2, "readyReplicas": 2}
+    assert status["plan"]["encoderMemory"]["featureCacheBytes"] == 16 << 20
+
+
+def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI) -> None:
+    """Both are deleted without grace while four clients ask: every answer is right."""
+    gone = threading.Event()
+
+    def ask(_: int) -> list[tuple[str | None, str]]:
+        answers = []
+        for late in (False, True):
+            while not late and not gone.is_set():
+                answers += [(_ask(client, one), one.answer) for one in samples()]
+            answers += [(_ask(client, one), one.answer) for one in samples()]
+        return answers
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        asked = [pool.submit(ask, number) for number in range(CLIENTS)]
+        names = [pod["metadata"]["name"] for pod in _pods(space, Component.ENCODER)]
+        space.kubectl("delete", "pods", *names, "--grace-period=0", "--force", "--wait=false")
+        gone.set()
+        answers = [answer for one in asked for answer in one.result(timeout=300)]
+    assert [right for _, right in answers] == [said for said, _ in answers]
+    assert sum(_counted(space, Component.SERVER, 8080, "mm_encoder_fallbacks_total").values()) > 0
+    space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
+    before = _by(space)["encoders"]
+    assert eventually(
+        lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before, timeout=60
+    )
+
+
+def test_a_change_of_mind_leaves_nothing(space: Space, client: OpenAI) -> None:
+    """Colocated again: the encoders' objects go, and the model answers by itself."""
+    space.apply(space.model(MODEL, "tiny", vision={"placement": "Colocated"}))
+    for kind in ("deployment", "service", "poddisruptionbudget"):
+        assert eventually(lambda kind=kind: ENCODERS not in space.names(kind), timeout=120), kind
+    space.wait(MODEL, "RollingOut", lambda found: found.reason == "RolloutComplete", READY_SECONDS)
+    assert "encoders" not in space.read(MODEL)["status"]
+    assert _ask(client, samples()[0]) == samples()[0].answer
