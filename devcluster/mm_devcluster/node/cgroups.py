@@ -1,10 +1,18 @@
 """The cgroup below which every pod of a cluster lives, in each hierarchy of the machine."""
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
+PROCESSES_WORTH = 4
+"""Processes of the machine that a cluster weighs as much as, for each of its CPUs. The kernel's own
+default is one for all pods together: beside thirty busy processes they got a thirtieth of the
+machine, and their liveness probes failed."""
+
+_SHARES, _WEIGHT, _MOST_WEIGHT = 1024, 100, 10_000
+"""Of one process: cpu.shares of cgroup v1, cpu.weight of v2 and its upper bound."""
 REMOVE_TIMEOUT = 10.0  # seconds; the kernel empties groups of killed processes in the background
 
 
@@ -32,6 +40,7 @@ def make_cgroup(name: str) -> None:
                 own.write_text(inherited.read_text())
         if is_unified():
             _delegate(group)
+        _weigh(group)
 
 
 def remove_cgroup(name: str) -> None:
@@ -78,6 +87,16 @@ def _delegate(group: Path) -> None:
     for controller in available:
         with suppress(OSError):  # some cannot be passed on, such as rdma in a container
             (group / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _weigh(group: Path) -> None:
+    """Give the pods of a cluster the weight of a machine beside this one's processes."""
+    processes = PROCESSES_WORTH * (os.cpu_count() or 1)
+    shares, weight = group / "cpu.shares", group / "cpu.weight"
+    if shares.exists():
+        shares.write_text(str(_SHARES * processes))
+    elif weight.exists():
+        weight.write_text(str(min(_WEIGHT * processes, _MOST_WEIGHT)))
 
 
 def _remove_tree(group: Path) -> None:
