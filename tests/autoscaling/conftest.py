@@ -1,6 +1,6 @@
-"""A namespace of a real API server, scripted gateways, and what scrapes them every second."""
+"""A model on a real API server, scripted gateways, and the Prometheus that scrapes them."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,7 +10,10 @@ from mm_devcluster.cluster import ClusterInfo
 from support.clusters import namespace
 from support.definition import install_definition
 from support.model_namespace import Api
+from support.prometheus import Prometheus, running_prometheus
+from support.scaling_site import Site, followed, scraping
 from support.scripted_gateways import ScriptedGateways, scripted_gateways
+from support.served import free_ports
 
 
 @pytest.fixture
@@ -34,3 +37,17 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "prometheus"
     place.mkdir()
     return place
+
+
+@pytest.fixture
+def prometheus(gateways: ScriptedGateways, folder: Path) -> Iterator[Prometheus]:
+    """A real Prometheus that scrapes the gateways every second."""
+    with running_prometheus(folder, scraping(a=gateways), port=free_ports(1)[0]) as server:
+        yield server
+
+
+@pytest.fixture
+async def site(api: Api, gateways: ScriptedGateways, prometheus: Prometheus) -> AsyncIterator[Site]:
+    """A model that is followed by it."""
+    async with followed(api, gateways, {"addresses": [prometheus.address]}) as one:
+        yield one

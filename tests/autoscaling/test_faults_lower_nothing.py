@@ -61,94 +61,85 @@ async def test_ten_minutes_of_silence_lower_nothing(
 
 
 async def test_a_new_leader_steps_down_no_sooner_than_the_old_one(
-    api: Api, gateways: ScriptedGateways, folder: Path
+    site: Site, prometheus: Prometheus
 ) -> None:
     """It knows nothing of the past, so it watches first; what it finds half done is no jump."""
-    port = free_ports(1)[0]
-    with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
-        async with followed(api, gateways, {"addresses": [prometheus.address]}) as site:
-            await site.settle(3)
-            site.report(*THREE, **IDLE)
-            await seen(prometheus, 3)
-            while await site.replicas() == 3:
-                await site.tick()
-            watched = len(site.ticks)
-            assert watched > 2
+    await site.settle(3)
+    site.report(*THREE, **IDLE)
+    await seen(prometheus, 3)
+    while await site.replicas() == 3:
+        await site.tick()
+    watched = len(site.ticks)
+    assert watched > 2
 
-            site.another_leads()
-            await site.settle(3)
-            await site.tick(watched - 1)
-            site.another_leads()
-            held = await site.tick()
-            assert (held["desired"], await site.replicas()) == (3, 3)
-            assert held["vetoes"][0].startswith("ShortMemory")
+    site.another_leads()
+    await site.settle(3)
+    await site.tick(watched - 1)
+    site.another_leads()
+    held = await site.tick()
+    assert (held["desired"], await site.replicas()) == (3, 3)
+    assert held["vetoes"][0].startswith("ShortMemory")
 
-            site.another_leads()
-            while await site.replicas() == 3:
-                await site.tick(killed=True)  # moved, and died before it could say so
-            site.another_leads()
-            after = await site.tick()
-            assert (after["desired"], await site.replicas()) == (2, 2)
-            assert not any("SetBy" in one["reason"] for one in after["history"][:1])
+    site.another_leads()
+    while await site.replicas() == 3:
+        await site.tick(killed=True)  # moved, and died before it could say so
+    site.another_leads()
+    after = await site.tick()
+    assert (after["desired"], await site.replicas()) == (2, 2)
+    assert not any("SetBy" in one["reason"] for one in after["history"][:1])
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0], ids=["ahead", "behind"])
 async def test_a_wrong_clock_moves_nothing(
-    api: Api, gateways: ScriptedGateways, folder: Path, ahead: float
+    site: Site, prometheus: Prometheus, ahead: float
 ) -> None:
     """An hour between operator and Prometheus: the load is followed, and so is the next leader."""
-    port = free_ports(1)[0]
-    with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
-        async with followed(api, gateways, {"addresses": [prometheus.address]}) as site:
-            site.clock.ahead = ahead
-            await site.settle(1)
-            site.report("pod-0", **BUSY)
-            await seen(prometheus)
-            told = await site.tick()
-            raised = await site.replicas()
-            assert raised > 1
-            assert told["condition"][0]
+    site.clock.ahead = ahead
+    await site.settle(1)
+    site.report("pod-0", **BUSY)
+    await seen(prometheus)
+    told = await site.tick()
+    raised = await site.replicas()
+    assert raised > 1
+    assert told["condition"][0]
 
-            site.clock.ahead = 0.0
-            site.another_leads()
-            names = [f"pod-{number}" for number in range(raised)]
-            site.start(*names)
-            site.report(*names, **BUSY)
-            await seen(prometheus, raised)
-            held = await site.tick()
-            assert (held["desired"], held["condition"][0]) == (raised, True)
-            assert await site.replicas() == raised
+    site.clock.ahead = 0.0
+    site.another_leads()
+    names = [f"pod-{number}" for number in range(raised)]
+    site.start(*names)
+    site.report(*names, **BUSY)
+    await seen(prometheus, raised)
+    held = await site.tick()
+    assert (held["desired"], held["condition"][0]) == (raised, True)
+    assert await site.replicas() == raised
 
 
 async def test_replicas_without_a_node_are_not_multiplied(
-    api: Api, gateways: ScriptedGateways, folder: Path
+    site: Site, prometheus: Prometheus
 ) -> None:
     """While the scheduler finds no node nothing more is asked for; then the load is followed."""
-    port = free_ports(1)[0]
-    with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
-        async with followed(api, gateways, {"addresses": [prometheus.address]}) as site:
-            await site.settle(1)
-            site.report("pod-0", **BUSY)
-            await seen(prometheus)
-            api.kubectl("scale", "mmm", NAME, "--replicas=2")
-            site.start("pod-1", ready=False)
-            await eventually(
-                lambda: "Unschedulable" in api.kubectl("get", "pod", "pod-1", "-o", "yaml")
-            )
-            site.clock.ahead += 60
+    await site.settle(1)
+    site.report("pod-0", **BUSY)
+    await seen(prometheus)
+    site.api.kubectl("scale", "mmm", NAME, "--replicas=2")
+    site.start("pod-1", ready=False)
+    await eventually(
+        lambda: "Unschedulable" in site.api.kubectl("get", "pod", "pod-1", "-o", "yaml")
+    )
+    site.clock.ahead += 60
 
-            limited = await site.tick(4)
+    limited = await site.tick(4)
 
-            assert limited["condition"] == (True, "CapacityLimited")
-            assert "NoCapacity" in {one.partition(":")[0] for one in limited["vetoes"]}
-            assert set(site.ticks) == {2}
-            api.kubectl("delete", "pod", "pod-1", "--force", "--grace-period=0")
-            site.start("pod-2")
-            site.report("pod-0", "pod-2", **BUSY)
-            await seen(prometheus, 2)
-            followed_again = await site.tick()
-            assert followed_again["condition"] == (True, "FollowingLoad")
-            assert await site.replicas() > 2
+    assert limited["condition"] == (True, "CapacityLimited")
+    assert "NoCapacity" in {one.partition(":")[0] for one in limited["vetoes"]}
+    assert set(site.ticks) == {2}
+    site.api.kubectl("delete", "pod", "pod-1", "--force", "--grace-period=0")
+    site.start("pod-2")
+    site.report("pod-0", "pod-2", **BUSY)
+    await seen(prometheus, 2)
+    followed_again = await site.tick()
+    assert followed_again["condition"] == (True, "FollowingLoad")
+    assert await site.replicas() > 2
 
 
 async def test_series_of_another_cluster_count_for_nothing(
@@ -174,28 +165,21 @@ async def test_series_of_another_cluster_count_for_nothing(
             assert (told["desired"], set(site.ticks)) == (1, {1})
 
 
-async def test_hands_are_told_and_followed_from(
-    api: Api, gateways: ScriptedGateways, folder: Path
-) -> None:
+async def test_hands_are_told_and_followed_from(site: Site, prometheus: Prometheus) -> None:
     """Somebody else's number is noted as such, and falls in steps as any other does."""
-    port = free_ports(1)[0]
-    with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
-        async with followed(api, gateways, {"addresses": [prometheus.address]}) as site:
-            await site.settle(1)
-            site.report("pod-0", **IDLE)
-            await seen(prometheus)
-            await site.tick()
-            await site.settle(3)
-            site.report(*THREE, **IDLE)
+    await site.settle(1)
+    site.report("pod-0", **IDLE)
+    await seen(prometheus)
+    await site.tick()
+    await site.settle(3)
+    site.report(*THREE, **IDLE)
 
-            told = await site.tick()
+    told = await site.tick()
 
-            newest = told["history"][0]
-            assert newest["reason"].startswith("SetBy")
-            assert (newest["fromReplicas"], newest["toReplicas"]) == (1, 3)
-            assert await site.replicas() == 3
-            await seen(prometheus, 3)
-            assert await falls(site) > 2
-            assert (
-                max(-min(0, b - a) for a, b in zip(site.ticks, site.ticks[1:], strict=False)) == 1
-            )
+    newest = told["history"][0]
+    assert newest["reason"].startswith("SetBy")
+    assert (newest["fromReplicas"], newest["toReplicas"]) == (1, 3)
+    assert await site.replicas() == 3
+    await seen(prometheus, 3)
+    assert await falls(site) > 2
+    assert max(-min(0, b - a) for a, b in zip(site.ticks, site.ticks[1:], strict=False)) == 1
