@@ -45,8 +45,8 @@ def main() -> None:
         for line in (HERE / "results" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     complete = _whole_seeds(rows)
-    frontiers = _points(rows, "frontier", complete)
-    faults = _points(rows, "fault", complete)
+    frontiers = points_of(rows, "frontier", complete)
+    faults = points_of(rows, "fault", complete)
     PICTURES.mkdir(exist_ok=True)
     text = [START, f"Seeds: {len(complete)}. Means; ± is half of a 95 % interval.", ""]
     for trace, points in frontiers.items():
@@ -71,7 +71,7 @@ def main() -> None:
         "",
         compared,
         "",
-        *_verdicts(frontiers),
+        *verdicts(frontiers),
         "",
         "### One setting on every trace",
         "",
@@ -97,7 +97,9 @@ def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:
     return {seed for seed, count in counts.items() if count == most}
 
 
-def _points(rows: list[dict[str, object]], kind: str, seeds: set[object]) -> dict[str, list[Point]]:
+def points_of(
+    rows: list[dict[str, object]], kind: str, seeds: set[object]
+) -> dict[str, list[Point]]:
     grouped: dict[tuple[str, str, str], list[dict[str, object]]] = defaultdict(list)
     for row in rows:
         if row["kind"] == kind and row["seed"] in seeds:
@@ -165,7 +167,7 @@ def _table(points: list[Point]) -> list[str]:
     return lines
 
 
-def _verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
+def verdicts(frontiers: dict[str, list[Point]]) -> list[str]:
     """Compare every setting of others with ours at its cost, seed by seed: the same requests."""
     lines = []
     for trace, points in frontiers.items():
