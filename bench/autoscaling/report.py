@@ -100,6 +100,7 @@ def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:
 def points_of(
     rows: list[dict[str, object]], kind: str, seeds: set[object]
 ) -> dict[str, list[Point]]:
+    """Return the points of each trace or fault, of whole seeds only."""
     grouped: dict[tuple[str, str, str], list[dict[str, object]]] = defaultdict(list)
     for row in rows:
         if row["kind"] == kind and row["seed"] in seeds:
