@@ -240,7 +240,7 @@ def _at(curve: list[tuple[float, float]], hours: float) -> float | None:
         return None
     best = 0.0
     for (low, kept), (high, more) in pairwise(curve):
-        if low <= hours <= high:
+        if low <= hours <= high and low < high:
             best = kept + (more - kept) * (hours - low) / (high - low)
     return max(best, *(kept for cost, kept in curve if cost <= hours))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm_operator.autoscaling import Arrivals, State, Traffic, decide, fresh
+from mm_operator.autoscaling import Arrivals, Sample, State, Traffic, decide, fresh
 from mm_operator.autoscaling.jitter import jitter_of
 from support.ticks import COST, SIMPLE, START, TICK_SECONDS, tick, traffic
 
@@ -66,21 +66,35 @@ def test_jitter_is_told() -> None:
     """Whoever asks why a burst moved nothing finds what is usual among the inputs."""
     decision, _ = decide(tick(0, 4, load(1.6, newest=1.6)), after(0.8), QUICK)
 
-    assert decision.inputs["demandJitter"] == pytest.approx(0.25, abs=0.03)
+    assert decision.inputs["demandJitter"] == pytest.approx(0.27, abs=0.03)
 
 
 def test_a_crowd_makes_the_next_one_no_usual_one() -> None:
     """However large a deviation is, one of them counts as twice the load at most."""
-    tuning = QUICK.tuning
-    huge = jitter_of(50.0, 1.0, 0.1, tuning)
+    before, tuning = Sample(START, 0.1), QUICK.tuning
+    huge = jitter_of(50.0, 1.0, START + TICK_SECONDS, before, tuning)
 
-    assert huge == jitter_of(2.0, 1.0, 0.1, tuning)
-    assert huge == pytest.approx(0.2, abs=0.01)
+    assert huge is not None
+    assert huge == jitter_of(2.0, 1.0, START + TICK_SECONDS, before, tuning)
+    assert huge.value == pytest.approx(0.2, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "tick_seconds", [pytest.param(2.0, id="every-2-s"), pytest.param(60.0, id="every-minute")]
+)
+def test_six_minutes_forget_half_however_often_one_looks(tick_seconds: float) -> None:
+    """Calm halves the mean square in six minutes, at any interval between two looks."""
+    known: Sample | None = Sample(START, 0.4)
+    for number in range(1, int(360 / tick_seconds) + 1):
+        known = jitter_of(1.0, 1.0, START + number * tick_seconds, known, QUICK.tuning)
+
+    assert known is not None
+    assert known.value**2 == pytest.approx(0.4**2 / 2)
 
 
 def test_jitter_of_nothing_is_unknown() -> None:
     """Without any work there is nothing to compare with; what was known stays."""
-    tuning = QUICK.tuning
+    known = Sample(START, 0.3)
 
-    assert jitter_of(0.0, 0.0, None, tuning) is None
-    assert jitter_of(0.0, 0.0, 0.3, tuning) == 0.3
+    assert jitter_of(0.0, 0.0, START, None, QUICK.tuning) is None
+    assert jitter_of(0.0, 0.0, START, known, QUICK.tuning) is known

@@ -48,7 +48,7 @@ def demand_of(
     objectives: Objectives,
     *,
     memory: tuple[Sample, ...],
-    jitter: float | None,
+    jitter: float,
 ) -> Demand:
     """Return the demand of one tick.
 
@@ -57,11 +57,11 @@ def demand_of(
         traffic: its traffic.
         objectives: what is asked for.
         memory: the steady demand of earlier ticks.
-        jitter: by which share of the steady work an interval's work usually differs from it.
+        jitter: by which share of the steady work an interval's usually differs from it.
     """
     tuning = objectives.tuning
     newest, fast, steady = _now(traffic, objectives)
-    usual = (jitter or 0.0) * steady
+    usual = jitter * steady
     sudden = max(
         min(_counted(newest, traffic, tuning), newest - tuning.newest_jitter * usual),
         fast - tuning.fast_jitter * usual,

@@ -7,9 +7,12 @@ model's load always does is therefore not followed; what it never did before is.
 import math
 
 from mm_operator.autoscaling.objectives import Tuning
+from mm_operator.autoscaling.state import Sample
 
 
-def jitter_of(newest: float, steady: float, before: float | None, tuning: Tuning) -> float | None:
+def jitter_of(
+    newest: float, steady: float, at: float, before: Sample | None, tuning: Tuning
+) -> Sample | None:
     """Return the usual deviation after one more interval, as a share of the steady work.
 
     A root of a mean of squares that forgets. `None` while there was no interval to compare.
@@ -18,6 +21,6 @@ def jitter_of(newest: float, steady: float, before: float | None, tuning: Tuning
         return before
     deviation = min(tuning.jitter_limit, abs(newest / steady - 1))
     if before is None:
-        return deviation
-    weight = tuning.jitter_weight
-    return math.sqrt((1 - weight) * before**2 + weight * deviation**2)
+        return Sample(at, deviation)
+    kept = 0.5 ** (max(0.0, at - before.at) / tuning.jitter_half_seconds)
+    return Sample(at, math.sqrt(kept * before.value**2 + (1 - kept) * deviation**2))

@@ -119,8 +119,9 @@ class Tuning:
     fast_jitter: float = 1.0
     """The same off the fast window. It has four intervals, so half of the deviation: two of its
     own."""
-    jitter_weight: float = 0.03
-    """Weight of the newest deviation: half of what is known is of the last six minutes at 15 s."""
+    jitter_half_seconds: float = 360.0
+    """Half of what is known of it is of so long: some twenty ticks, and a burst every few minutes
+    is not forgotten before the next."""
     jitter_limit: float = 1.0
     """A deviation counts at most this much: a crowd must not make the next one usual."""
     crew: float = 1.0

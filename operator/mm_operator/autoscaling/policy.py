@@ -26,7 +26,7 @@ from mm_operator.autoscaling.situation import (
     utilisation,
     whole,
 )
-from mm_operator.autoscaling.state import State
+from mm_operator.autoscaling.state import Sample, State
 from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
 
 
@@ -56,13 +56,14 @@ def decide(
 def _informed(
     observation: Observation, traffic: Traffic, state: State, objectives: Objectives
 ) -> tuple[Decision, State]:
-    demand = demand_of(observation, traffic, objectives, memory=state.demand, jitter=state.jitter)
+    usual = 0.0 if state.jitter is None else state.jitter.value
+    demand = demand_of(observation, traffic, objectives, memory=state.demand, jitter=usual)
     pressure = pressure_of(traffic, objectives, state.pressure, state.high_ticks)
     state = replace(
         state,
         silent_ticks=0,
         demand=remembered(state.demand, observation, demand, objectives.tuning),
-        jitter=_jitter(traffic, demand, state, objectives),
+        jitter=_jitter(observation.at, traffic, demand, state.jitter, objectives),
         pressure=pressure.value,
         high_ticks=pressure.high_ticks,
     )
@@ -80,15 +81,17 @@ def _informed(
         )
     share = fair_share(situation)
     inputs = inputs_of(
-        observation, traffic, demand, pressure, objectives, share=share, jitter=state.jitter
+        observation, traffic, demand, pressure, objectives, share=share, jitter=usual
     )
     return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
 
 
-def _jitter(traffic: Traffic, demand: Demand, state: State, objectives: Objectives) -> float | None:
+def _jitter(
+    at: float, traffic: Traffic, demand: Demand, before: Sample | None, objectives: Objectives
+) -> Sample | None:
     if traffic.newest is None or objectives.cost is None:
-        return state.jitter
-    return jitter_of(demand.newest, demand.steady, state.jitter, objectives.tuning)
+        return before
+    return jitter_of(demand.newest, demand.steady, at, before, objectives.tuning)
 
 
 def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, ...]]:

@@ -41,7 +41,7 @@ class State:
     """Arriving work per Ready replica when it last added replicas: this much was too much."""
     outrun_at: float | None = None
     """Last time that more arrived than all Ready replicas could work off."""
-    jitter: float | None = None
+    jitter: Sample | None = None
     """Share of the steady work by which a scrape interval's work usually differs from it; `None`
     until one was seen."""
     pressure: float | None = None
