@@ -1,25 +1,21 @@
 """`kubectl apply` of a TensorRT model: planned from the node, built in a Job, resumed, rolled out.
 
-The node plays one with a GPU: it has the labels of NVIDIA's feature discovery, and an extended
-resource that is advertised as Kubernetes documents it, by a change of the node's status.
-https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+The node plays one with a GPU.
 """
 
 import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from mm_devcluster.cluster import ClusterInfo
-from support.clusters import eventually, kubectl, kubectl_json
-from support.gpu_nodes import H100, node_object
+from support.advertised_gpus import GPU, gpu_node
+from support.clusters import eventually
+from support.gpu_nodes import H100
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.lora_adapters import LLAMA, pair, write_adapter
 from support.outside import kill_container
@@ -29,29 +25,7 @@ from support.trtllm_sites import write_model
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BUILD_SECONDS = 400
-GPU = "nvidia.com/gpu"
 QUERIES = pair(LLAMA, rank=4, source=4096, target=4096, module="self_attn.q_proj")
-
-
-def say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
-    """Advertise GPUs of a node, or take them back."""
-    change = {"status": {"capacity": {GPU: None if count is None else str(count)}}}
-    patch = ["patch", "node", node, "--subresource=status", "--type=merge", "-p"]
-    kubectl(cluster, *patch, json.dumps(change))
-
-
-@contextmanager
-def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
-    """Let the cluster's first node have GPUs for a while."""
-    node = str(kubectl_json(cluster, "get", "nodes")["items"][0]["metadata"]["name"])
-    marks = node_object(node, H100)["metadata"]["labels"]
-    try:
-        kubectl(cluster, "label", "node", node, *(f"{key}={text}" for key, text in marks.items()))
-        say_gpus(cluster, node, count)
-        yield node
-    finally:
-        kubectl(cluster, "label", "node", node, *(f"{key}-" for key in marks))
-        say_gpus(cluster, node, None)
 
 
 def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
@@ -170,39 +144,3 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
             lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
         )
         assert placed == node
-
-
-def test_a_checkpoint_is_staged_for_pytorch(installed: Installed, tmp_path: Path) -> None:
-    """A Job without a GPU stages it; the pod asks for the GPU and has the server's command."""
-    checkpoint = write_model(tmp_path / "checkpoint", "qwen2-vl")
-    with (
-        gpu_node(installed.cluster, 1) as node,
-        model_space(installed, "pytorch-models") as space,
-    ):
-        space.upload(checkpoint, "qwen2-vl")
-        model = space.model(
-            "m",
-            "qwen2-vl",
-            engine={"backend": "PyTorch", "maxImagesPerRequest": 1},
-            runtime={"resources": RESOURCES},
-        )
-        model["spec"]["build"]["trtllmVersion"] = "1.1.0"
-        space.apply(model)
-        staged = space.wait("m", "EngineBuilt", lambda one: one.holds, BUILD_SECONDS)
-        builder = pods_of(space, "build")[0]["spec"]
-        served = eventually(lambda: pods_of(space, "server"), timeout=60)
-        assert served, space.read("m")["status"]
-        (config,) = (
-            one["data"]["serving.json"]
-            for one in space.get("configmaps")["items"]
-            if "serving.json" in one.get("data", {})
-        )
-        command = json.loads(config)["trtllmServe"]["argv"]
-        placed = eventually(
-            lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
-        )
-
-    assert staged.message == "the checkpoint is staged"
-    assert GPU not in builder["containers"][0]["resources"].get("limits", {})
-    assert command[:2] == ["trtllm-serve", "models/m"]
-    assert placed == node

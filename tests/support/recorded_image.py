@@ -15,9 +15,9 @@ SLOWED = '#!/bin/sh\nsleep 6\nexec python3 {root}/bin/trtllm-build-at-once "$@"\
 """An engine takes long enough for somebody to end the container in the middle."""
 
 
-def make_image(installed: Installed, folder: Path) -> tuple[Tools, str]:
+def make_image(installed: Installed, folder: Path, version: str = "0.20.0") -> tuple[Tools, str]:
     """Write the tools into a layer on top of the runtime image; load it into the node."""
-    tools = install(folder / "root", "0.20.0", python=f"{VENV}/bin/python3")
+    tools = install(folder / "root", version, python=f"{VENV}/bin/python3")
     program = tools.script("trtllm-build")
     program.rename(program.with_name("trtllm-build-at-once"))
     write_program(program, SLOWED.format(root=ROOT))

@@ -1,0 +1,37 @@
+"""A node of a development cluster that plays one with GPUs.
+
+It gets the labels of NVIDIA's feature discovery, and an extended resource that is advertised as
+Kubernetes documents it, by a change of the node's status.
+https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mm_devcluster.cluster import ClusterInfo
+from support.clusters import kubectl, kubectl_json
+from support.gpu_nodes import H100, node_object
+
+GPU = "nvidia.com/gpu"
+
+
+@contextmanager
+def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
+    """Let the cluster's first node have GPUs for a while."""
+    node = str(kubectl_json(cluster, "get", "nodes")["items"][0]["metadata"]["name"])
+    marks = node_object(node, H100)["metadata"]["labels"]
+    try:
+        kubectl(cluster, "label", "node", node, *(f"{key}={text}" for key, text in marks.items()))
+        _say_gpus(cluster, node, count)
+        yield node
+    finally:
+        kubectl(cluster, "label", "node", node, *(f"{key}-" for key in marks))
+        _say_gpus(cluster, node, None)
+
+
+def _say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
+    """Advertise GPUs of a node, or take them back."""
+    change = {"status": {"capacity": {GPU: None if count is None else str(count)}}}
+    patch = ["patch", "node", node, "--subresource=status", "--type=merge", "-p"]
+    kubectl(cluster, *patch, json.dumps(change))
