@@ -1,6 +1,6 @@
 """trtllm-serve: a Hugging Face folder answers as OpenAI's API does, with sentences that are fixed.
 
-Standard library but for yaml, which every python3 that serves a model has.
+Standard library only, but for yaml where the options are YAML and not JSON, which is YAML as well.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import yaml
 from arguments import TABLE, TYPES, VERSION, refuse
 from chat import LISTENING, Server
 from files import check_weights, read_json
@@ -97,10 +96,18 @@ def _check(arguments: argparse.Namespace, folder: Path, config: dict[str, Any]) 
         refuse(f"backend {arguments.backend} is not recorded")
 
 
+def _read(text: str) -> Any:
+    if text.startswith("{"):
+        return json.loads(text)
+    import yaml  # noqa: PLC0415 (see module)
+
+    return yaml.safe_load(text)
+
+
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.extra_llm_api_options is None:
         return {}
-    options = yaml.safe_load(Path(arguments.extra_llm_api_options).read_text())
+    options = _read(Path(arguments.extra_llm_api_options).read_text())
     known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
     cache = options.get("kv_cache_config", {})
     for kind, foreign in (
