@@ -12,6 +12,9 @@ MANIFEST_NAME = "manifest.json"
 CHECKPOINT_FOLDER = "checkpoint"
 """Backend PyTorch: the folder beside the manifest that holds the staged checkpoint."""
 
+TOKENIZER_FOLDER = "tokenizer"
+"""The folder of a tokenizer that was made, because the checkpoint has none that servers read."""
+
 CORRUPT_EXIT_CODE = 6
 """Exit code of a command that found an engine to be other than its manifest says; its termination
 message names the file. The operator builds such an engine again."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, MANIFEST_NAME
+from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, MANIFEST_NAME, TOKENIZER_FOLDER
 from mm_runtime.errors import PermanentError
 
 PROCESSOR_PREFIXES = (
@@ -21,6 +21,7 @@ PROCESSOR_PREFIXES = (
     "vocab",
     "merges",
     "spiece",
+    "sentencepiece",
 )
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 
@@ -207,6 +208,16 @@ class Places:
     def processor(self) -> Path:
         """Tokenizer, image processor and chat template."""
         return self.unfinished / "processor"
+
+    @property
+    def tokenizer(self) -> Path:
+        """What is made of a checkpoint's tokenizer when servers cannot read it."""
+        return self.unfinished / TOKENIZER_FOLDER
+
+    @property
+    def read_by_servers(self) -> Path:
+        """Where the engine holds the checkpoint's own tokenizer."""
+        return self.weights if self.staged else self.processor
 
     def fetched(self, name: str) -> Path:
         """Return where a file of the checkpoint goes."""

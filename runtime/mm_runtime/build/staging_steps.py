@@ -4,6 +4,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
 from mm_runtime.build.step import Step, module_step
+from mm_runtime.build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
 
 FOLDER = f"engine/{CHECKPOINT_FOLDER}"
@@ -52,4 +53,5 @@ def staging_steps(plan: BuildPlan) -> tuple[Step, ...]:
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         )
     )
+    chosen += tokenizer_steps(plan, FOLDER)
     return tuple(chosen)

@@ -4,6 +4,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_runtime.build.staging_steps import staging_steps
 from mm_runtime.build.step import Step, module_step
+from mm_runtime.build.tokenizer_steps import tokenizer_steps
 from mm_runtime.build.trtllm_steps import trtllm_steps
 
 TENSORRT = frozenset({"TensorRT", "TensorRTRTX"})
@@ -41,6 +42,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                 outputs=("engine/llm",),
             )
         )
+    chosen += tokenizer_steps(plan, "engine/processor")
     if engine.vision is not None:
         chosen.append(
             module_step(

@@ -11,6 +11,7 @@ from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_runtime.build.places import PICKLED_FAMILIES, option
 from mm_runtime.build.step import Expected, Step, command_step, module_step
+from mm_runtime.build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
 
 BUILD: Final = "tree/build/"
@@ -106,6 +107,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             outputs=("engine/processor",),
         )
     )
+    chosen += tokenizer_steps(plan, "engine/processor")
     chosen.append(
         module_step(
             plan,

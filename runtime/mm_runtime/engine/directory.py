@@ -7,6 +7,7 @@ from mm_api.documents.build_plan import EngineLimits, VisionPlan
 from mm_api.documents.engine_manifest import (
     CHECKPOINT_FOLDER,
     MANIFEST_NAME,
+    TOKENIZER_FOLDER,
     EngineManifest,
 )
 from mm_api.documents.model_facts import ModelFacts
@@ -54,8 +55,12 @@ class EngineDirectory:
 
     @property
     def tokenizer(self) -> Path:
-        """Folder of the tokenizer; VILA keeps it with its language model's files."""
-        return _holding("tokenizer.json", self.processor, self.processor / "llm")
+        """Folder of the tokenizer.
+
+        VILA keeps it with its language model's files; one that the build made lies by itself.
+        """
+        own = _holding("tokenizer.json", self.processor, self.processor / "llm")
+        return _holding("tokenizer.json", own, self.root / TOKENIZER_FOLDER)
 
     @property
     def image_processor(self) -> Path:

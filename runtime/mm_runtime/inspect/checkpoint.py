@@ -28,8 +28,9 @@ CODE_CONFIGS = (
 so that a truncated one is found here and not by the first request."""
 
 
-WITHOUT_FAST_TOKENIZER = frozenset({"byt5", "nmt", "vila"})
-"""ByT5's tokens are bytes, FairSeq has dictionaries, VILA keeps its tokenizer in llm/."""
+SENTENCEPIECE = frozenset({"mt5", "mbart", "vila"})
+"""Families whose publishers give a SentencePiece model alone: the build makes the other file of
+it. VILA's lies in llm/."""
 
 
 FAIRSEQ_CONFIG = "args.json"
@@ -79,12 +80,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     preprocessor = read_optional(source / "preprocessor_config.json")
     dimensions = checkpoint.read(family, config, preprocessor)
     stored = _weights(source, family, config, options)
-    if family not in WITHOUT_FAST_TOKENIZER and not (source / "tokenizer.json").is_file():
-        raise InspectRefusedError(
-            InspectReason.CONFIG_MISSING,
-            f"{source} has no tokenizer.json. Save the processor with a fast tokenizer beside the"
-            " weights: AutoProcessor.from_pretrained(...).save_pretrained(...).",
-        )
+    _check_tokenizer(source, family)
     return ModelFacts(
         family=family,
         architecture=_architecture(config),
@@ -98,6 +94,27 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         text=dimensions.text,
         vision=dimensions.vision,
         encoder=dimensions.encoder,
+    )
+
+
+def _check_tokenizer(source: Path, family: str) -> None:
+    """Refuse a checkpoint whose tokenizer no server of ours could read, nor the build translate."""
+    folder = source / "llm" if family == "vila" else source
+    made = family == "byt5" or (family in SENTENCEPIECE and any(folder.glob("*.model")))
+    if made or (source / "tokenizer.json").is_file() or (folder / "tokenizer.json").is_file():
+        return
+    if family == "nmt":
+        advice = (
+            "FairSeq's dictionaries stand for words that Moses and BPE codes have made, which no"
+            " server here does: add a tokenizer.json that does both."
+        )
+    else:
+        advice = (
+            "Save the processor with a fast tokenizer beside the weights:"
+            " AutoProcessor.from_pretrained(...).save_pretrained(...)."
+        )
+    raise InspectRefusedError(
+        InspectReason.CONFIG_MISSING, f"{source} has no tokenizer.json. {advice}"
     )
 
 
