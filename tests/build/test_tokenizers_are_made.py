@@ -1,11 +1,9 @@
-"""Checkpoints without tokenizer.json get one that splits texts as their own tokenizer does."""
+"""ByT5, which has no tokenizer's file, gets one that splits texts as its own tokenizer does."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-import sentencepiece
 from transformers import ByT5Tokenizer
 
 from mm_runtime.build.commands.make_tokenizer import bytes_tokenizer, make_tokenizer
@@ -13,7 +11,6 @@ from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.places import Places
 from mm_runtime.build.steps import steps
 from mm_runtime.engine.tokens import TextCodec
-from mm_runtime.errors import PermanentError
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of
 
@@ -21,7 +18,6 @@ TEXTS = (
     *("hello world", "", "  two spaces", "line\nline", "Grüße, 3 €", "日本語", "\U0001f600 ok"),
     *("translate English to German: a red square .", "\x00\x7f\x80ÿ"),
 )
-END = 1
 
 
 def context_of(family: str, folder: Path) -> StepContext:
@@ -30,29 +26,6 @@ def context_of(family: str, folder: Path) -> StepContext:
     places = Places(folder, plan.fingerprint)
     places.processor.mkdir(parents=True)
     return StepContext(plan, "", places)
-
-
-def write_sentencepiece(folder: Path) -> sentencepiece.SentencePieceProcessor:
-    """Train a small model as T5's are, and write it as mT5's is published."""
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([*TEXTS[:5], *TEXTS[7:8]] * 20),
-        model_writer=written,
-        vocab_size=60,
-        hard_vocab_limit=False,
-        pad_id=0,
-        eos_id=END,
-        unk_id=2,
-        bos_id=-1,
-        minloglevel=2,
-    )
-    (folder / "spiece.model").write_bytes(written.getvalue())
-    (folder / "config.json").write_text('{"model_type": "mt5"}')
-    tokenizer = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "extra_ids": 0}
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(tokenizer | {"tokenizer_class": "T5Tokenizer"})
-    )
-    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
 
 
 def test_bytes_are_byt5s(tmp_path: Path) -> None:
@@ -74,17 +47,6 @@ def test_sentinels_are_those_of_the_configuration() -> None:
     assert tokens == {"<pad>", "</s>", "<unk>"}
 
 
-def test_sentencepiece_is_translated(tmp_path: Path) -> None:
-    """Ids are those of the SentencePiece model itself, with the end token that T5 adds."""
-    context = context_of("mt5", tmp_path)
-    own = write_sentencepiece(context.places.processor)
-    make_tokenizer(context)
-    made = TextCodec(context.places.tokenizer)
-    for text in (*TEXTS[:3], TEXTS[7], "unseen words"):
-        assert [*own.encode(text), END] == made.encode_prompt(text)
-    assert made.decode(made.encode_prompt("hello world")) == "hello world"
-
-
 def test_a_tokenizer_that_is_there_stays(tmp_path: Path) -> None:
     """Nothing is written beside the checkpoint's own."""
     context = context_of("byt5", tmp_path)
@@ -93,25 +55,8 @@ def test_a_tokenizer_that_is_there_stays(tmp_path: Path) -> None:
     assert not list(context.places.tokenizer.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(None, "neither tokenizer.json nor a SentencePiece"), (b"no model", "makes no fast tok")],
-    ids=["absent", "damaged"],
-)
-def test_what_cannot_be_made_is_said(tmp_path: Path, content: bytes | None, words: str) -> None:
-    """The build ends for good, with what to do."""
-    context = context_of("mt5", tmp_path)
-    write_sentencepiece(context.places.processor)
-    path = context.places.processor / "spiece.model"
-    path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(PermanentError, match=words):
-        make_tokenizer(context)
-
-
-@pytest.mark.parametrize(
-    ("family", "made"), [("byt5", True), ("mbart", True), ("t5", False), ("llava", False)]
-)
-def test_only_families_without_one_have_the_step(family: str, *, made: bool) -> None:
+@pytest.mark.parametrize(("family", "made"), [("byt5", True), ("t5", False), ("llava", False)])
+def test_only_byt5_has_the_step(family: str, *, made: bool) -> None:
     """Others are refused by the inspection when theirs is missing."""
     plan = plan_of(facts_of(family))
     assert made == ("make-tokenizer" in [step.name for step in steps(plan)])

@@ -25,7 +25,7 @@ def source_of(family: str, folder: Path) -> Path:
         for part in PARTS:
             (folder / part).mkdir(exist_ok=True)
             write_safetensors(folder / part / "model.safetensors", tensors)
-        (folder / "llm" / "tokenizer.model").write_bytes(b"SentencePiece's")
+        (folder / "llm" / "tokenizer.json").write_text("{}")
     elif family == "nmt":
         (folder / "model.pt").write_bytes(bytes(352))
         (folder / "tokenizer.json").write_text("{}")
@@ -69,36 +69,27 @@ def test_fairseq_needs_consent(tmp_path: Path) -> None:
     assert refused.value.reason is InspectReason.PICKLE_REFUSED
 
 
-@pytest.mark.parametrize(
-    ("family", "file"),
-    [("byt5", None), ("mt5", "spiece.model"), ("mbart", "sentencepiece.bpe.model")],
-)
-def test_tokenizers_that_the_build_makes_may_be_absent(
-    family: str, file: str | None, tmp_path: Path
-) -> None:
-    """ByT5 needs no file; of a SentencePiece model the build makes the one that servers read."""
-    source = source_of(family, tmp_path / "source")
+def test_byt5_needs_no_tokenizer(tmp_path: Path) -> None:
+    """Its tokens are bytes: the build writes the file that servers read."""
+    source = source_of("byt5", tmp_path / "source")
     (source / "tokenizer.json").unlink()
-    if file:
-        (source / file).write_bytes(b"SentencePiece's")
 
-    assert inspect(source, InspectOptions()).family == family
+    assert inspect(source, InspectOptions()).family == "byt5"
 
 
 @pytest.mark.parametrize(
     ("family", "words"),
     [
         pytest.param("nmt", "that Moses and BPE codes have made", id="fairseq"),
-        pytest.param("mt5", "AutoProcessor.from_pretrained", id="no-sentencepiece"),
-        pytest.param("bart", "AutoProcessor.from_pretrained", id="another-family"),
+        pytest.param("mt5", "AutoProcessor.from_pretrained", id="sentencepiece"),
+        pytest.param("vila", "into llm/: AutoTokenizer", id="in-a-part"),
     ],
 )
-def test_tokenizers_that_nobody_can_make_are_refused(
-    family: str, words: str, tmp_path: Path
-) -> None:
+def test_others_are_refused_without_one(family: str, words: str, tmp_path: Path) -> None:
     """Before anything is built, with what to add."""
     source = source_of(family, tmp_path / "source")
-    (source / "tokenizer.json").unlink()
+    for path in source.rglob("tokenizer.json"):
+        path.unlink()
 
     with pytest.raises(InspectRefusedError, match=words) as refused:
         inspect(source, InspectOptions(allow_pickle=True))

@@ -21,7 +21,6 @@ PROCESSOR_PREFIXES = (
     "vocab",
     "merges",
     "spiece",
-    "sentencepiece",
 )
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 

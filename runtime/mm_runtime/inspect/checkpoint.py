@@ -28,11 +28,6 @@ CODE_CONFIGS = (
 so that a truncated one is found here and not by the first request."""
 
 
-SENTENCEPIECE = frozenset({"mt5", "mbart", "vila"})
-"""Families whose publishers give a SentencePiece model alone: the build makes the other file of
-it. VILA's lies in llm/."""
-
-
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
 
@@ -98,15 +93,23 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 
 def _check_tokenizer(source: Path, family: str) -> None:
-    """Refuse a checkpoint whose tokenizer no server of ours could read, nor the build translate."""
-    folder = source / "llm" if family == "vila" else source
-    made = family == "byt5" or (family in SENTENCEPIECE and any(folder.glob("*.model")))
-    if made or (source / "tokenizer.json").is_file() or (folder / "tokenizer.json").is_file():
+    """Refuse a checkpoint without the one file of a tokenizer that servers here read.
+
+    ByT5's tokens are bytes, so the build makes that file. VILA keeps its tokenizer in llm/.
+    """
+    if family == "byt5" or any(
+        (one / "tokenizer.json").is_file() for one in (source, source / "llm")
+    ):
         return
     if family == "nmt":
         advice = (
             "FairSeq's dictionaries stand for words that Moses and BPE codes have made, which no"
             " server here does: add a tokenizer.json that does both."
+        )
+    elif family == "vila":
+        advice = (
+            "Save a fast tokenizer into llm/:"
+            " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
         )
     else:
         advice = (

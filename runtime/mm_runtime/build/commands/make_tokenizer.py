@@ -1,27 +1,17 @@
-"""Write `tokenizer.json` for checkpoints that have none: servers read nothing else.
-
-ByT5's tokens are the bytes of a text. SentencePiece models are turned by transformers into what it
-uses itself whenever it loads such a checkpoint.
-"""
+"""Write ByT5's `tokenizer.json`: servers read nothing else, and its tokens are a text's bytes."""
 
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
-from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
-SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
-PARTS = ("", "llm")
-"""Where a tokenizer may lie: beside config.json; VILA's with its language model."""
 
 BYTES_SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """ByT5's first ids, in their order; a byte's id is its value behind them."""
@@ -32,26 +22,16 @@ EXTRA_IDS = 125
 
 def make_tokenizer(context: StepContext) -> None:
     """Write the tokenizer's two files; none where the checkpoint has its own."""
-    places = context.places
-    places.tokenizer.mkdir(parents=True, exist_ok=True)
-    folders = [places.read_by_servers / part for part in PARTS]
-    if any((folder / TOKENIZER).is_file() for folder in folders):
+    own, target = context.places.read_by_servers, context.places.tokenizer
+    target.mkdir(parents=True, exist_ok=True)
+    if (own / TOKENIZER).is_file():
         log.info("the checkpoint has a %s", TOKENIZER)
         return
-    if context.plan.facts.family == "byt5":
-        config = _config(folders[0])
-        text, special = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS))), BYTES_SPECIAL
-    else:
-        found = [one for folder in folders for one in sorted(folder.glob("*.model"))]
-        if not found:
-            raise PermanentError(
-                f"The checkpoint has neither {TOKENIZER} nor a SentencePiece model: save it with a"
-                " fast tokenizer, AutoTokenizer.from_pretrained(...).save_pretrained(...)."
-            )
-        config = _config(found[0].parent)
-        text, special = converted(found[0].parent)
-    write_durably(places.tokenizer / TOKENIZER, text)
-    write_durably(places.tokenizer / CONFIG, json.dumps({**special, **config}, indent=2))
+    path = own / CONFIG
+    config = dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
+    write_durably(target / TOKENIZER, text)
+    write_durably(target / CONFIG, json.dumps({**BYTES_SPECIAL, **config}, indent=2))
     log.info("made a %s", TOKENIZER)
 
 
@@ -81,31 +61,6 @@ def _letters() -> dict[int, str]:
     return {byte: chr(byte) for byte in own} | {
         byte: chr(0x100 + at) for at, byte in enumerate(others)
     }
-
-
-def converted(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return the tokenizer that transformers makes of a folder, and its special tokens.
-
-    Raises:
-        PermanentError: it makes none.
-    """
-    from transformers import AutoTokenizer  # noqa: PLC0415 (seconds; ByT5 needs none of it)
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True)
-        text = tokenizer.backend_tokenizer.to_str()
-    except (OSError, ValueError, ImportError, AttributeError) as error:
-        raise PermanentError(
-            f"transformers makes no fast tokenizer of this checkpoint ({error}): save it with one,"
-            " AutoTokenizer.from_pretrained(...).save_pretrained(...)."
-        ) from error
-    named = {name: getattr(tokenizer, name, None) for name in SPECIAL}
-    return text, {name: str(token) for name, token in named.items() if token is not None}
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 if __name__ == "__main__":
