@@ -52,8 +52,12 @@ def _engine(now: Situation) -> Iterator[PlanError]:
         yield plan_error(
             "engine.quantization",
             "QuantizationNotStaged",
-            "a checkpoint is served on PyTorch as it is: remove the field, and use a checkpoint "
-            "that was quantized before (hf_quant_config.json tells the server how)",
+            # examples/llm_ptq/hf_ptq.py of NVIDIA/Model-Optimizer writes such checkpoints. Images
+            # of TensorRT-LLM hold the library and not that script, which needs a GPU and loads its
+            # calibration texts from the Hub while it runs.
+            "a checkpoint is served on PyTorch as it is, because the tool that quantizes one "
+            "(hf_ptq.py of Model-Optimizer) is in no image of TensorRT-LLM: run it yourself, use "
+            "what it writes (hf_quant_config.json tells the server how), and remove the field",
         )
     if ask.max_beam_width > 1:
         yield plan_error(
