@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1 import Gpu
-from mm_operator.children.hardware import building_gpu, host_bytes, planned_gpu
+from mm_operator.children.hardware import building_gpu, encoder_gpu, host_bytes, planned_gpu
 from mm_operator.plan.sizing.reference import plan_reference
 from support.gpu_nodes import H100, L4
 from support.model_configs import planned
@@ -37,6 +37,21 @@ def test_gpus(
     pods, job = planned_gpu(gpu, plan), building_gpu(gpu, plan)
 
     assert (serving, building) == ((pods.count, pods.product), (job.count, job.product))
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        pytest.param(TWO_RANKS, (1, H100), id="one-of-the-planned-product"),
+        pytest.param(REFERENCE, (0, None), id="none-on-the-reference-engine"),
+    ],
+)
+def test_encoders_in_pods_of_their_own_take_one_gpu(
+    plan: Any, expected: tuple[int, str | None]
+) -> None:
+    """However many ranks the language model has; what is asked for its pods is not theirs."""
+    gpu = encoder_gpu(Gpu(count=2), plan)
+    assert expected == (gpu.count, gpu.product)
 
 
 def test_engines_pass_through_host_memory() -> None:

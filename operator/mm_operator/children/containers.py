@@ -42,6 +42,7 @@ def build_server(
     manifest: str,
     gpu: Gpu,
     host_bytes: int,
+    process_bytes: int = PROCESS_BYTES,
     resources: Resources | None = None,
     role: Sequence[str] = (),
 ) -> Manifest:
@@ -52,11 +53,12 @@ def build_server(
         image: the runtime image.
         manifest: path of the engine's manifest inside the pod.
         gpu: GPUs of the pod.
-        host_bytes: what the plan's terms take; requested with the processes' own on top.
+        host_bytes: what the plan's terms take.
+        process_bytes: what the processes take on top of it.
         resources: the spec's; None: those of the language model's pods.
         role: arguments of a server that does not answer whole requests.
     """
-    memory = f"{-(-(host_bytes + PROCESS_BYTES) // _MIB)}Mi"
+    memory = f"{-(-(host_bytes + process_bytes) // _MIB)}Mi"
     return {
         "name": "server",
         "image": image,

@@ -21,6 +21,7 @@ from mm_operator.children.serving_pod import (
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.encoders import GRPC_PORT
+from mm_operator.plan.memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.records import ENCODER_KEY
 from mm_operator.plan.retention import recorded_template
 from mm_operator.plan.store import store_of
@@ -57,6 +58,7 @@ def _pod(
         manifest=store_of(spec).manifest(serving.fingerprint),
         gpu=gpu,
         host_bytes=hardware.encoder_host_bytes(sizes),
+        process_bytes=_process_bytes(sizes),
         resources=spec.vision.resources,
         role=_ROLE,
     )
@@ -75,6 +77,12 @@ def _pod(
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,
     )
+
+
+def _process_bytes(sizes: ModelPlan) -> int:
+    vision = sizes.build_plan.engine.vision if sizes.build_plan else None
+    small = vision is not None and vision.engine == "ONNXRuntime"
+    return ENCODER_PROCESS_BYTES if small else PROCESS_BYTES
 
 
 def build_encoders(

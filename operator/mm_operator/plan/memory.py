@@ -16,6 +16,10 @@ three small stubs, 28 MB for each of four of `tensorrt_llm_bls`, 386 MB for the 
 rounded up. Requested, but no part of the verdict:
 the libraries of another image may take less."""
 
+ENCODER_PROCESS_BYTES = 192 << 20
+"""The same of an encoder's pod with ONNX Runtime: measured 39 MB for the server, 103 MB for its one
+stub, 37 MB for what supervises them. With another vision engine it loads torch as well."""
+
 _VISION_DTYPE_BYTES = 4
 _BLOCK_MATRICES = 12
 """A transformer block holds 4 h^2 weights of attention and 8 h^2 of its perceptron."""
