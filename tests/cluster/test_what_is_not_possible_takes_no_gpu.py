@@ -32,7 +32,7 @@ def planned(api: Api) -> dict[str, Any]:
             llava_7b_facts(), TOO_SMALL, ("DoesNotFit", "4Gi is too little"), id="too-big"
         ),
         pytest.param(
-            facts_of("whisper"), {}, ("NotSupported", "family whisper"), id="planned-family-only"
+            facts_of("blip2-t5"), {}, ("NotSupported", "family blip2-t5"), id="planned-family-only"
         ),
     ],
 )

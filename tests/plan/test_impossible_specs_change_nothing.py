@@ -33,9 +33,9 @@ def frozen_by(**fields: Any) -> Plan:
             id="pods-that-end-too-early",
         ),
         pytest.param(
-            {"spec": spec_of({"model": {"family": "whisper"}})},
+            {"spec": spec_of({"model": {"family": "blip2-t5"}})},
             "NotSupported",
-            "vila only: got whisper",
+            "whisper only: got blip2-t5",
             id="family",
         ),
     ],

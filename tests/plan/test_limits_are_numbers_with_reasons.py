@@ -133,7 +133,7 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
             id="does-not-fit",
         ),
         pytest.param(
-            tiny_facts(family="whisper"),
+            tiny_facts(family="blip2-t5"),
             {},
             "spec.model.source",
             "does not serve yet: use a checkpoint of bart",

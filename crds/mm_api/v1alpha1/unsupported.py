@@ -45,10 +45,10 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "model.family",
         (
             *("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl"),
-            *("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt"),
+            *("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt", "whisper"),
         ),
-        "a family that hears (whisper), or BLIP-2 with T5, is",
-        "use another family of pictures or texts, or remove the field to have it detected",
+        "BLIP-2 with T5 is",
+        "use another family, or remove the field to have it detected",
         backends=_REFERENCE,
     ),
     Unsupported(

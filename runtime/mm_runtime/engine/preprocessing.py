@@ -19,7 +19,7 @@ from mm_runtime.engine.remote_pictures import Fetched, is_remote
 from mm_runtime.engine.tensors import Tensors, required, scalar, single, texts
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine.vision.crossing import seen_tiles
-from mm_runtime.engine.words import pack_words
+from mm_runtime.engine.word_tensors import bias_tensor, word_tensors
 
 Outputs = dict[str, NDArray[Any]]
 NOTHING: Fetched = MappingProxyType({})
@@ -98,8 +98,8 @@ class Preprocessor:
         }
         outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
         self._add_places(ids, outputs)
-        self._add_words(inputs, outputs)
-        self._add_bias(inputs, outputs)
+        outputs |= word_tensors(inputs, self.codec)
+        outputs |= bias_tensor(inputs, self.codec, self.engine.facts.text.vocabulary_size)
         self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 
@@ -185,32 +185,6 @@ class Preprocessor:
         if total:
             vocabulary = self.engine.facts.text.vocabulary_size
             outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, pictures)
-
-    def _add_words(self, inputs: Tensors, outputs: Outputs) -> None:
-        for source, target in (
-            ("STOP_WORDS_DICT", "STOP_WORDS_IDS"),
-            ("BAD_WORDS_DICT", "BAD_WORDS_IDS"),
-        ):
-            words = [word for word in texts(inputs, source) if word]
-            if words:
-                packed = pack_words([self.codec.encode_word(word) for word in words])
-                outputs[target] = packed[np.newaxis]
-
-    def _add_bias(self, inputs: Tensors, outputs: Outputs) -> None:
-        """Spread `EMBEDDING_BIAS_WEIGHTS` over the tokens of `EMBEDDING_BIAS_WORDS`."""
-        words = [word for word in texts(inputs, "EMBEDDING_BIAS_WORDS") if word]
-        if not words:
-            return
-        weights = single(inputs, "EMBEDDING_BIAS_WEIGHTS")
-        if weights is None or len(weights) != len(words):
-            raise RequestError(
-                f"embedding_bias_words has {len(words)} words and embedding_bias_weights "
-                f"{0 if weights is None else len(weights)} weights; send one for each word"
-            )
-        bias = np.zeros((1, self.engine.facts.text.vocabulary_size), dtype=np.float32)
-        for word, weight in zip(words, weights, strict=True):
-            bias[0, self.codec.encode_word(word)] += weight
-        outputs["EMBEDDING_BIAS"] = bias
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

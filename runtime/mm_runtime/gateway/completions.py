@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 from mm_runtime.gateway.dataplane import ServedModel
 from mm_runtime.gateway.engine import FinishReason
@@ -13,6 +14,8 @@ class Usage:
 
     prompt_tokens: int
     completion_tokens: int
+    seconds: float = 0.0
+    """Length of a sound."""
 
     def to_wire(self) -> dict[str, int]:
         """Return OpenAI's usage object."""
@@ -23,8 +26,27 @@ class Usage:
         }
 
 
+Event = dict[str, object]
+
+
+class Shapes(Protocol):
+    """The objects that carry one answer."""
+
+    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
+        """Return the plain answer: an object, or text that is sent as such."""
+
+    def opening(self, *, with_usage: bool) -> list[Event]:
+        """Return what a stream begins with before there is any text."""
+
+    def piece(self, text: str, *, with_usage: bool) -> Event:
+        """Return one event of a stream."""
+
+    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+        """Return the last events of a stream."""
+
+
 class Completion(ABC):
-    """One answer and the objects that carry it."""
+    """One completion and the objects that carry it."""
 
     prefix: str
     """Of the answer's id."""
@@ -48,12 +70,12 @@ class Completion(ABC):
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         """Return the one choice of a chunk; text None: the chunk before any text."""
 
-    @property
-    def opens(self) -> bool:
-        """Say whether a stream begins with a chunk of its own."""
-        return False
+    def opening(self, *, with_usage: bool) -> list[Event]:
+        """Return nothing: a stream begins with text."""
+        del with_usage
+        return []
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> dict[str, object]:
+    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event:
         """Return the plain answer."""
         return {
             **self._head,
@@ -62,15 +84,24 @@ class Completion(ABC):
             "usage": usage.to_wire(),
         }
 
-    def chunk(
+    def piece(self, text: str, *, with_usage: bool) -> Event:
+        """Return a chunk with some text."""
+        return self._chunk(text, with_usage=with_usage)
+
+    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+        """Return the chunk with the reason, and the one with usage where it was asked for."""
+        last = self._chunk("", reason=reason, with_usage=with_usage)
+        return [last, self._usage_chunk(usage)] if with_usage else [last]
+
+    def _chunk(
         self, text: str | None, *, reason: FinishReason | None = None, with_usage: bool
-    ) -> dict[str, object]:
+    ) -> Event:
         """Return one event of a stream; `usage` is null when a last chunk will carry it."""
         choice = {"index": 0, "logprobs": None, **self._chunk_choice(text, reason)}
         chunk = {**self._head, "object": self.chunk_object, "choices": [choice]}
         return {**chunk, "usage": None} if with_usage else chunk
 
-    def usage_chunk(self, usage: Usage) -> dict[str, object]:
+    def _usage_chunk(self, usage: Usage) -> Event:
         """Return the chunk after the last one: no choices, only usage."""
         return {
             **self._head,
@@ -87,10 +118,9 @@ class ChatCompletion(Completion):
     whole_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
 
-    @property
-    def opens(self) -> bool:
-        """The first chunk names the role."""
-        return True
+    def opening(self, *, with_usage: bool) -> list[Event]:
+        """Return the chunk that names the role."""
+        return [self._chunk(None, with_usage=with_usage)]
 
     def _whole_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         message = {"role": "assistant", "content": text, "refusal": None}

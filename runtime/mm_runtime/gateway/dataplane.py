@@ -8,7 +8,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,11 +19,19 @@ from mm_runtime.gateway.engine import Ended, Engine, EngineRequest, FinishReason
 from mm_runtime.gateway.errors import InvalidRequestError, UnknownModelError
 from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.layout import PromptLayout
-from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, GenerationRequest
+from mm_runtime.gateway.listener import Listener
+from mm_runtime.gateway.openai import (
+    ChatRequest,
+    CompletionRequest,
+    GenerationRequest,
+    TranscriptionRequest,
+)
 from mm_runtime.gateway.stops import StopCutter
 from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.templates import Turn
 from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
+
+AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
@@ -57,6 +65,7 @@ class PreparedChat:
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
+    sound: NDArray[np.float32] | None
     budget: TokenBudget
     sampling: Sampling
     stops: tuple[str, ...]
@@ -115,21 +124,38 @@ class ChatService:
         images: ImageLoader,
         layout: PromptLayout,
         talk: Talk | None,
+        listener: Listener | None,
     ) -> None:
-        """Connect the parts; `talk` None: the model continues texts and knows no conversations."""
+        """Connect the parts.
+
+        Args:
+            model: what is served.
+            engine: where prompts go.
+            admission: how many at a time.
+            images: loads media.
+            layout: counts tokens.
+            talk: None: the model continues texts and knows no conversations.
+            listener: None: the model hears nothing.
+        """
         self.model = model
         self.engine = engine
         self.admission = admission
         self._images = images
         self._layout = layout
         self._talk = talk
+        self._listener = listener
+
+    @property
+    def hears(self) -> bool:
+        """Say whether the model transcribes sounds, and does nothing else."""
+        return self._listener is not None
 
     @property
     def chats(self) -> bool:
         """Say whether the model answers conversations; the others complete texts."""
         return self._talk is not None
 
-    async def prepare(self, request: ChatRequest | CompletionRequest) -> PreparedChat:
+    async def prepare(self, request: AnyRequest) -> PreparedChat:
         """Check a request and get it ready for the engine.
 
         Raises:
@@ -137,6 +163,8 @@ class ChatService:
             InvalidRequestError: anything else that the client must change.
         """
         self.check_model(request.model)
+        if isinstance(request, TranscriptionRequest):
+            return await self._prepare_sound(request)
         asked = self._read(request)
         marks = len(asked.images) + len(asked.videos)
         text_tokens = await self._count(asked.prompt, marks, video=bool(asked.videos))
@@ -158,6 +186,7 @@ class ChatService:
             prompt=asked.prompt,
             images=images,
             video=video,
+            sound=None,
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
@@ -177,6 +206,7 @@ class ChatService:
                 prompt=chat.prompt,
                 images=chat.images,
                 video=chat.video,
+                sound=chat.sound,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
                 turns=chat.turns,
@@ -216,7 +246,36 @@ class ChatService:
                 code="model_not_found",
             )
 
+    async def _prepare_sound(self, request: TranscriptionRequest) -> PreparedChat:
+        if self._listener is None:
+            raise InvalidRequestError(
+                "This model hears nothing. POST /v1/chat/completions or /v1/completions.",
+                param="file",
+                code="unsupported_endpoint",
+            )
+        prefix, tokens = self._listener.prefix(request.language)
+        budget = budget_tokens(
+            replace(self.model.limits, decoder_tokens=tokens),
+            text_tokens=tokens,
+            wanted=request.token_limit,
+            param="language",
+        )
+        return PreparedChat(
+            prompt=prefix,
+            images=(),
+            video=None,
+            sound=await self._listener.read(request.file),
+            budget=budget,
+            sampling=self._choose_sampling(request),
+            stops=request.stops,
+        )
+
     def _read(self, request: ChatRequest | CompletionRequest) -> _Asked:
+        if self._listener is not None:
+            raise InvalidRequestError(
+                "This model writes down what it hears. POST /v1/audio/transcriptions with `file`.",
+                code="unsupported_endpoint",
+            )
         if isinstance(request, CompletionRequest):
             if self._talk is not None:
                 raise InvalidRequestError(

@@ -52,12 +52,14 @@ class EngineRequest:
         video: uint8[frames, height, width, 3], or None.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
+        sound: float32[samples] at the model's rate, or None.
     """
 
     request_id: str
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
+    sound: NDArray[np.float32] | None
     max_tokens: int
     sampling: Sampling
     turns: tuple[Turn, ...] = ()

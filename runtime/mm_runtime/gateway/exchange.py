@@ -26,24 +26,30 @@ from mm_runtime.gateway.body import (
     read_body,
     wait_for_disconnect,
 )
-from mm_runtime.gateway.completions import (
-    ChatCompletion,
-    Completion,
-    TextCompletion,
-    Usage,
+from mm_runtime.gateway.completions import ChatCompletion, Shapes, TextCompletion, Usage
+from mm_runtime.gateway.dataplane import (
+    Admitted,
+    AnyRequest,
+    ChatService,
+    Event,
+    Finished,
+    Piece,
+    PreparedChat,
+    ServedModel,
 )
-from mm_runtime.gateway.dataplane import Admitted, ChatService, Event, Finished, Piece, PreparedChat
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
     RetryLaterError,
     error_response,
 )
+from mm_runtime.gateway.listener import DEFAULT_LANGUAGE
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
-from mm_runtime.gateway.parsing import parse_chat, parse_completion
+from mm_runtime.gateway.openai import ChatRequest, TranscriptionRequest
 from mm_runtime.gateway.record import ExchangeRecord
 from mm_runtime.gateway.reply import Reply
+from mm_runtime.gateway.sound import seconds_of
+from mm_runtime.gateway.transcription import Transcript
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +73,7 @@ class _StreamForm:
     with_usage: bool
 
     @classmethod
-    def of(cls, request: ChatRequest | CompletionRequest) -> Self | None:
+    def of(cls, request: AnyRequest) -> Self | None:
         """Return the form a client asked for, or None for a plain answer."""
         if not request.stream:
             return None
@@ -75,20 +81,16 @@ class _StreamForm:
         return cls(with_usage=options is not None and options.include_usage)
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """One of OpenAI's two ways of asking and answering."""
-
-    parse: Callable[[bytes], ChatRequest | CompletionRequest]
-    completion: type[Completion]
-
-
-CHAT = Dialect(parse_chat, ChatCompletion)
-TEXT = Dialect(parse_completion, TextCompletion)
+def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
+    """Return the objects that carry the answer to a request."""
+    if isinstance(request, TranscriptionRequest):
+        return Transcript(request, DEFAULT_LANGUAGE)
+    kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
+    return kind(model=model, request_id=request_id, created=int(time.time()))
 
 
 class Endpoint:
-    """ASGI application behind `POST /v1/chat/completions` or `POST /v1/completions`."""
+    """ASGI application behind one of the three paths that models are asked at."""
 
     def __init__(
         self,
@@ -99,15 +101,16 @@ class Endpoint:
         drain: Drain,
         limits: ExchangeLimits,
         bodies: BodyBudget,
-        dialect: Dialect,
+        parse: Callable[[bytes, str], AnyRequest],
     ) -> None:
+        """Connect the parts; `parse` reads a body of a content type."""
         self._service = service
         self._metrics = metrics
         self._auth = auth
         self._drain = drain
         self._limits = limits
         self._bodies = bodies
-        self._dialect = dialect
+        self._parse = parse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -144,34 +147,31 @@ class Endpoint:
                 limit=self._limits.max_body_bytes,
                 timeout_seconds=self._limits.body_timeout_seconds,
             )
-            work = self._answer(await body, claim, reply, record)
+            kind = headers.get("content-type", "")
+            work = self._answer(await body, kind, claim, reply, record)
             await _until_disconnect(work, receive, reply)
 
     async def _answer(
-        self, body: bytes, claim: BodyClaim, reply: Reply, record: ExchangeRecord
+        self, body: bytes, kind: str, claim: BodyClaim, reply: Reply, record: ExchangeRecord
     ) -> None:
         limit = self._limits.request_timeout_seconds
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left):
-                request = self._dialect.parse(body)
+                request = self._parse(body, kind)
                 chat = await self._service.prepare(request)
+                shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed = _StreamForm.of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del body, request
                 claim.release()
                 record.prepared(chat)
                 answer = self._service.answer(chat, request_id=record.request_id)
-                completion = self._dialect.completion(
-                    model=self._service.model,
-                    request_id=record.request_id,
-                    created=int(time.time()),
-                )
                 async with aclosing(_watched(answer, record)) as events:
                     if streamed is not None:
-                        await _send_stream(streamed, events, completion, chat, reply)
+                        await _send_stream(streamed, events, shapes, chat, reply)
                     else:
-                        await _send_whole(events, completion, chat, reply)
+                        await _send_whole(events, shapes, chat, reply)
         except TimeoutError:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
@@ -215,7 +215,7 @@ async def _watched(
 
 async def _send_whole(
     events: AsyncGenerator[Piece | Finished, None],
-    completion: Completion,
+    shapes: Shapes,
     chat: PreparedChat,
     reply: Reply,
 ) -> None:
@@ -225,14 +225,17 @@ async def _send_whole(
             case Piece():
                 pieces.append(event.text)
             case Finished():
-                usage = Usage(chat.budget.prompt_tokens, event.completion_tokens)
-                await reply.send_json(200, completion.whole("".join(pieces), event.reason, usage))
+                answer = shapes.whole("".join(pieces), event.reason, _usage(chat, event))
+                if isinstance(answer, str):
+                    await reply.send_text(answer)
+                else:
+                    await reply.send_json(200, answer)
 
 
 async def _send_stream(
     form: _StreamForm,
     events: AsyncGenerator[Piece | Finished, None],
-    completion: Completion,
+    shapes: Shapes,
     chat: PreparedChat,
     reply: Reply,
 ) -> None:
@@ -240,18 +243,21 @@ async def _send_stream(
     async for event in events:
         if not reply.started:
             await reply.open_stream()
-            if completion.opens:
-                await reply.send_event(completion.chunk(None, with_usage=with_usage))
+            for opening in shapes.opening(with_usage=with_usage):
+                await reply.send_event(opening)
         match event:
             case Piece() if event.text:
-                await reply.send_event(completion.chunk(event.text, with_usage=with_usage))
+                await reply.send_event(shapes.piece(event.text, with_usage=with_usage))
             case Finished():
-                last = completion.chunk("", reason=event.reason, with_usage=with_usage)
-                await reply.send_event(last)
-                if with_usage:
-                    usage = Usage(chat.budget.prompt_tokens, event.completion_tokens)
-                    await reply.send_event(completion.usage_chunk(usage))
+                usage = _usage(chat, event)
+                for last in shapes.ending(event.reason, usage, with_usage=with_usage):
+                    await reply.send_event(last)
                 await reply.close_stream(done=True)
+
+
+def _usage(chat: PreparedChat, end: Finished) -> Usage:
+    seconds = 0.0 if chat.sound is None else seconds_of(chat.sound)
+    return Usage(chat.budget.prompt_tokens, end.completion_tokens, seconds)
 
 
 async def _until_disconnect(

@@ -82,12 +82,15 @@ class Routes:
         }
 
 
-def build_app(routes: Routes, *, chat: Endpoint, text: Endpoint) -> Starlette:
+def build_app(
+    routes: Routes, *, chat: Endpoint, text: Endpoint, transcription: Endpoint
+) -> Starlette:
     """Return the ASGI application."""
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", text, methods=["POST"]),
+            Route("/v1/audio/transcriptions", transcription, methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
             Route("/healthz", routes.healthz),

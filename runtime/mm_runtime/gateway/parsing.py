@@ -1,22 +1,30 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.form import read_form
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 
-_Request = TypeVar("_Request", ChatRequest, CompletionRequest)
+_Request = TypeVar("_Request", ChatRequest, CompletionRequest, TranscriptionRequest)
 
 _NOT_SERVED = frozenset(
     {
         "audio",
         "best_of",
+        "chunking_strategy",
         "echo",
         "function_call",
         "functions",
+        "include",
+        "keywords",
+        "known_speaker_names",
+        "known_speaker_references",
+        "languages",
         "logit_bias",
         "logprobs",
         "modalities",
@@ -29,6 +37,7 @@ _NOT_SERVED = frozenset(
         "store",
         "suffix",
         "tool_choice",
+        "timestamp_granularities",
         "tools",
         "top_logprobs",
         "verbosity",
@@ -40,27 +49,45 @@ _NOT_SERVED = frozenset(
 _PART_KINDS = "text, image_url, video_url"
 
 
-def parse_chat(body: bytes) -> ChatRequest:
+def parse_chat(body: bytes, content_type: str) -> ChatRequest:
     """Parse the body of a chat completion.
 
     Raises:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
-    return _parse(ChatRequest, body)
+    del content_type  # it is JSON whatever a client calls it
+    return _checked(lambda: ChatRequest.model_validate_json(body))
 
 
-def parse_completion(body: bytes) -> CompletionRequest:
+def parse_completion(body: bytes, content_type: str) -> CompletionRequest:
     """Parse the body of a text completion.
 
     Raises:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
-    return _parse(CompletionRequest, body)
+    del content_type  # it is JSON whatever a client calls it
+    return _checked(lambda: CompletionRequest.model_validate_json(body))
 
 
-def _parse(kind: type[_Request], body: bytes) -> _Request:
+def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:
+    """Parse the form of a transcription.
+
+    Raises:
+        InvalidRequestError: no form, or not a request that is served; `param` names the field.
+    """
+    fields: dict[str, bytes | str] = {
+        # OpenAI's clients write lists so.
+        name.removesuffix("[]"): content
+        if name == "file"
+        else content.decode("utf-8", errors="replace")
+        for name, content in read_form(body, content_type).items()
+    }
+    return _checked(lambda: TranscriptionRequest.model_validate(fields))
+
+
+def _checked(validate: Callable[[], _Request]) -> _Request:
     try:
-        return kind.model_validate_json(body)
+        return validate()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
     param = _path(first["loc"])
@@ -85,6 +112,11 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
     match error["type"]:
         case "extra_forbidden":
             explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
+        case "literal_error" if param == "prompt":
+            explained = (
+                "`prompt` is not served for sounds. Leave it out.",
+                "unsupported_parameter",
+            )
         case "missing":
             explained = (f"`{param}` is missing.", "missing_required_parameter")
         case "union_tag_invalid" | "union_tag_not_found":

@@ -14,8 +14,9 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.dataplane import ChatService, Piece
-from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Piece
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.sound import tone
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
 _PICTURE_PIXELS = 64
 _TEXT = "Are you ready?"
+_HERTZ = 440.0
 
 
 class PreflightFailedError(Exception):
@@ -78,7 +80,7 @@ class Preflight:
                 _log.info("preflight passed: a question was answered")
 
     async def prove(self) -> None:
-        """Ask one question about one generated picture.
+        """Ask one question about one generated picture, or have one generated sound written down.
 
         Raises:
             GatewayError: a stage refused or failed.
@@ -96,12 +98,14 @@ class Preflight:
                 if Piece not in kinds:
                     raise PreflightFailedError("the model's answer was nothing, not even an end")
 
-    def _question(self) -> ChatRequest | CompletionRequest:
+    def _question(self) -> AnyRequest:
         common = {
             "model": self._service.model.name,
             "max_tokens": _MAX_TOKENS,
             "temperature": 0,
         }
+        if self._service.hears:
+            return TranscriptionRequest.model_validate({**common, "file": tone(_HERTZ)})
         if not self._service.chats:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]

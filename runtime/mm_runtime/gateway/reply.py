@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from starlette.types import Send
 
 JSON = "application/json"
+PLAIN = "text/plain; charset=utf-8"
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
@@ -30,6 +31,12 @@ class Reply:
         content = encode(body)
         length = {"content-length": str(len(content))}
         await self._start(status, JSON, {**length, **(headers or {})})
+        await self._write(content, more=False)
+
+    async def send_text(self, text: str) -> None:
+        """Answer with plain text."""
+        content = text.encode("utf-8", errors="replace")
+        await self._start(200, PLAIN, {"content-length": str(len(content))})
         await self._write(content, more=False)
 
     async def open_stream(self) -> None:

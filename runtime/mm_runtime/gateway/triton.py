@@ -91,6 +91,8 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
     ]
     if request.video is not None:
         inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
+    if request.sound is not None:
+        inputs.append(tensor("WAV", request.sound[np.newaxis]))
     return [*inputs, *_picture_inputs(request.images)]
 
 

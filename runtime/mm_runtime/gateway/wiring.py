@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.prompts import STYLES
 from mm_runtime.engine.questions import load_questions
@@ -23,12 +24,14 @@ from mm_runtime.gateway.body import BodyBudget, max_body_bytes
 from mm_runtime.gateway.dataplane import ChatService, ServedModel
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine
-from mm_runtime.gateway.exchange import CHAT, TEXT, Endpoint, ExchangeLimits
+from mm_runtime.gateway.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.gateway.layout import PromptLayout
+from mm_runtime.gateway.listener import Listener
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.parsing import parse_chat, parse_completion, parse_transcription
 from mm_runtime.gateway.preflight import Preflight
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.talk import Talk
@@ -100,6 +103,7 @@ def build_gateway(
     codec = TextCodec(directory.tokenizer)
     vision = directory.vision
     pictures = load_processor(directory, vision) if vision else None
+    executor = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
     images = ImageLoader(
         fetcher=ImageFetcher(
             FetchPolicy(
@@ -113,9 +117,9 @@ def build_gateway(
         # Without a vision engine no request gets as far as its pictures.
         reduce=pictures.reduced if pictures else lambda picture, _: picture,
         reduce_frame=pictures.reduced_frame if pictures else lambda frame: frame,
-        executor=ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode"),
         # Whoever pays memory for features of known pictures wants their pixels known too.
         known=KnownPictures(_KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
+        executor=executor,
     )
     service = ChatService(
         model=model,
@@ -124,13 +128,14 @@ def build_gateway(
         images=images,
         layout=PromptLayout(load_questions(directory, codec), pictures),
         talk=None if directory.facts.encoder else _talk(directory, codec),
+        listener=_listener(directory, codec, executor) if hears(directory) else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
     preflight = Preflight(service, work.run)
     drain = Drain()
     auth = BearerAuth(auth_token_file)
     most = max_body_bytes(
-        images=max(plan.max_images_per_request, int(plan.max_video_frames > 0)),
+        images=max(plan.max_images_per_request, int(plan.max_video_frames > 0), int(service.hears)),
         image_bytes=plan.max_image_bytes,
     )
     bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
@@ -139,7 +144,7 @@ def build_gateway(
         body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),
         request_timeout_seconds=plan.request_timeout_seconds,
     )
-    chat, text = (
+    chat, text, transcription = (
         Endpoint(
             service=service,
             metrics=metrics,
@@ -147,9 +152,9 @@ def build_gateway(
             drain=drain,
             limits=limits,
             bodies=bodies,
-            dialect=dialect,
+            parse=parse,
         )
-        for dialect in (CHAT, TEXT)
+        for parse in (parse_chat, parse_completion, parse_transcription)
     )
     routes = Routes(
         model=model,
@@ -160,7 +165,7 @@ def build_gateway(
         server_metrics=server_metrics,
     )
     return Gateway(
-        app=build_app(routes, chat=chat, text=text),
+        app=build_app(routes, chat=chat, text=text, transcription=transcription),
         preflight=preflight,
         drain=drain,
         admission=admission,
@@ -180,7 +185,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
         fingerprint=serving.fingerprint,
         limits=ContextLimits(
             max_input_len=(limits.max_encoder_input_len or limits.max_input_len)
-            if encoder
+            if encoder and not hears(directory)
             else limits.max_input_len,
             max_seq_len=limits.max_seq_len,
             decoder_tokens=len(decoder_start(directory.llm)) if encoder else None,
@@ -190,6 +195,14 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
     )
+
+
+def _listener(
+    directory: EngineDirectory, codec: TextCodec, executor: ThreadPoolExecutor
+) -> Listener:
+    """Return how a model that hears is asked."""
+    prefixes = Prefixes(codec, decoder_start(directory.llm)[0])
+    return Listener(prefixes, load_spectrogram(directory).samples, executor)
 
 
 def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:

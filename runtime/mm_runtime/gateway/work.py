@@ -20,9 +20,10 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.dataplane import ChatService, Finished
+from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.sound import tone
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ not, so its probe takes the whole batch."""
 _MOST_WORDS: Final = 256
 _MOST_OUTPUT: Final = 32
 _PICTURE_PIXELS: Final = 336
+_HERTZ: Final = (200.0, 2000.0)
 _WORDS: Final = ("what", "color", "is", "the", "shape", "in", "red", "blue", "a", "small")
 
 
@@ -113,7 +115,7 @@ class WorkBenchmark:
         seconds = (time.monotonic() - began) / probe.at_once
         return Timed(seconds, *_means(contents))
 
-    async def _answered(self, question: ChatRequest | CompletionRequest) -> tuple[int, int, int]:
+    async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of pictures, of text, and of the answer."""
         output = 0
         with self._service.admission.place():
@@ -125,13 +127,17 @@ class WorkBenchmark:
         images = chat.budget.image_tokens
         return images, chat.budget.prompt_tokens - images, output
 
-    def _question(self, probe: Probe) -> ChatRequest | CompletionRequest:
+    def _question(self, probe: Probe) -> AnyRequest:
         text = " ".join(self._random.choices(_WORDS, k=probe.words))
         common = {
             "model": self._service.model.name,
             "max_tokens": probe.max_tokens,
             "temperature": 0,
         }
+        if self._service.hears:  # each sound takes the encoder's whole window, long or short
+            return TranscriptionRequest.model_validate(
+                {**common, "file": tone(self._random.uniform(*_HERTZ))}
+            )
         if not self._service.chats:
             return CompletionRequest.model_validate({**common, "prompt": text})
         parts: list[dict[str, object]] = [{"type": "text", "text": text}]

@@ -15,6 +15,7 @@ from mm_runtime.repository.configs import (
     tensorrt_llm,
     tensorrt_llm_bls,
     vision_encoder,
+    whisper_bls,
 )
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.values import RepositoryValues, Role, values_of
@@ -33,6 +34,8 @@ ENCODER_MODELS = (vision_encoder,)
 
 SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
 """Models with a file `model.py`."""
+SAME_SOURCE = {whisper_bls.NAME: tensorrt_llm_bls.NAME}
+"""Model -> another one whose `model.py` it runs, with steps of its own."""
 
 
 def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
@@ -42,9 +45,10 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     absent: list[ModuleType] = []
     if not values.has_vision:
         absent.append(multimodal_encoders)
-    if not values.bls_instances:
+    if values.hears or not values.bls_instances:
         absent.append(tensorrt_llm_bls)
-    return tuple(one for one in MODELS if one not in absent)
+    kept = tuple(one for one in MODELS if one not in absent)
+    return (*kept, whisper_bls) if values.hears and values.bls_instances else kept
 
 
 def layout(
@@ -81,8 +85,9 @@ def layout(
     models = models_of(values, role)
     files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
     for module in models:
-        python = module.NAME in SHIPPED and not (module is tensorrt_llm and values.native)
+        runs = SAME_SOURCE.get(module.NAME, module.NAME)
+        python = runs in SHIPPED and not (module is tensorrt_llm and values.native)
         # Triton wants a version directory even for a model that has no file of its own.
-        name, content = ("model.py", sources[module.NAME]) if python else (".keep", "")
+        name, content = ("model.py", sources[runs]) if python else (".keep", "")
         files[f"{module.NAME}/1/{name}"] = content
     return files

@@ -66,6 +66,9 @@ class RepositoryValues:
     has_vision: bool
     """The engine encodes pictures; without it there is no encoder model."""
 
+    hears: bool
+    """The engine reads sound: a spectrogram comes from `preprocessing`."""
+
     max_queue_size: int
     """Requests that may wait for the language model; 0 means without bound."""
 
@@ -119,7 +122,7 @@ def values_of(
         PermanentError: an engine dtype that a prompt embedding table cannot have, or a
             TensorRT-LLM engine whose plan lacks what its backend must be told.
     """
-    engine = manifest.plan.engine
+    engine, facts = manifest.plan.engine, manifest.plan.facts
     if engine.dtype not in ENGINE_DTYPES:
         raise PermanentError(
             f"The engine's dtype {engine.dtype!r} is not one of {', '.join(ENGINE_DTYPES)}."
@@ -134,6 +137,7 @@ def values_of(
         max_beam_width=engine.limits.max_beam_width,
         max_images=engine.limits.max_images_per_request,
         has_vision=engine.vision is not None,
+        hears=facts.encoder is not None and facts.encoder.mel_bins is not None,
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
         streaming=serving.streaming,

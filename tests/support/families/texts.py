@@ -5,13 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.families.words import BEGIN, END, PAD, SIZE, UNKNOWN, write_tokenizer
+from support.families.words import BEGIN, END, PAD, SIZE, id_of, write_tokenizer
 
 HIDDEN = 32
 HEADS = 2
 LAYERS = 2
 MEL_BINS = 8
-SOUND_POSITIONS = 20
+SOUND_POSITIONS = 50
+"""Of the encoder: half as many as frames, so the window is one second."""
+
+HEARD = ("<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>")
+SUPPRESSED, SUPPRESSED_FIRST = (11, 12), (13,)
 LANGUAGE = 7
 """Stands for the language that mBART answers in."""
 
@@ -43,11 +47,21 @@ def write(family: str, folder: Path) -> Path:
     torch.manual_seed(13)
     folder.mkdir(parents=True, exist_ok=True)
     _save(WRITERS[family](), folder)
-    write_tokenizer(folder, ends=family != "whisper")
+    if family == "whisper":
+        write_tokenizer(folder, HEARD)
+        _write_extractor(folder)
+    else:
+        write_tokenizer(folder, ends=True)
     if family in MARKS:
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | MARKS[family]))
     return folder
+
+
+def _write_extractor(folder: Path) -> None:
+    from transformers import WhisperFeatureExtractor  # noqa: PLC0415
+
+    WhisperFeatureExtractor(feature_size=MEL_BINS, chunk_length=1).save_pretrained(folder)
 
 
 def _save(model: Any, folder: Path) -> None:
@@ -139,6 +153,7 @@ def _nmt() -> Any:
 
 
 def _whisper() -> Any:
+    import torch  # noqa: PLC0415
     from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
 
     sizes = {name: value for name, value in TWIN.items() if name != "max_position_embeddings"}
@@ -148,11 +163,17 @@ def _whisper() -> Any:
         num_mel_bins=MEL_BINS,
         max_source_positions=SOUND_POSITIONS,
         max_target_positions=64,
-        decoder_start_token_id=UNKNOWN,
+        decoder_start_token_id=id_of(HEARD[0], HEARD),
         suppress_tokens=None,
         begin_suppress_tokens=None,
     )
-    return WhisperForConditionalGeneration(config)
+    model = WhisperForConditionalGeneration(config)
+    with torch.no_grad():
+        # Without places that differ, an answer is one word over and over.
+        model.model.decoder.embed_positions.weight.normal_()
+    model.generation_config.suppress_tokens = list(SUPPRESSED)
+    model.generation_config.begin_suppress_tokens = list(SUPPRESSED_FIRST)
+    return model
 
 
 WRITERS: dict[str, Callable[[], Any]] = {

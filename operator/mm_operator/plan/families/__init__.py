@@ -33,9 +33,9 @@ FAMILIES: dict[str, Family] = {
 }
 """Every family that can be planned."""
 
-SERVED = frozenset(FAMILIES) - {WHISPER.name, BLIP2_T5.name}
-"""Families that this version builds and serves on the Reference engine: none that hears yet, and
-not BLIP-2 with T5, which upstream's server does not know either."""
+SERVED = frozenset(FAMILIES) - {BLIP2_T5.name}
+"""Families that this version builds and serves on the Reference engine: all but BLIP-2 with T5,
+which upstream's server does not know either."""
 
 
 def family_of(name: str) -> Family:

@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.language_model import load_whole
 from mm_runtime.engine.reference.request import Request
+from mm_runtime.engine.reference.sampling import NEVER
 from mm_runtime.engine.reference.solo import SoloModel
 
 KINDS = {
@@ -35,6 +36,8 @@ KINDS = {
 class _State:
     encoded: BaseModelOutput
     cache: EncoderDecoderCache
+    first: int
+    """Position whose logits choose the answer's first token."""
 
 
 class EncoderDecoderModel(SoloModel):
@@ -57,7 +60,10 @@ class EncoderDecoderModel(SoloModel):
         self._encoder: Any = self._model.get_encoder()
         self._hears = family == "whisper"
         self._max_encoder_length = max_encoder_length
-        config = self._model.config
+        config, generation = self._model.config, self._model.generation_config
+        # Whisper never says its marks of music and speakers, and never begins with a space.
+        self._suppressed = list(getattr(generation, "suppress_tokens", None) or ())
+        self._suppressed_first = list(getattr(generation, "begin_suppress_tokens", None) or ())
         self.vocabulary_size = int(getattr(config, "tgt_vocab_size", None) or config.vocab_size)
         self._source_size = int(getattr(config, "src_vocab_size", None) or config.vocab_size)
 
@@ -107,11 +113,11 @@ class EncoderDecoderModel(SoloModel):
         return _State(
             BaseModelOutput(last_hidden_state=encoded[0]),
             EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            first=len(request.decoder_ids) - 1,
         )
 
     def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run the decoder over some tokens."""
-        del start  # the cache knows
         output = self._model(
             encoder_outputs=state.encoded,
             decoder_input_ids=ids,
@@ -119,6 +125,9 @@ class EncoderDecoderModel(SoloModel):
             use_cache=True,
         )
         logits: torch.Tensor = output.logits[0]
+        logits[:, self._suppressed] = NEVER
+        if start <= state.first < start + len(logits):
+            logits[state.first - start, self._suppressed_first] = NEVER
         return logits
 
 

@@ -36,6 +36,28 @@ SAMPLING = (
 )
 """How tokens are chosen and when they end, as `tensorrt_llm_bls` takes it too."""
 
+_ANSWER = (
+    optional("bad_words", DataType.STRING, -1),
+    optional("stop_words", DataType.STRING, -1),
+    *SAMPLING,
+    optional("return_log_probs", DataType.BOOL, 1),
+    optional("return_context_logits", DataType.BOOL, 1),
+    optional("return_generation_logits", DataType.BOOL, 1),
+    optional("beam_width", DataType.INT32, 1),
+    optional("stream", DataType.BOOL, 1),
+    optional("embedding_bias_words", DataType.STRING, -1),
+    optional("embedding_bias_weights", DataType.FP32, -1),
+)
+
+SOUND_INPUTS = (
+    optional("text_input", DataType.STRING, 1),
+    tensor("WAV", DataType.FP32, -1),
+    optional("WAV_LENS", DataType.INT32, 1),
+    optional("max_tokens", DataType.INT32, 1),
+    *_ANSWER,
+)
+"""Of a family that hears: the decoder's prefix, and a sound as upstream's whisper_bls names it."""
+
 INPUTS = (
     tensor("text_input", DataType.STRING, 1),
     optional("decoder_text_input", DataType.STRING, 1),
@@ -205,13 +227,37 @@ STEPS = (
 """An ensemble's tensors that no step produces for a request (a question without a picture) are
 simply absent from the optional inputs of the steps after it."""
 
-_ENCODER, _LANGUAGE_MODEL = STEPS[1], STEPS[2]
+_PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
+_UNHEARD = frozenset(
+    {"DECODER_QUERY", "IMAGE", "IMAGE_BYTES", "IMAGE_URL", "PICTURE_SIZES", "VIDEO_BYTES"}
+    | {"PROMPT_TABLE_EXTRA_ID"}
+)
+_LISTENING = EnsembleStep(
+    preprocessing.NAME,
+    input_map={
+        **{name: one for name, one in _PREPARING.input_map.items() if name not in _UNHEARD},
+        "WAV": "WAV",
+        "WAV_LENS": "WAV_LENS",
+    },
+    output_map={
+        **{
+            one.name: _PREPARING.output_map[one.name]
+            for one in preprocessing.sound_outputs(DataType.FP32)
+            if one.name in _PREPARING.output_map
+        },
+        "ENCODER_INPUT_FEATURES": "encoder_input_features",
+        "ENCODER_OUTPUT_LENGTHS": "encoder_output_lengths",
+    },
+)
+"""The first step of a family that hears: it makes what its language model's encoder reads."""
 
 
 def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     """Return the steps of an engine; nothing reads or makes a tensor that its models lack."""
-    kept = [step for step in STEPS if values.has_vision or step is not _ENCODER]
-    gone = set() if values.has_vision else set(_ENCODER.output_map.values())
+    first = _LISTENING if values.hears else _PREPARING
+    kept = [first, *(step for step in STEPS[1:] if values.has_vision or step is not _ENCODER)]
+    made = {one for step in kept for one in step.output_map.values()}
+    gone = {one for step in STEPS for one in step.output_map.values()} - made
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         gone |= {_LANGUAGE_MODEL.output_map[name] for name in tensorrt_llm.OWN_OUTPUTS}
@@ -244,7 +290,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         name=NAME,
         platform="ensemble",
         max_batch_size=values.max_batch_size,
-        inputs=known(values, INPUTS),
+        inputs=known(values, SOUND_INPUTS if values.hears else INPUTS),
         outputs=OUTPUTS,
         ensemble=EnsembleScheduling(steps(values)),
     )

@@ -1,10 +1,19 @@
-"""PURE: `preprocessing`: text and pictures -> token ids and pixel values."""
+"""PURE: `preprocessing`: text and pictures -> ids and pixel values, sound -> a spectrogram."""
 
 from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
-from mm_runtime.repository.records import DataType, ModelConfig, optional, tensor
+from mm_runtime.repository.records import DataType, ModelConfig, Tensor, optional, tensor
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "preprocessing"
+
+_WORDS = (
+    optional("BAD_WORDS_DICT", DataType.STRING, -1),
+    optional("STOP_WORDS_DICT", DataType.STRING, -1),
+    optional("EMBEDDING_BIAS_WORDS", DataType.STRING, -1),
+    optional("EMBEDDING_BIAS_WEIGHTS", DataType.FP32, -1),
+    optional("END_ID", DataType.INT32, 1),
+    optional("PAD_ID", DataType.INT32, 1),
+)
 
 INPUTS = (
     tensor("QUERY", DataType.STRING, 1),
@@ -16,17 +25,20 @@ INPUTS = (
     optional("PICTURE_SIZES", DataType.INT64, -1, 2),  # not upstream's either
     optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
-    optional("BAD_WORDS_DICT", DataType.STRING, -1),
-    optional("STOP_WORDS_DICT", DataType.STRING, -1),
-    optional("EMBEDDING_BIAS_WORDS", DataType.STRING, -1),
-    optional("EMBEDDING_BIAS_WEIGHTS", DataType.FP32, -1),
-    optional("END_ID", DataType.INT32, 1),
-    optional("PAD_ID", DataType.INT32, 1),
+    *_WORDS,
     optional("PROMPT_TABLE_EXTRA_ID", DataType.UINT64, 1),
 )
 
-OUTPUTS = (
-    tensor("INPUT_ID", DataType.INT32, -1),
+SOUND_INPUTS = (
+    optional("QUERY", DataType.STRING, 1),
+    # Names and types of upstream's whisper_bls, which prepares sounds itself.
+    tensor("WAV", DataType.FP32, -1),
+    optional("WAV_LENS", DataType.INT32, 1),
+    optional("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
+    *_WORDS,
+)
+
+_PROMPT = (
     tensor("REQUEST_INPUT_LEN", DataType.INT32, 1),
     tensor("DECODER_INPUT_ID", DataType.INT32, -1),
     tensor("REQUEST_DECODER_INPUT_LEN", DataType.INT32, 1),
@@ -36,6 +48,11 @@ OUTPUTS = (
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, -1),
     tensor("OUT_END_ID", DataType.INT32, 1),
     tensor("OUT_PAD_ID", DataType.INT32, 1),
+)
+
+OUTPUTS = (
+    tensor("INPUT_ID", DataType.INT32, -1),
+    *_PROMPT,
     tensor("OUT_PROMPT_TABLE_EXTRA_IDS", DataType.UINT64, -1),
     tensor("PIXEL_VALUES", DataType.FP16, -1, -1, -1, -1),
     tensor("ASPECT_RATIO_IDS", DataType.INT64, -1),
@@ -49,14 +66,23 @@ OUTPUTS = (
 )
 
 
+def sound_outputs(table_type: DataType) -> tuple[Tensor, ...]:
+    """Return what a sound becomes, the spectrogram in the type that the engine reads."""
+    return (
+        tensor("ENCODER_INPUT_FEATURES", table_type, -1, -1),
+        tensor("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1),
+        *_PROMPT,
+    )
+
+
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
     return ModelConfig(
         name=NAME,
         backend="python",
         max_batch_size=values.max_batch_size,
-        inputs=INPUTS,
-        outputs=OUTPUTS,
+        inputs=SOUND_INPUTS if values.hears else INPUTS,
+        outputs=sound_outputs(values.table_type) if values.hears else OUTPUTS,
         dynamic_batching=bounded_batching(values),
         instance_groups=ONE_ON_CPU,
         parameters=values.shared_parameters(),

@@ -119,10 +119,10 @@ def config(values: RepositoryValues) -> ModelConfig:
         ),
         instance_groups=(InstanceGroup(values.bls_instances, InstanceKind.CPU),),
         parameters=values.shared_parameters()
-        | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=_written(steps(values))),
+        | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=written(steps(values))),
     )
 
 
-def _written(chain: tuple[EnsembleStep, ...]) -> str:
-    """Return the steps as the model reads them: model, its inputs, its outputs."""
+def written(chain: tuple[EnsembleStep, ...]) -> str:
+    """Return steps as the model reads them: model, its inputs, its outputs."""
     return json.dumps([(one.model_name, one.input_map, one.output_map) for one in chain])

@@ -1,4 +1,4 @@
-"""Triton model `preprocessing`; what it does is in mm_runtime.engine.preprocessing."""
+"""Triton model `preprocessing`: see mm_runtime.engine.preprocessing, and `listening` for sound."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.preprocessing import Preprocessor
+from mm_runtime.engine.listening import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
 from mm_runtime.engine.tensors import Tensors
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
@@ -26,13 +26,13 @@ class Reply(NamedTuple):
 
 
 class TritonPythonModel:
-    """Text and pictures -> token ids and pixel values."""
+    """Text and pictures -> token ids and pixel values; sound -> a spectrogram."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load tokenizer, template and image processor."""
+        """Load what the family needs: tokenizer, template, image processor or feature extractor."""
         self._settings = ModelSettings(args)
         serving = self._settings.serving
-        self._preprocessor = Preprocessor.load(self._settings.engine, serving)
+        self._preprocessor = load_preprocessor(self._settings.engine, serving)
         self._remote = RemotePictures.of(serving)
 
     def execute(self, requests: Sequence[Any]) -> None:

@@ -1,9 +1,10 @@
-"""Triton model `tensorrt_llm_bls`; what it does is in mm_runtime.engine.chain."""
+"""Triton models `tensorrt_llm_bls` and `whisper_bls`; see mm_runtime.engine.chain."""
 
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from mm_runtime.engine.calls import TritonCalls
@@ -26,6 +27,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Learn the steps."""
         self._settings = ModelSettings(args)
+        self._always_streams = self._settings.parameters.get("always_streams") == "true"
         self._chain = Chain(
             steps=read_steps(self._settings.text("steps")),
             outputs=self._settings.output_names,
@@ -57,7 +59,7 @@ class TritonPythonModel:
         inputs = self._settings.inputs(request)
         if scalar(inputs, "stream") and not self._settings.decoupled:
             raise RequestError(NO_STREAMS)
-        return inputs
+        return {**inputs, "stream": np.array([[True]])} if self._always_streams else inputs
 
     def _leave(self, sender: Any) -> None:
         """Close the stream of a client that has gone; without streams there must be an answer."""

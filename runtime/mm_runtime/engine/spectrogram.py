@@ -1,0 +1,106 @@
+"""Sound to the log-mel spectrogram that Whisper's encoder reads, without torch.
+
+The steps are those of OpenAI's `whisper/audio.py`, as transformers' feature extractor does them;
+a test compares the two.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE = 16_000
+"""Samples a second; every Whisper was trained at this rate."""
+
+CONFIG = "preprocessor_config.json"
+_TOP_HERTZ = 8_000.0
+_LEAST_POWER = 1e-10
+"""Silence, before its logarithm is taken."""
+
+_DYNAMIC_RANGE = 8.0
+"""Powers of ten below the loudest value that still count."""
+
+# Slaney's mel scale: linear to 1 kHz, 15 mels there, then 27 mels for each factor of 6.4.
+_BREAK_HERTZ, _BREAK_MEL = 1_000.0, 15.0
+_LOG_STEP = float(np.log(6.4)) / 27.0
+
+
+@dataclass(frozen=True)
+class LogMel:
+    """The sizes of one checkpoint."""
+
+    bins: int
+    frames: int
+    """Columns that the encoder reads: its window."""
+
+    window: int = 400
+    hop: int = 160
+    """Samples from one frame to the next: 10 ms."""
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, bins: int, frames: int) -> "LogMel":
+        """Take window and hop from the feature extractor's configuration, where there is one.
+
+        Raises:
+            ValueError: it is no JSON, or asks for another rate than Whisper's.
+        """
+        path = folder / CONFIG
+        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        rate = config.get("sampling_rate", SAMPLE_RATE)
+        if rate != SAMPLE_RATE:
+            raise ValueError(f"{path}: sampling_rate is {rate}, expected {SAMPLE_RATE}")
+        window, hop = int(config.get("n_fft", 400)), int(config.get("hop_length", 160))
+        return cls(bins=bins, frames=frames, window=window, hop=hop)
+
+    @property
+    def samples(self) -> int:
+        """Samples of the encoder's window."""
+        return self.frames * self.hop
+
+    @property
+    def seconds(self) -> float:
+        """Length of the encoder's window."""
+        return self.samples / SAMPLE_RATE
+
+    def __call__(self, sound: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        """Return float32 [frames, bins]; silence follows a sound shorter than the window.
+
+        Args:
+            sound: at most `samples` values of -1 to 1.
+        """
+        padded = np.zeros(self.samples, dtype=np.float64)
+        padded[: len(sound)] = sound
+        padded = np.pad(padded, self.window // 2, mode="reflect")
+        views = np.lib.stride_tricks.sliding_window_view(padded, self.window)[:: self.hop]
+        hann = np.hanning(self.window + 1)[:-1]
+        power = np.abs(np.fft.rfft(views[: self.frames] * hann)) ** 2
+        logs = np.log10(np.maximum(power @ self._filters, _LEAST_POWER))
+        logs = np.maximum(logs, logs.max() - _DYNAMIC_RANGE)
+        scaled: NDArray[np.float32] = ((logs + 4.0) / 4.0).astype(np.float32)
+        return scaled
+
+    @cached_property
+    def _filters(self) -> NDArray[np.float64]:
+        """Return triangles of equal area on the mel scale, [frequencies, bins]."""
+        edges = _hertz(np.linspace(0.0, _mel(_TOP_HERTZ), self.bins + 2))
+        frequencies = np.linspace(0.0, SAMPLE_RATE / 2, self.window // 2 + 1)
+        slopes = edges[None, :] - frequencies[:, None]
+        widths = np.diff(edges)
+        rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
+        triangles: NDArray[np.float64] = np.maximum(0.0, np.minimum(rising, falling))
+        return triangles * (2.0 / (edges[2:] - edges[:-2]))[None]
+
+
+def _mel(hertz: float) -> float:
+    if hertz < _BREAK_HERTZ:
+        return 3.0 * hertz / 200.0
+    return _BREAK_MEL + float(np.log(hertz / _BREAK_HERTZ)) / _LOG_STEP
+
+
+def _hertz(mels: NDArray[np.float64]) -> NDArray[np.float64]:
+    beyond = _BREAK_HERTZ * np.exp(_LOG_STEP * (mels - _BREAK_MEL))
+    return np.where(mels >= _BREAK_MEL, beyond, 200.0 * mels / 3.0)

@@ -1,0 +1,48 @@
+"""Stop words, bad words and biases of a request as the tensors of the language model."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors, single, texts
+from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.words import pack_words
+
+Outputs = dict[str, NDArray[Any]]
+
+
+def word_tensors(inputs: Tensors, codec: TextCodec) -> Outputs:
+    """Return the words that end an answer or must not be in it, as ids; none that nobody sent."""
+    outputs: Outputs = {}
+    for source, target in (
+        ("STOP_WORDS_DICT", "STOP_WORDS_IDS"),
+        ("BAD_WORDS_DICT", "BAD_WORDS_IDS"),
+    ):
+        words = [word for word in texts(inputs, source) if word]
+        if words:
+            packed = pack_words([codec.encode_word(word) for word in words])
+            outputs[target] = packed[np.newaxis]
+    return outputs
+
+
+def bias_tensor(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outputs:
+    """Spread `EMBEDDING_BIAS_WEIGHTS` over the tokens of `EMBEDDING_BIAS_WORDS`.
+
+    Raises:
+        RequestError: not one weight for each word.
+    """
+    words = [word for word in texts(inputs, "EMBEDDING_BIAS_WORDS") if word]
+    if not words:
+        return {}
+    weights = single(inputs, "EMBEDDING_BIAS_WEIGHTS")
+    if weights is None or len(weights) != len(words):
+        raise RequestError(
+            f"embedding_bias_words has {len(words)} words and embedding_bias_weights "
+            f"{0 if weights is None else len(weights)} weights; send one for each word"
+        )
+    bias = np.zeros((1, vocabulary_size), dtype=np.float32)
+    for word, weight in zip(words, weights, strict=True):
+        bias[0, codec.encode_word(word)] += weight
+    return {"EMBEDDING_BIAS": bias}

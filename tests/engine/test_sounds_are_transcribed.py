@@ -1,0 +1,179 @@
+"""The real server and gateway with a Whisper: what is written down is what transformers writes."""
+
+import queue
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+import tritonclient.grpc as triton
+from numpy.typing import NDArray
+from openai import BadRequestError, OpenAI
+from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+from transformers.generation import GenerationMixin
+
+from support.build_plans import serving_plan
+from support.families import texts
+from support.families.pipeline import build
+from support.families.words import END, tokenizer
+from support.real_gateway import RealGateway, run_pair
+from support.sounds import RATE, encode_sound, noise
+from support.tiny_llava import BuiltEngine
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+ANSWER = 12
+PREFIX = "<|startoftranscript|><|{}|><|transcribe|><|notimestamps|>"
+DEADLINE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ears:
+    """A server and a gateway of a Whisper, and its checkpoint in transformers."""
+
+    model: WhisperForConditionalGeneration
+    extractor: WhisperFeatureExtractor
+    pair: RealGateway
+    openai: OpenAI
+
+    def expected(
+        self, sound: NDArray[np.float32], *, language: str = "en", tokens: int = ANSWER
+    ) -> str:
+        """Return what transformers writes down: its own extractor, its own `generate`."""
+        words = tokenizer(texts.HEARD)
+        prefix = words(PREFIX.format(language), add_special_tokens=False)["input_ids"]
+        heard = self.extractor(sound, sampling_rate=RATE, return_tensors="pt").input_features
+        # Whisper's own generate() cuts sound into windows; this is the one below it.
+        ids = GenerationMixin.generate(
+            self.model,
+            input_features=heard,
+            decoder_input_ids=torch.tensor([prefix]),
+            max_new_tokens=tokens,
+            do_sample=False,
+        )[0].tolist()[len(prefix) :]
+        ids = ids[: ids.index(END)] if END in ids else ids
+        return str(words.decode(ids, skip_special_tokens=True))
+
+    def ask(self, model: str, output: str, tensors: list[tuple[str, str, Any]]) -> list[str]:
+        """Return the text of each response of a Triton model."""
+        inputs = []
+        for name, kind, value in tensors:
+            array = np.array(value)[None] if np.ndim(value) else np.array([[value]])
+            array = array.astype(object if kind == "BYTES" else array.dtype)
+            inputs.append(triton.InferInput(name, list(array.shape), kind))
+            inputs[-1].set_data_from_numpy(array)
+        answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        found = []
+        with triton.InferenceServerClient(self.pair.triton_grpc) as client:
+            client.start_stream(callback=lambda result, error: answers.put((result, error)))
+            client.async_stream_infer(model, inputs, enable_empty_final_response=True)
+            last = False
+            while not last:
+                result, error = answers.get(timeout=DEADLINE_SECONDS)
+                if error:
+                    raise error
+                response = result.get_response()
+                if response.outputs:
+                    found.append(result.as_numpy(output).reshape(-1)[0].decode())
+                last = response.parameters["triton_final_response"].bool_param
+            client.stop_stream()
+        return found
+
+
+@pytest.fixture(scope="module")
+def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
+    """The running pair."""
+    folder = tmp_path_factory.mktemp("ears")
+    checkpoint = texts.write("whisper", folder / "checkpoint")
+    directory = build(checkpoint, folder / "store")
+    serving = folder / "plan.json"
+    serving.write_text(serving_plan(directory.manifest.fingerprint, bls_instances=1).to_json())
+    with (
+        run_pair(BuiltEngine(directory.root, serving), folder) as pair,
+        OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
+    ):
+        model = WhisperForConditionalGeneration.from_pretrained(checkpoint).eval()
+        extractor = WhisperFeatureExtractor.from_pretrained(checkpoint)
+        yield Ears(model, extractor, pair, openai)
+
+
+@pytest.mark.parametrize("seconds", [pytest.param(0.3, id="short"), pytest.param(1.0, id="whole")])
+def test_triton(ears: Ears, seconds: float) -> None:
+    """The ensemble and upstream's whisper_bls, with and without a prefix and a length."""
+    sound = noise(seconds, seed=1)
+    expected = ears.expected(sound)
+    wav = ("WAV", "FP32", sound)
+    tokens = ("max_tokens", "INT32", np.int32(ANSWER))
+    assert [expected] == ears.ask("ensemble", "text_output", [wav, tokens])
+    streamed = ears.ask("ensemble", "text_output", [wav, tokens, ("stream", "BOOL", True)])
+    assert expected == "".join(streamed)
+    # As upstream's: no number of tokens, and each response of a stream repeats the whole text.
+    longer = np.concatenate((sound, noise(0.2, seed=9)))
+    asked = [
+        ("TEXT_PREFIX", "BYTES", PREFIX.format("de").encode()),
+        ("WAV", "FP32", longer),
+        ("WAV_LENS", "INT32", np.int32(len(sound))),
+    ]
+    told = ears.ask("whisper_bls", "TRANSCRIPTS", asked)
+    assert ears.expected(sound, language="de", tokens=60) == told[-1]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(told))
+
+
+def test_openai(ears: Ears) -> None:
+    """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
+    sound = (noise(0.8, seed=2) * 32768).astype(np.int16) / np.float32(32768)
+    expected = ears.expected(sound)
+    german = ears.expected(sound, language="de")
+    file = ("sound.wav", encode_sound(sound))
+    asked: dict[str, Any] = {"model": ears.pair.model, "extra_body": {"max_tokens": ANSWER}}
+    create = ears.openai.audio.transcriptions.create
+    whole = create(file=file, **asked)
+    assert (expected, 1) == (whole.text, whole.usage.seconds)
+    assert german == create(file=file, language="de", **asked).text
+    assert expected != german
+    assert f"{expected}\n" == create(file=file, response_format="text", **asked)
+    verbose = create(file=file, response_format="verbose_json", language="de", **asked)
+    assert (german, "de", 0.8) == (verbose.text, verbose.language, float(verbose.duration))
+    events = list(create(file=file, stream=True, **asked))
+    assert expected == "".join(one.delta for one in events[:-1]).strip()
+    assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
+    flac = ("sound.flac", encode_sound(sound, "flac", "flac"))
+    assert expected == create(file=flac, **asked).text
+
+
+def test_what_is_refused(ears: Ears) -> None:
+    """Each refusal names the field and leaves the next request alone."""
+    sound = encode_sound(noise(0.5, seed=3))
+    create = ears.openai.audio.transcriptions.create
+    for changes, words in (
+        ({"file": b"no sound"}, "`file`: the bytes are no recording that is read here"),
+        ({"file": sound[:30]}, "`file`: the recording is damaged or truncated"),
+        ({"file": encode_sound(noise(1.5, seed=1))}, "longer than 1 seconds"),
+        ({"language": "xx"}, "`language`: the model has no language 'xx'"),
+        ({"response_format": "srt"}, "`response_format` is not served with this value"),
+        ({"prompt": "names: Ann"}, "`prompt` is not served"),
+        ({"timestamp_granularities": ["word"]}, "`timestamp_granularities` is not served"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            create(**{"file": sound, "model": ears.pair.model, **changes})
+    with pytest.raises(BadRequestError, match="POST /v1/audio/transcriptions"):
+        ears.openai.completions.create(model=ears.pair.model, prompt="what ?")
+    plain = httpx.post(f"{ears.pair.url}/v1/audio/transcriptions", json={}, timeout=30)
+    assert (plain.status_code, "must be a form" in plain.text) == (400, True)
+    for samples, words in (
+        (np.zeros(RATE + 1, np.float32), "1 to 16000 are allowed"),
+        (np.full(10, np.nan, np.float32), "holds NaN"),
+    ):
+        with pytest.raises(Exception, match=words):
+            ears.ask("ensemble", "text_output", [("WAV", "FP32", samples)])
+    with pytest.raises(Exception, match="does not begin with <\\|startoftranscript\\|>"):
+        ears.ask(
+            "whisper_bls",
+            "TRANSCRIPTS",
+            [("TEXT_PREFIX", "BYTES", b"what"), ("WAV", "FP32", np.zeros(99, np.float32))],
+        )
+    assert create(file=sound, model=ears.pair.model).text

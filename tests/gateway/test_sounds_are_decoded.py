@@ -1,0 +1,82 @@
+"""Files of sounds become samples as the model reads them, or are refused in words."""
+
+import io
+import wave
+
+import numpy as np
+import pytest
+
+from mm_runtime.gateway.recording import BadRecordingError
+from mm_runtime.gateway.sound import decode_sound
+from support.sounds import RATE, encode_sound, noise
+
+MOST = 30 * RATE
+SECONDS = 2.0
+
+
+def _wav(samples: bytes) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(RATE)
+        writer.writeframes(samples)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("container", "codec", "rate", "channels"),
+    [
+        pytest.param("wav", "pcm_s16le", 16_000, 1, id="wav"),
+        pytest.param("wav", "pcm_f32le", 44_100, 2, id="wav-float-stereo-44100"),
+        pytest.param("flac", "flac", 16_000, 1, id="flac"),
+        pytest.param("mp3", "libmp3lame", 24_000, 1, id="mp3"),
+        pytest.param("ogg", "libopus", 48_000, 2, id="ogg-opus"),
+        pytest.param("mp4", "aac", 48_000, 1, id="m4a"),
+        pytest.param("webm", "libopus", 48_000, 1, id="webm-opus"),
+    ],
+)
+def test_formats(container: str, codec: str, rate: int, channels: int) -> None:
+    """Each format that OpenAI takes gives the sound at the model's rate, in one channel."""
+    sound = noise(SECONDS, seed=2, rate=rate)
+    found = decode_sound(
+        encode_sound(sound, container, codec, rate=rate, channels=channels), most_samples=MOST
+    )
+    assert np.float32 == found.dtype
+    # Lossy formats add silence of their own at both ends: fewer than two of their blocks.
+    assert abs(len(found) - SECONDS * RATE) < 0.2 * RATE
+    loudness = float(np.sqrt(np.mean(found**2)))
+    assert loudness == pytest.approx(float(np.sqrt(np.mean(sound**2))), rel=0.25)
+
+
+def test_wav_of_the_models_rate_is_untouched() -> None:
+    """Sixteen-bit samples at the model's rate are the samples, divided by 32768."""
+    samples = (noise(0.5, seed=3) * 20_000).astype("<i2")
+    found = decode_sound(_wav(samples.tobytes()), most_samples=MOST)
+    np.testing.assert_array_equal(samples / np.float32(32768), found)
+
+
+FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")
+
+
+@pytest.mark.parametrize(
+    ("encoded", "words"),
+    [
+        pytest.param(b"", "the file is empty", id="nothing"),
+        pytest.param(b"<html>no sound</html>", "no recording that is read here", id="a-page"),
+        pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "no recording that is read", id="a-picture"),
+        pytest.param(_wav(b""), "no samples", id="no-samples"),
+        pytest.param(FLAC[:60], "damaged|truncated|no samples", id="truncated-header"),
+        pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no sound", id="garbage-after-mark"),
+        pytest.param(encode_sound(noise(31.0, seed=1)), "longer than 30 seconds", id="too-long"),
+        pytest.param(
+            encode_sound(noise(1.0, seed=1), "matroska", "ac3", rate=48_000),
+            "encoded as ac3, which is not read here",
+            id="other-codec",
+        ),
+    ],
+)
+def test_refused(encoded: bytes, words: str) -> None:
+    """What is no sound that is read here is refused, and the message says why."""
+    with pytest.raises(BadRecordingError, match=words):
+        decode_sound(encoded, most_samples=MOST)
