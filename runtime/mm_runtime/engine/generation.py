@@ -1,12 +1,20 @@
 """The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.reference.request import Piece, Request, Sampling, Wanted
+from mm_runtime.engine.reference.request import (
+    Beam,
+    BeamOptions,
+    Piece,
+    Request,
+    Sampling,
+    Wanted,
+)
 from mm_runtime.engine.tensors import Tensors, required, scalar, single
 from mm_runtime.engine.words import PADDING, TokenWords, unpack_words
 
@@ -20,6 +28,7 @@ def read_request(
     vocabulary_size: int,
     fresh_seed: int,
     encoder_decoder: bool = False,
+    max_beam_width: int = 1,
 ) -> Request:
     """Return what the tensors ask for.
 
@@ -29,6 +38,7 @@ def read_request(
         vocabulary_size: length that a bias must have.
         fresh_seed: seed of a request that names none.
         encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
+        max_beam_width: what the engine was built for.
 
     Raises:
         RequestError: a value is missing, out of range, or asks for what this engine has not.
@@ -55,6 +65,7 @@ def read_request(
             context_logits=bool(scalar(inputs, "return_context_logits")),
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
         ),
+        beams=_read_beams(inputs, max_beam_width),
     )
 
 
@@ -69,6 +80,8 @@ def write_piece(piece: Piece) -> Outputs:
     Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
     says how many of `output_ids` count. Logits that nobody asked for are one zero.
     """
+    if piece.beams:
+        return _write_beams(piece.beams)
     context, generation = piece.context_logits, piece.generation_logits
     return {
         "output_ids": np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
@@ -81,6 +94,30 @@ def write_piece(piece: Piece) -> Outputs:
         "generation_logits": (
             np.zeros((1, 1, 1, 1), np.float32) if generation is None else generation[None, None]
         ),
+        "batch_index": np.zeros((1, 1), dtype=np.int32),
+        "sequence_index": np.zeros((1, 1), dtype=np.int32),
+    }
+
+
+def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
+    """Return the output tensors of several answers, the shorter ones padded."""
+    longest = max(1, *(len(beam.ids) for beam in beams))
+    ids = np.full((1, len(beams), longest), PADDING, dtype=np.int32)
+    log_probs = np.zeros((1, len(beams), longest), dtype=np.float32)
+    for row, beam in enumerate(beams):
+        ids[0, row, : len(beam.ids)] = beam.ids
+        # The prompt in front of an answer, and the end after it, have no value here.
+        own = beam.log_probs[: len(beam.ids)]
+        log_probs[0, row, len(beam.ids) - len(own) : len(beam.ids)] = own
+    return {
+        "output_ids": ids,
+        "sequence_length": np.array([[len(beam.ids) for beam in beams]], dtype=np.int32),
+        "previous_ids": np.full((1, len(beams), 1), PADDING, dtype=np.int32),
+        "is_last": np.array([[True]]),
+        "cum_log_probs": np.array([[beam.cumulative for beam in beams]], dtype=np.float32),
+        "output_log_probs": log_probs,
+        "context_logits": np.zeros((1, 1, 1), np.float32),
+        "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
         "batch_index": np.zeros((1, 1), dtype=np.int32),
         "sequence_index": np.zeros((1, 1), dtype=np.int32),
     }
@@ -109,6 +146,7 @@ def join_pieces(pieces: list[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         cumulative_log_prob=last.cumulative_log_prob,
         context_logits=last.context_logits,
         generation_logits=np.concatenate(logits) if logits else None,
+        beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
     )
 
 
@@ -189,12 +227,34 @@ def _refuse_unsupported(inputs: Tensors) -> None:
             f"lora_task_id {adapter} is unknown: the Reference engine serves no LoRA adapters; "
             "leave it out"
         )
-    beams = scalar(inputs, "beam_width")
-    if beams is not None and beams != 1:
-        raise RequestError(f"beam_width is {beams}; the Reference engine has no beam search, use 1")
     sequences = scalar(inputs, "num_return_sequences")
     if sequences is not None and sequences != 1:
         raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
+
+
+def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
+    """Return how beams are searched, None for one answer.
+
+    Raises:
+        RequestError: more beams than the engine was built for, or what no beam has.
+    """
+    width = scalar(inputs, "beam_width")
+    if width is None or width == 1:
+        return None
+    if not 1 <= width <= widest:
+        raise RequestError(
+            f"beam_width is {width}; 1 to {widest} are allowed (maxBeamWidth), as the engine was "
+            "built"
+        )
+    for name in ("return_context_logits", "return_generation_logits"):
+        if scalar(inputs, name):
+            raise RequestError(f"{name} is not served with beams; leave it out")
+    penalty, early = scalar(inputs, "len_penalty"), scalar(inputs, "early_stopping")
+    return BeamOptions(
+        width=width,
+        length_penalty=0.0 if penalty is None else penalty,
+        early_stopping=early is not False,
+    )
 
 
 def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:

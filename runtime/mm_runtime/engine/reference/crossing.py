@@ -9,7 +9,7 @@ import transformers
 from transformers import DynamicCache
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.reference.language_model import load_whole
+from mm_runtime.engine.reference.language_model import load_whole, refuse_beams
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.solo import SoloModel
 
@@ -50,6 +50,7 @@ class CrossingModel(SoloModel):
 
     def check(self, request: Request) -> None:
         """Refuse features of another width or number, and a mask that does not fit them."""
+        refuse_beams(request)
         if request.table is not None:
             raise RequestError("prompt_embedding_table: this model reads encoder_input_features")
         if not all(0 <= token < self._known for token in request.ids):

@@ -116,6 +116,13 @@ class EncoderDecoderModel(SoloModel):
             first=len(request.decoder_ids) - 1,
         )
 
+    def branch(self, state: _State, parents: torch.LongTensor) -> None:
+        """Choose the rows of keys, values and what the encoder made that the beams go on from."""
+        state.cache.reorder_cache(parents)
+        encoded = state.encoded.last_hidden_state
+        if encoded is not None and len(encoded) != len(parents):  # all beams read the same
+            state.encoded.last_hidden_state = encoded[:1].expand(len(parents), -1, -1)
+
     def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run the decoder over some tokens."""
         output = self._model(
@@ -124,9 +131,9 @@ class EncoderDecoderModel(SoloModel):
             past_key_values=state.cache,
             use_cache=True,
         )
-        logits: torch.Tensor = output.logits[0]
+        logits: torch.Tensor = output.logits[0] if len(ids) == 1 else output.logits[:, -1]
         logits[:, self._suppressed] = NEVER
-        if start <= state.first < start + len(logits):
+        if len(ids) == 1 and start <= state.first < start + len(logits):
             logits[state.first - start, self._suppressed_first] = NEVER
         return logits
 

@@ -239,11 +239,12 @@ class Engine:
         """Choose the next token of these slots and let finished requests leave."""
         likeliest = logits.argmax(dim=-1).tolist()
         finished = []
-        for row, slot in enumerate(slots):
+        first = 0
+        for slot in slots:
             running = self._decoding[slot]
-            chooser = running.chooser
-            token = likeliest[row] if chooser.plain else chooser.choose(logits[row], running.answer)
-            if running.accept(token, logits[row]):
+            rows = slice(first, first + running.width)
+            first = rows.stop
+            if running.advance(logits[rows], likeliest[rows]):
                 finished.append(slot)
         for slot in reversed(finished):
             self._leave(slot)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.slot_cache import SlotCache
 
@@ -64,6 +65,7 @@ class LanguageModel:
 
     def check(self, request: Request) -> None:
         """Refuse ids and tables that are not this model's, and what decoders do not take."""
+        refuse_beams(request)
         if request.features is not None:
             raise RequestError(
                 "encoder_input_features: this model has no cross attention; leave them out"
@@ -115,7 +117,7 @@ class LanguageModel:
         return hidden[0]
 
     @torch.inference_mode()
-    def decode(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
         """Run one token in each of the first slots; return float32 logits [slots, vocabulary]."""
         embedded = self._embed(torch.tensor(tokens, dtype=torch.long))[:, None]
         hidden = self._forward(slice(0, len(tokens)), torch.tensor(positions), embedded)
@@ -143,6 +145,19 @@ class LanguageModel:
             use_cache=True,
         ).last_hidden_state
         return hidden
+
+
+def refuse_beams(request: Request) -> None:
+    """Refuse a search of beams.
+
+    Raises:
+        RequestError: the request asks for one.
+    """
+    if request.beams is not None:
+        raise RequestError(
+            f"beam_width is {request.beams.width}; on the Reference engine only encoder-decoders "
+            "search with beams, use 1"
+        )
 
 
 def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:

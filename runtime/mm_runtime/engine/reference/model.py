@@ -5,6 +5,7 @@ from typing import Protocol
 
 import torch
 
+from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
 
 
@@ -35,8 +36,13 @@ class SlotModel(Protocol):
             prompt: rows of what `begin` returned.
         """
 
-    def decode(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots; return float32 logits [slots, vocabulary]."""
+    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
+        """Run one token in each of the first slots, in one with beams one of each beam.
+
+        Returns:
+            float32 logits [rows, vocabulary], slot by slot. Models whose `check` refuses beams
+            never see any.
+        """
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return float32 logits [n, vocabulary] of states [n, ...]."""

@@ -11,6 +11,18 @@ from mm_runtime.engine.words import TokenWords
 
 
 @dataclass(frozen=True)
+class BeamOptions:
+    """How beams are searched. The defaults are TensorRT-LLM's."""
+
+    width: int
+    length_penalty: float = 0.0
+    """Power of the length that a sum is divided by; 0: sums are compared as they are."""
+
+    early_stopping: bool = True
+    """Stop when as many beams as asked for have ended, though others could still become better."""
+
+
+@dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen. The defaults are greedy.
 
@@ -95,6 +107,8 @@ class Request:
     """Added to the logits, [vocabulary]."""
 
     wanted: Wanted = field(default_factory=Wanted)
+    beams: BeamOptions | None = None
+    """None: one answer, token by token."""
 
 
 class Finish(StrEnum):
@@ -102,6 +116,20 @@ class Finish(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One of several answers."""
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    """Of each token, the one that ended the answer included."""
+
+    @property
+    def cumulative(self) -> float:
+        """Sum over all tokens."""
+        return sum(self.log_probs)
 
 
 @dataclass(frozen=True)
@@ -126,6 +154,9 @@ class Piece:
 
     generation_logits: NDArray[np.float32] | None = None
     """[tokens of this piece, vocabulary] when wanted."""
+
+    beams: tuple[Beam, ...] = ()
+    """All answers of a beam search, best first; `ids` are the best one's."""
 
 
 class Sink(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Request
 
@@ -83,7 +84,7 @@ class RotatedLanguageModel(LanguageModel):
             self._rotation.aimed = (_doubled(part[..., 0]), _doubled(part[..., 1]))
         return super().prefill(slot, start, prompt)
 
-    def decode(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
         """Run one token in each of the first slots, each at its own place."""
         places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
         self._aim(torch.tensor(places)[:, None])

@@ -1,11 +1,14 @@
 """A request while it runs: how much of its prompt is done and what it has answered."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mm_runtime.engine.reference.beams import BeamSearch, Branches
 from mm_runtime.engine.reference.progress import Progress
-from mm_runtime.engine.reference.request import Piece, Request, Sink
+from mm_runtime.engine.reference.request import Finish, Piece, Request, Sink
 from mm_runtime.engine.reference.sampling import TokenChooser
 
 
@@ -38,17 +41,19 @@ class Running:
         self.length = 0
         """Positions in the slot."""
 
-        self.last_token = 0
-        """Chosen but not yet run through the model."""
+        self.last_token: int | Branches = 0
+        """Chosen but not yet run through the model; a search of beams has one for each."""
 
         self.done = False
         """The last piece was sent."""
 
-        self._progress = Progress(
-            max_tokens=min(request.max_tokens, max_length - len(prompt)),
-            end_ids=request.end_ids,
-            stop=request.stop,
-        )
+        most = min(request.max_tokens, max_length - len(prompt))
+        self._progress = Progress(max_tokens=most, end_ids=request.end_ids, stop=request.stop)
+        self._search = None
+        if request.beams is not None:
+            self._search = BeamSearch(
+                request.beams, max_tokens=most, end_ids=request.end_ids, stop=request.stop
+            )
         self._log_probs: list[float] = []
         self._generation_logits: list[NDArray[np.float32]] = []
         self._context_logits: list[NDArray[np.float32]] = []
@@ -58,11 +63,54 @@ class Running:
         """Tokens of the answer so far."""
         return self._progress.ids
 
+    @property
+    def width(self) -> int:
+        """Rows of logits that the next pass makes of it."""
+        return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
+
+    @property
+    def takes_likeliest(self) -> bool:
+        """Say whether the likeliest token is always right."""
+        return self._search is None and self.chooser.plain
+
+    def advance(self, logits: torch.Tensor, likeliest: Sequence[int]) -> bool:
+        """Take the logits [width, vocabulary] of the next position and the likeliest token of each.
+
+        Returns:
+            Whether the answer is complete.
+        """
+        if self._search is not None:
+            return self._advance_beams(self._search, logits)
+        plain = self.takes_likeliest
+        token = likeliest[0] if plain else self.chooser.choose(logits[0], self.answer)
+        return self._accept(token, logits[0])
+
+    def _advance_beams(self, search: BeamSearch, logits: torch.Tensor) -> bool:
+        rows = logits
+        if not self.chooser.unrestricted:
+            answers = zip(logits, search.answers, strict=True)
+            rows = torch.stack([self.chooser.restrict(row, answer) for row, answer in answers])
+        self.done = search.advance(rows.log_softmax(dim=-1))
+        self.last_token = search.branches
+        if self.done:
+            best = search.best[0]
+            self.sink.send(
+                Piece(
+                    previous=(),
+                    ids=best.ids,
+                    finish=Finish.STOP,
+                    log_probs=best.log_probs[: len(best.ids)],
+                    cumulative_log_prob=best.cumulative,
+                    beams=search.best,
+                )
+            )
+        return self.done
+
     def note_context(self, logits: torch.Tensor) -> None:
         """Keep the logits [positions, vocabulary] of a part of the prompt."""
         self._context_logits.append(logits.numpy())
 
-    def accept(self, token: int, logits: torch.Tensor) -> bool:
+    def _accept(self, token: int, logits: torch.Tensor) -> bool:
         """Take the next token with its logits [vocabulary]; give out what may be given out.
 
         Returns:

@@ -22,15 +22,17 @@ class TokenChooser:
             dtype=torch.long,
         )
         sampling = request.sampling
-        self.plain = (
-            sampling.greedy
-            and request.bias is None
+        self.unrestricted = (
+            request.bias is None
             and not request.bad
             and sampling.min_tokens == 0
             and sampling.repetition_penalty == 1.0
             and sampling.presence_penalty == 0.0
             and sampling.frequency_penalty == 0.0
         )
+        """`restrict` changes nothing."""
+
+        self.plain = sampling.greedy and self.unrestricted
         """The likeliest token is always right: all such requests of a step share one argmax."""
 
     def choose(self, logits: torch.Tensor, answer: Sequence[int]) -> int:
@@ -40,13 +42,14 @@ class TokenChooser:
             logits: float32 [vocabulary] of the next position.
             answer: tokens of the answer so far.
         """
-        logits = self._restrict(logits.clone(), answer)
+        logits = self.restrict(logits, answer)
         if self._request.sampling.greedy:
             return int(logits.argmax())
         return self._sample(logits)
 
-    def _restrict(self, logits: torch.Tensor, answer: Sequence[int]) -> torch.Tensor:
-        """Apply bias, penalties and prohibitions, in TensorRT-LLM's order."""
+    def restrict(self, logits: torch.Tensor, answer: Sequence[int]) -> torch.Tensor:
+        """Return logits after bias, penalties and prohibitions, in TensorRT-LLM's order."""
+        logits = logits.clone()
         sampling = self._request.sampling
         if self._bias is not None:
             logits += self._bias

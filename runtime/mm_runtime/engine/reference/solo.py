@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
 
 
@@ -23,7 +24,15 @@ class SoloModel:
         self._slots: list[Any] = [None] * (slots)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
-        """Run tokens int64 [1, n] from position `start` on; return logits [n, vocabulary]."""
+        """Run tokens int64 [beams, n] from position `start` on.
+
+        Returns:
+            Logits [n, vocabulary] of one beam, [beams, vocabulary] of the last token of several.
+        """
+        raise NotImplementedError
+
+    def branch(self, state: Any, parents: torch.LongTensor) -> None:
+        """Make the beams of a state go on from these of its rows."""
         raise NotImplementedError
 
     def open(self, request: Request) -> Any:
@@ -50,12 +59,15 @@ class SoloModel:
         return self.step(self._slots[slot], prompt[None], start)
 
     @torch.inference_mode()
-    def decode(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots; return float32 logits [slots, vocabulary]."""
-        rows = [
-            self.step(self._slots[slot], torch.tensor([[token]]), position)
-            for slot, (token, position) in enumerate(zip(tokens, positions, strict=True))
-        ]
+    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
+        """Run one token in each of the first slots, in one with beams one of each beam."""
+        rows = []
+        for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
+            state = self._slots[slot]
+            ids = torch.tensor([[token]] if isinstance(token, int) else token.tokens).reshape(-1, 1)
+            if not isinstance(token, int):
+                self.branch(state, torch.LongTensor(token.parents))
+            rows.append(self.step(state, ids, position))
         return self.logits(torch.cat(rows))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,7 @@ class TritonPythonModel:
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
         self._outbox = Outbox(looked_every_seconds=period, looked_at_once=most)
+        self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         self._engine.start()
 
@@ -60,6 +61,7 @@ class TritonPythonModel:
                     vocabulary_size=self._vocabulary_size,
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._encoder_decoder,
+                    max_beam_width=self._max_beam_width,
                 )
                 sink.prompt = shown_prompt(inputs, asked, self._vocabulary_size)
                 self._engine.submit(asked, sink)
