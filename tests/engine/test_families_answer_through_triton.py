@@ -1,6 +1,7 @@
 """The real server and gateway with an engine of each family: answers are transformers' own."""
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from openai import BadRequestError, OpenAI
 
 from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.engine.starts import decoder_start
+from mm_runtime.gateway.video import VideoLimits, decode_video
 from support.build_plans import serving_plan
-from support.ensemble import Ensemble
+from support.ensemble import Ensemble, EnsembleError
 from support.families import pictures, texts
 from support.families.expected import ANSWER, KINDS, Upstream, picture
-from support.families.pipeline import Pipeline, build
+from support.families.pipeline import BEAMS, Pipeline, build
 from support.families.words import END, tokenizer
+from support.films import film, long_film
 from support.pictures import data_url, encode
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine
@@ -261,3 +264,131 @@ def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
     ):
         with pytest.raises(BadRequestError, match=words):
             served.openai.completions.create(model=served.pair.model, **changes)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
+
+
+def _rows(heading: str) -> dict[str, tuple[str, str, str]]:
+    """Return mistake -> gRPC status, OpenAI status and code, words, of a section's table."""
+    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
+    cells = [tuple(cell.strip() for cell in line) for line in lines[2:]]
+    return {mistake: (grpc, openai, words) for mistake, grpc, openai, words in cells}
+
+
+def _refused(served: Family, heading: str, triton: dict[str, Any], openai: dict[str, Any]) -> None:
+    """Make the mistakes of a table, and an honest request after each."""
+    rows = _rows(heading)
+    assert {*triton, *openai} == {*rows}
+    for mistake, (grpc, wire, words) in rows.items():
+        said = tuple(words.split("; ")) if mistake in triton and mistake in openai else (words,)
+        assert (mistake in triton, mistake in openai) == (grpc != "-", wire != "-")
+        if mistake in triton:
+            with Ensemble(served.pair.triton_grpc) as fresh:
+                with pytest.raises(EnsembleError) as refusal:
+                    fresh.ask(**{"text": QUESTION, "max_tokens": 4, **triton[mistake]})
+                assert any(one in str(refusal.value) for one in said), str(refusal.value)
+                assert fresh.ask(QUESTION, max_tokens=2).outputs
+        if mistake in openai:
+            with pytest.raises(BadRequestError) as answer:
+                openai[mistake]()
+            assert wire == f"400 {answer.value.code}"
+            assert any(one in answer.value.message for one in said), answer.value.message
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_mistakes_with_videos(served: Family) -> None:
+    """The page's table of models that see videos is true."""
+    pixels = np.zeros((1, 2, 40, 40, 3), np.uint8)
+
+    def shown(content: bytes, *parts: dict[str, object]) -> Callable[[], object]:
+        url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
+        part = {"type": "video_url", "video_url": {"url": url}}
+        return lambda: served.chat(part, *parts, TEXT_PART)
+
+    _refused(
+        served,
+        "Models that see videos",
+        triton={
+            "picture and video in one request": {
+                "image_bytes_input": pixels,
+                "video_bytes_input": pixels,
+            },
+            "more frames than planned": {
+                "video_bytes_input": np.zeros((1, 100_000, 1, 1, 3), np.uint8)
+            },
+        },
+        openai={
+            "picture and video in one request": shown(film(3), _part(picture(30, 30, seed=1))),
+            "film of 100,000 frames": shown(long_film(100_000)),
+            "truncated film": shown(film(30)[:1200]),
+            "film that is a web page": shown(b"<html>"),
+        },
+    )
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_film(served: Family) -> None:
+    """A film is answered like the frames that are taken from it."""
+    content = film(9)
+    limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
+    frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]
+    prompt = PROMPTS[served.name].format(pictures=VIDEO_MARKS[served.name])
+    ids = served.pipeline.ask(prompt, VIDEO_BYTES=frames)
+    url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
+    answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
+    expected = served.pipeline.preprocessor.codec.decode(ids)
+    assert expected == answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("served", ["t5"], indirect=True)
+def test_mistakes_with_encoder_decoders(served: Family) -> None:
+    """The page's table of encoder-decoders is true."""
+    completions, model = served.openai.completions, served.pair.model
+    long = "what " * 70
+    _refused(
+        served,
+        "Encoder-decoders",
+        triton={
+            "text longer than planned": {"text": long},
+            "more beams than built": {"beam_width": 3},
+            "picture for a model of texts": {
+                "image_bytes_input": np.zeros((1, 1, 40, 40, 3), np.uint8)
+            },
+            "answer of no tokens, or of too many": {"max_tokens": 0},
+        },
+        openai={
+            "text longer than planned": lambda: completions.create(model=model, prompt=long),
+            "chat with a model of texts": lambda: served.chat(TEXT_PART),
+            "answer of no tokens, or of too many": lambda: completions.create(
+                model=model, prompt="what ?", max_tokens=64
+            ),
+        },
+    )
+
+
+@pytest.mark.parametrize("served", ["t5"], indirect=True)
+def test_beams(served: Family) -> None:
+    """Two beams through Triton: both texts are those of transformers' own search."""
+    model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
+    words = tokenizer(ends=True)
+    start = decoder_start(served.checkpoint)
+    for text in TEXTS:
+        found = model.generate(
+            input_ids=torch.tensor([words(text)["input_ids"]]),
+            decoder_input_ids=torch.tensor([start]),
+            max_new_tokens=ANSWER,
+            num_beams=BEAMS,
+            num_return_sequences=BEAMS,
+            length_penalty=1.0,
+            early_stopping=True,
+            do_sample=False,
+        )[:, len(start) :].tolist()
+        beams = [one[: one.index(END)] if END in one else one for one in found]
+        expected = [words.decode(one, skip_special_tokens=True) for one in beams]
+        asked = {"beam_width": BEAMS, "length_penalty": 1.0, "max_tokens": ANSWER}
+        (told,) = served.ensemble.ask(text, return_log_probs=True, **asked).outputs
+        assert expected == [one.decode() for one in told["text_output"].reshape(-1)]
+        sums = told["cum_log_probs"].reshape(-1)
+        assert (len(sums), bool(np.isfinite(sums).all())) == (BEAMS, True)

@@ -8,9 +8,11 @@ from PIL import Image
 
 from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
 from mm_runtime.pictures.media import BadImageError
+from support.films import SIDE, film, grey, long_film
 from support.pictures import data_url, encode, picture
+from support.sounds import encode_sound, noise
 
-LIMITS = VideoLimits(max_bytes=200_000, max_pixels=10_000, max_frames=4)
+LIMITS = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
 
 
 def _animation(count: int, kind: str = "GIF", size: tuple[int, int] = (20, 10)) -> bytes:
@@ -46,6 +48,42 @@ def test_animations(kind: str, count: int, kept: list[int]) -> None:
     assert [(at * 20,) * 3 for at in kept] == _shades(frames)
 
 
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [
+        pytest.param("mp4", "h264", id="mp4-h264"),
+        pytest.param("mp4", "hevc", id="mp4-h265"),
+        pytest.param("webm", "libvpx", id="webm-vp8"),
+        pytest.param("webm", "libvpx-vp9", id="webm-vp9"),
+    ],
+)
+def test_films(container: str, codec: str) -> None:
+    """Frames of a film, evenly spread, the first and the last among them."""
+    frames = decode_video(film(10, container, codec), LIMITS)
+    found = [frame.getpixel((SIDE - 8, SIDE - 8))[0] for frame in frames]
+    assert [grey(at, 10) for at in (0, 3, 6, 9)] == pytest.approx(found, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("rotation", "white"),
+    [
+        pytest.param(0, (0, 0), id="as-it-is"),
+        pytest.param(90, (0, 1), id="to-the-left"),
+        pytest.param(-90, (1, 0), id="to-the-right"),
+        pytest.param(180, (1, 1), id="upside-down"),
+    ],
+)
+def test_films_are_turned_upright(rotation: int, white: tuple[int, int]) -> None:
+    """A telephone that was held sideways says so in its file; the white quarter moves."""
+    frame = decode_video(film(1, width=64, height=48, rotation=rotation), LIMITS)[0]
+    assert ((64, 48) if rotation in {0, 180} else (48, 64)) == frame.size
+    right, below = frame.width - 8, frame.height - 8
+    corners = {
+        (x, y): frame.getpixel((right * x + 4, below * y + 4))[0] for x in (0, 1) for y in (0, 1)
+    }
+    assert [white] == [place for place, grey_value in corners.items() if grey_value > 200]
+
+
 def test_a_row_of_pictures() -> None:
     """Frames that the client took out of a film itself."""
     encoded = [encode(picture((8, 8), (at, at, at))) for at in range(7)]
@@ -64,8 +102,31 @@ def test_an_animation_as_data_url() -> None:
     [
         pytest.param(
             data_url(b"\0\0\0\x18ftypmp42" + bytes(64), "video/mp4"),
-            "no video that is read here; send an animated GIF",
-            id="film",
+            "damaged or truncated",
+            id="film-of-zeros",
+        ),
+        pytest.param(
+            data_url(film(30)[:1200], "video/mp4"), "damaged or truncated", id="half-a-film"
+        ),
+        pytest.param(
+            data_url(film(30, width=200, height=100), "video/mp4"),
+            "200 x 100 = 20000 pixels, more than the limit of 10000",
+            id="large-film",
+        ),
+        pytest.param(
+            data_url(long_film(100_000), "video/mp4"),
+            "100000 frames, more than 4096",
+            id="film-of-100000-frames",
+        ),
+        pytest.param(
+            data_url(film(3, "matroska", "ffv1"), "video/x-matroska"),
+            "encoded as ffv1, which is not read here",
+            id="other-codec",
+        ),
+        pytest.param(
+            data_url(encode_sound(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"),
+            "has no picture",
+            id="only-sound",
         ),
         pytest.param(
             data_url(_animation(4)[:200], "image/gif"), "damaged or truncated", id="truncated"
@@ -86,7 +147,7 @@ def test_an_animation_as_data_url() -> None:
         pytest.param(_row(encode(picture()), b"no"), "not an image", id="a-frame-is-no-picture"),
         pytest.param(_row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
         pytest.param("data:video/jpeg,abc", "not base64", id="not-base64"),
-        pytest.param("data:video/jpeg;base64," + "A" * 400_000, "limit of 200000", id="bytes"),
+        pytest.param("data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000", id="bytes"),
     ],
 )
 def test_refusals(url: str, words: str) -> None:

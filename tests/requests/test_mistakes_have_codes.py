@@ -45,7 +45,8 @@ class Row:
 
 def rows() -> list[Row]:
     """Return the page's table."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:]
+    first = PAGE.read_text().partition("\n## ")[0]
+    lines = [line for line in first.splitlines() if line.startswith("| ")][2:]
     return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
 
 

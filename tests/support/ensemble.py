@@ -18,6 +18,7 @@ TYPES = {
     "beam_width": ("INT32", np.int32),
     "min_tokens": ("INT32", np.int32),
     "temperature": ("FP32", np.float32),
+    "length_penalty": ("FP32", np.float32),
     "top_p": ("FP32", np.float32),
     "random_seed": ("UINT64", np.uint64),
     "stream": ("BOOL", np.bool_),
@@ -35,6 +36,7 @@ TYPES = {
     "return_generation_logits": ("BOOL", np.bool_),
     "image_input": ("FP16", np.float16),
     "image_bytes_input": ("UINT8", np.uint8),
+    "video_bytes_input": ("UINT8", np.uint8),
 }
 
 

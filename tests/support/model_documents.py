@@ -368,7 +368,6 @@ RULE_EXAMPLES = (
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "model.family": "blip2-t5",
-    "engine.maxBeamWidth": 2,
     "engine.parallelism.tensor": 2,
     "engine.parallelism.pipeline": 2,
     "engine.quantization": "FP8",

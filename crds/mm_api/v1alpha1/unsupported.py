@@ -52,13 +52,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=_REFERENCE,
     ),
     Unsupported(
-        "engine.maxBeamWidth",
-        (1,),
-        "beam search is",
-        "set engine.maxBeamWidth to 1",
-        backends=_REFERENCE,
-    ),
-    Unsupported(
         "engine.parallelism.tensor",
         (1,),
         "tensor parallelism is",

@@ -49,6 +49,7 @@ def plan_limits(spec: MultimodalModelSpec, facts: ModelFacts, family: Family) ->
             "the field",
             "spec.engine.maxEncoderInputLen",
         )
+    _check_beams(spec, family)
     try:
         sized = sizing.plan_limits(ask_of(spec), facts, family)
     except SpecError as error:
@@ -87,6 +88,17 @@ def _video_frames(
     ):
         fit += 1
     return fit
+
+
+def _check_beams(spec: MultimodalModelSpec, family: Family) -> None:
+    searches = family.kind is Kind.ENCODER_DECODER
+    if spec.engine.backend == "Reference" and spec.engine.max_beam_width > 1 and not searches:
+        raise SpecError(
+            Reason.NOT_SUPPORTED,
+            f"on the Reference backend only encoder-decoders search with beams, and {family.name} "
+            "is none: set engine.maxBeamWidth to 1",
+            "spec.engine.maxBeamWidth",
+        )
 
 
 def _check_tower(vision: VisionFacts | None, family: Family) -> None:

@@ -35,6 +35,8 @@ class Preprocessor:
     engine: EngineDirectory
     media: MediaLimits
     max_images: int
+    max_frames: int
+    """Of one video."""
 
     @classmethod
     def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
@@ -53,6 +55,8 @@ class Preprocessor:
             engine=engine,
             media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
             max_images=min(limits),
+            # No prompt has room for more: two frames become one token at the very least.
+            max_frames=gateway.max_video_frames or 2 * engine.limits.max_input_len,
         )
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
@@ -145,6 +149,12 @@ class Preprocessor:
             raise RequestError("send pictures or a video, not both")
         if self.pictures is None:
             raise RequestError("video_bytes_input: this model takes no video")
+        # Every frame is resized before its tokens are known, so their number is looked at first.
+        shape = inputs["VIDEO_BYTES"].shape
+        if len(shape) > 1 and shape[1] > self.max_frames:
+            raise RequestError(
+                f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
+            )
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
         return replace(self.pictures.prepare_video(frames), ids=(video_id(frames),))
 

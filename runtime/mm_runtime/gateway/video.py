@@ -1,7 +1,7 @@
 """Encoded videos of users -> a bounded number of upright RGB frames, within limits.
 
 Animated GIF, WebP and PNG, and a row of JPEG pictures, are what the decoders of pictures read;
-films (MP4, WebM) would need another library with far more code that a stranger can reach.
+films are `film`'s.
 """
 
 import io
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from mm_runtime.gateway.film import decode_film, is_film
 from mm_runtime.pictures.data_urls import decode_base64, split_data_url
 from mm_runtime.pictures.media import BadImageError, check_pixels, decode, to_rgb
 
@@ -20,10 +21,10 @@ FRAME_ROW = "video/jpeg"
 """Media type of frames in a row: `data:video/jpeg;base64,<frame>,<frame>`, each a picture."""
 
 _MOST_STORED_FRAMES = 4096
-"""Frames of a file. Animations are decoded from the first frame on, whichever are wanted."""
+"""Frames of a file. It is decoded from the first frame on, whichever are wanted."""
 
 _OTHER = (
-    "send an animated GIF, WebP or PNG, or the frames themselves as "
+    "send an MP4 or WebM, an animated GIF, WebP or PNG, or the frames themselves as "
     "data:video/jpeg;base64,<frame>,<frame>"
 )
 
@@ -59,20 +60,25 @@ def read_video(url: str, limits: VideoLimits) -> list[Image.Image]:
 
 
 def decode_video(encoded: bytes, limits: VideoLimits) -> list[Image.Image]:
-    """Return frames of an animation, evenly spread over it when it has more than are kept.
+    """Return frames of a film or an animation, evenly spread when it has more than are kept.
 
     Raises:
-        BadImageError: not an animation, truncated, of another format, or above a limit.
+        BadImageError: neither, truncated, of another format, or above a limit.
     """
+
+    def wanted(count: int) -> Sequence[int]:
+        _check_frames(count)
+        return _sampled(count, limits.max_frames)
+
+    if is_film(encoded):
+        return decode_film(encoded, max_pixels=limits.max_pixels, wanted=wanted)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
                 check_pixels(image.size, limits.max_pixels)
-                count = getattr(image, "n_frames", 1)
-                _check_frames(count)
                 frames = []
-                for at in _sampled(count, limits.max_frames):
+                for at in wanted(getattr(image, "n_frames", 1)):
                     image.seek(at)
                     frames.append(to_rgb(image.copy()))
                 return frames
