@@ -136,6 +136,20 @@ def _part(image: Any) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
 
 
+def _features(served: Family, given: list[Any]) -> int:
+    """Return the features of pictures as the engine in this process has them."""
+    facts = served.pipeline.directory.facts
+    urls = [data_url(encode(one)).encode() for one in given]
+    if not urls:
+        return 0
+    prompt = PROMPTS[served.name].format(pictures=MARKS[served.name] * len(given))
+    prepared = served.pipeline.prepare(prompt, IMAGE_URL=np.array([urls], dtype=np.object_))
+    if "ASPECT_RATIO_MASK" in prepared and facts.vision is not None:  # tiles that are filled
+        tile = facts.vision.features_per_image // (facts.vision.max_tiles or 1)
+        return int(prepared["ASPECT_RATIO_MASK"].sum()) * tile
+    return int((prepared["INPUT_ID"] >= facts.text.vocabulary_size).sum())
+
+
 TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
 
 
@@ -188,6 +202,9 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
     found = answer.choices[0].message.content
     assert (text, text, tokens) == (found, streamed, answer.usage.prompt_tokens)
+    details = answer.usage.prompt_tokens_details
+    features = details.model_extra["image_tokens"] if details else 0
+    assert _features(served, given) == features
 
 
 @pytest.mark.parametrize("served", _slow(sorted(VIDEO_MARKS)), indirect=True)

@@ -100,6 +100,20 @@ def test_a_collision_is_seen_in_debug() -> None:
     assert cache.counts.collisions == 2
 
 
+def test_salts_keep_tenants_apart() -> None:
+    """A picture is found again under its own salt only, also where digests collide."""
+    cache, encoder = FeatureCache(1 << 20), Encoder()
+    for salt in (b"", b"ann", b"bob", b"ann", b"", b"bob"):
+        assert cache.through(_batch(1), encoder, salt)[:, 0, 0].tolist() == [1]
+    assert (encoder.encoded, cache.counts.hits) == ([1, 1, 1], 3)
+    same = FeatureCache(1 << 20, verify=True, key=lambda _: b"same")
+    assert [
+        same.through(_batch(one), encoder, salt)[:, 0, 0].tolist()
+        for one, salt in ((1, b"ann"), (2, b"bob"))
+    ] == [[1], [2]]
+    assert same.counts.collisions == 0
+
+
 def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
     """Features from the cache equal fresh ones bit for bit, alone and beside others."""
     model = built_engine.directory / "vision" / "model.onnx"
@@ -127,21 +141,23 @@ def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
 def test_ten_requests_with_one_picture_encode_it_once(
     built_engine: BuiltEngine, tmp_path: Path
 ) -> None:
-    """Through the real server: right answers, one miss, and the metrics say so."""
+    """Through the real server: right answers, one miss a salt, and the metrics say so."""
     plan = ServingPlan.from_json(built_engine.serving.read_bytes())
     serving = tmp_path / "serving.json"
     serving.write_text(plan.model_copy(update={"feature_cache_bytes": 1 << 20}).to_json())
     content = base64.b64encode((PICTURES / "red-square.png").read_bytes()).decode()
     url = f"data:image/png;base64,{content}"
 
-    def ask(_: int) -> str:
+    def ask(_: int, **salt: str) -> str:
         with Ensemble(served.grpc_url) as client:
-            return client.ask("What is in the image?", image_url_input=url).text
+            return client.ask("What is in the image?", image_url_input=url, **salt).text
 
     with start_serving(built_engine.manifest, serving) as served:
         served.wait_until_ready()
         with ThreadPoolExecutor(10) as pool:
             assert list(pool.map(ask, range(10))) == ["a red square"] * 10
+        # Another tenant's request must not be quicker for it.
+        assert [ask(0, cache_salt="ann") for _ in range(2)] == ["a red square"] * 2
         metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
     values = {
         (sample.name, sample.labels.get("result")): sample.value
@@ -149,6 +165,6 @@ def test_ten_requests_with_one_picture_encode_it_once(
         for sample in family.samples
     }
     lookups = "mm_feature_cache_lookups_total"
-    assert values[lookups, "misses"] == 1
-    assert values[lookups, "hits"] + values[lookups, "shared"] == 9
+    assert values[lookups, "misses"] == 2
+    assert values[lookups, "hits"] + values[lookups, "shared"] == 10
     assert 0 < values["mm_feature_cache_bytes", None] < 1 << 20

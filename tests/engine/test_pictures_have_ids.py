@@ -82,6 +82,18 @@ def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
     assert [picture_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
 
 
+def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> None:
+    """The same picture has one id in all turns of a tenant, and another one for each tenant."""
+
+    def marked(salt: str) -> set[int]:
+        asked = np.array([[salt.encode()]], dtype=np.object_)
+        return set(_marked(_prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=asked)))
+
+    ann, again, bob = marked("ann"), marked("ann"), marked("bob")
+    plain = {picture_id(_picture("red-square.png"))}
+    assert (ann, 3) == (again, len(ann | bob | plain))
+
+
 def test_text_has_none(preprocessor: Preprocessor) -> None:
     """Without a picture nothing is marked."""
     assert "OUT_PROMPT_TABLE_EXTRA_IDS" not in _prepare(preprocessor, "Hello")

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, BadRequestError
 
 from support.gateways import FEATURES, MODEL, serve, toy_gateway
 from support.pictures import data_url, encode, picture
@@ -116,6 +116,19 @@ async def test_images_reach_the_engine_in_their_places(
     request = engine.requests[0]
     assert request.prompt == "USER: <image>what is it ?<image>\nASSISTANT:"
     assert [image.shape for image in request.images] == [(56, 56, 3)] * 2
+
+
+async def test_a_cache_salt_reaches_the_engine(client: AsyncOpenAI, engine: ScriptedEngine) -> None:
+    """VLLM's name for it; without one nothing is sent, and an empty one is refused."""
+    for salt in ({"cache_salt": "ann"}, {}):
+        await client.chat.completions.create(
+            model=MODEL, messages=_user(QUESTION, _image()), extra_body=salt
+        )
+    assert [one.cache_salt for one in engine.requests] == ["ann", ""]
+    with pytest.raises(BadRequestError, match="cache_salt"):
+        await client.chat.completions.create(
+            model=MODEL, messages=_user(QUESTION), extra_body={"cache_salt": ""}
+        )
 
 
 async def test_a_question_without_image_is_text(

@@ -33,11 +33,14 @@ NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
 without their padding."""
 
 OURS = {
-    "preprocessing": {"IMAGE", "PICTURE_SIZES"},
+    "ensemble": {"cache_salt"},
+    "tensorrt_llm_bls": {"cache_salt"},
+    "preprocessing": {"IMAGE", "PICTURE_SIZES", "CACHE_SALT"},
+    "multimodal_encoders": {"cache_salt"},
     "tensorrt_llm": {"previous_ids", "is_last"},
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
 }
-"""Tensors between our models that upstream does not have; no client sees them."""
+"""Tensors that upstream does not have: between our models, and `cache_salt`."""
 
 SEVERAL = {
     **dict.fromkeys(("image_url_input", "IMAGE_URL"), 1),

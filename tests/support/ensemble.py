@@ -119,10 +119,10 @@ class Ensemble:
         url = values.pop("image_url_input", None)
         if url is not None:
             inputs.append(_text("image_url_input", [url] if isinstance(url, str) else url))
-        for name in ("stop_words", "bad_words", "embedding_bias_words"):
+        for name in ("stop_words", "bad_words", "embedding_bias_words", "cache_salt"):
             words = values.pop(name, None)
             if words is not None:
-                inputs.append(_text(name, words))
+                inputs.append(_text(name, [words] if isinstance(words, str) else words))
         inputs += [_tensor(name, value) for name, value in values.items()]
         self._client.async_stream_infer(self._model, inputs, enable_empty_final_response=True)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.tensors import Tensors, scalar
+from mm_runtime.engine.tensors import Tensors, scalar, texts
 from mm_runtime.engine.vision.features import Features, RequestEncoder
 
 Outputs = dict[str, NDArray[Any]]
@@ -18,8 +18,8 @@ def encode_requests(
 ) -> list[Outputs | RequestError]:
     """Return the outputs of each request, or what is wrong with it.
 
-    A request without pictures has no outputs. All pictures go through the encoder together, and a
-    request that is refused does not spoil its neighbours.
+    A request without pictures has no outputs. All pictures of one salt go through the encoder
+    together, and a request that is refused does not spoil its neighbours.
 
     Args:
         encoder: the vision engine.
@@ -36,12 +36,19 @@ def encode_requests(
             results.append({})
         except RequestError as error:
             results.append(error)
-    if accepted:
-        encoded = encoder.encode(list(accepted.values()))
-        for index, features in zip(accepted, encoded, strict=True):
+    by_salt: dict[bytes, list[int]] = {}
+    for index in accepted:
+        by_salt.setdefault(_salt(requests[index]), []).append(index)
+    for salt, indices in by_salt.items():
+        encoded = encoder.encode([accepted[index] for index in indices], salt)
+        for index, features in zip(indices, encoded, strict=True):
             answer = scalar(requests[index], "max_tokens") or 0
             results[index] = _outputs(features, dtype, answer)
     return results
+
+
+def _salt(inputs: Tensors) -> bytes:
+    return "".join(texts(inputs, "cache_salt")).encode()
 
 
 def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> Outputs:

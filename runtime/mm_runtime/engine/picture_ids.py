@@ -31,6 +31,14 @@ def video_id(frames: Iterable[Image.Image]) -> int:
     return picture_id(ids)
 
 
+def salted_id(one: int, salt: str) -> int:
+    """Return the id of a picture among the requests of one salt; without one it stays."""
+    if not salt:
+        return one
+    key = hashlib.sha256(salt.encode()).digest()
+    return int.from_bytes(hashlib.blake2b(one.to_bytes(8), key=key, digest_size=8).digest()) or 1
+
+
 def extra_ids(
     ids: Sequence[int], vocabulary_size: int, pictures: Sequence[tuple[int, int]]
 ) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
-from mm_runtime.engine.picture_ids import extra_ids, picture_id, video_id
+from mm_runtime.engine.picture_ids import extra_ids, picture_id, salted_id, video_id
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
 from mm_runtime.engine.questions import QuestionWriter, load_questions
@@ -185,13 +185,15 @@ class Preprocessor:
     ) -> None:
         """Mark features with the client's id, or else with one of the picture's content."""
         total = sum(prepared.rows)
+        salt = "".join(texts(inputs, "CACHE_SALT"))
+        own = [salted_id(one, salt) for one in prepared.ids]
         asked = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
         if asked is not None:
             pictures = [(asked, total)]
-        elif len(prepared.ids) == 1:  # one picture, or all frames of a video
-            pictures = [(prepared.ids[0], total)]
+        elif len(own) == 1:  # one picture, or all frames of a video
+            pictures = [(own[0], total)]
         else:
-            pictures = list(zip(prepared.ids, prepared.rows, strict=True))
+            pictures = list(zip(own, prepared.rows, strict=True))
         if total:
             vocabulary = self.engine.facts.text.vocabulary_size
             outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, pictures)

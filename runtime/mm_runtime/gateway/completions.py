@@ -14,16 +14,22 @@ class Usage:
 
     prompt_tokens: int
     completion_tokens: int
+    features: int = 0
+    """Of pictures and videos, in the prompt or beside it."""
+
     seconds: float = 0.0
     """Length of a sound."""
 
-    def to_wire(self) -> dict[str, int]:
-        """Return OpenAI's usage object."""
-        return {
+    def to_wire(self) -> dict[str, object]:
+        """Return OpenAI's usage object, and features of pictures, which it has no name for."""
+        usage: dict[str, object] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
         }
+        if self.features:
+            usage["prompt_tokens_details"] = {"image_tokens": self.features}
+        return usage
 
 
 Event = dict[str, object]

@@ -66,6 +66,7 @@ class PreparedChat:
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
     sound: NDArray[np.float32] | None
+    cache_salt: str
     budget: TokenBudget
     sampling: Sampling
     stops: tuple[str, ...]
@@ -182,12 +183,14 @@ class ChatService:
         elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             budget = self._budget(request, text_tokens, marks, rows)
+        crossed = self._layout.crossed([(image.shape[0], image.shape[1]) for image in images])
         return PreparedChat(
             prompt=asked.prompt,
             images=images,
             video=video,
             sound=None,
-            budget=budget,
+            cache_salt=request.cache_salt or "",
+            budget=replace(budget, crossed_tokens=crossed),
             sampling=self._choose_sampling(request),
             stops=request.stops,
             turns=asked.turns,
@@ -207,6 +210,7 @@ class ChatService:
                 images=chat.images,
                 video=chat.video,
                 sound=chat.sound,
+                cache_salt=chat.cache_salt,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
                 turns=chat.turns,
@@ -265,6 +269,7 @@ class ChatService:
             images=(),
             video=None,
             sound=await self._listener.read(request.file),
+            cache_salt="",
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,

@@ -53,6 +53,7 @@ class EngineRequest:
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
         sound: float32[samples] at the model's rate, or None.
+        cache_salt: features of pictures are shared with requests of the same one; empty: of none.
     """
 
     request_id: str
@@ -60,6 +61,7 @@ class EngineRequest:
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
     sound: NDArray[np.float32] | None
+    cache_salt: str
     max_tokens: int
     sampling: Sampling
     turns: tuple[Turn, ...] = ()

@@ -257,7 +257,12 @@ async def _send_stream(
 
 def _usage(chat: PreparedChat, end: Finished) -> Usage:
     seconds = 0.0 if chat.sound is None else seconds_of(chat.sound)
-    return Usage(chat.budget.prompt_tokens, end.completion_tokens, seconds)
+    return Usage(
+        chat.budget.prompt_tokens,
+        end.completion_tokens,
+        features=chat.budget.features,
+        seconds=seconds,
+    )
 
 
 async def _until_disconnect(

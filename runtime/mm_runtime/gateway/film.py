@@ -78,5 +78,5 @@ def _frames(container: InputContainer, places: Sequence[int], max_pixels: int) -
 
 def _upright(frame: VideoFrame) -> Image.Image:
     """Return a frame as it is to be looked at; phones store how they were held."""
-    picture: Image.Image = frame.to_image()
+    picture: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
     return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture

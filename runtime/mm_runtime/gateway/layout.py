@@ -42,6 +42,10 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error
 
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return the features of pictures that are read beside the prompt."""
+        return 0 if self.pictures is None else self.pictures.crossed(sizes)
+
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the tokens that so many frames of one size become.
 

@@ -42,7 +42,7 @@ class ExchangeRecord:
         # Arrivals, whatever becomes of the request: what the autoscaler counts work by.
         self._metrics.count("mm_requests_accepted_total")
         self._metrics.count("mm_images_total", chat.image_count)
-        self._metrics.count("mm_image_tokens_total", chat.budget.image_tokens)
+        self._metrics.count("mm_image_tokens_total", chat.budget.features)
         self._metrics.count("mm_prompt_tokens_total", chat.budget.prompt_tokens)
 
     def event(self, event: Event) -> None:

@@ -26,6 +26,18 @@ class TokenBudget:
     prompt_tokens: int
     image_tokens: int
     max_tokens: int
+    crossed_tokens: int = 0
+    """Features of pictures that cross attention reads; they take no place in the prompt."""
+
+    @property
+    def features(self) -> int:
+        """All features of pictures and videos, in the prompt or beside it."""
+        return self.image_tokens + self.crossed_tokens
+
+    @property
+    def text_tokens(self) -> int:
+        """The prompt without features."""
+        return self.prompt_tokens - self.image_tokens
 
 
 def budget_tokens(

@@ -91,6 +91,9 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
     ]
     if request.video is not None:
         inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
+    if request.cache_salt and (request.images or request.video is not None):
+        salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
+        inputs.append(tensor("cache_salt", salt))
     if request.sound is not None:
         inputs.append(tensor("WAV", request.sound[np.newaxis]))
     return [*inputs, *_picture_inputs(request.images)]

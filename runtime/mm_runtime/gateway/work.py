@@ -124,8 +124,7 @@ class WorkBenchmark:
             async for event in events:
                 if isinstance(event, Finished):
                     output = event.completion_tokens
-        images = chat.budget.image_tokens
-        return images, chat.budget.prompt_tokens - images, output
+        return chat.budget.features, chat.budget.text_tokens, output
 
     def _question(self, probe: Probe) -> AnyRequest:
         text = " ".join(self._random.choices(_WORDS, k=probe.words))

@@ -11,7 +11,7 @@ from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.processors.prepared import Colours, Prepared, Size, read_config
+from mm_runtime.engine.processors.prepared import Colours, InPrompt, Prepared, Size, read_config
 
 LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
@@ -21,7 +21,7 @@ FRAMES = 2
 
 
 @dataclass(frozen=True)
-class GridProcessor:
+class GridProcessor(InPrompt):
     """Bounds and colours of one checkpoint."""
 
     colours: Colours

@@ -52,6 +52,9 @@ class PictureProcessor(Protocol):
             RequestError: a picture of a shape the family cannot read.
         """
 
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return the features that cross attention reads beside the prompt; 0 in most families."""
+
     def reduced(self, picture: Image.Image, count: int) -> Image.Image:
         """Return an RGB picture from which `prepare` makes the same, no larger than it needs.
 
@@ -100,6 +103,15 @@ def bounded(picture: Image.Image, most_pixels: int) -> Image.Image:
     scale = sqrt(most_pixels / pixels)
     size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
     return picture.resize(size, resample=Image.Resampling.BICUBIC)
+
+
+class InPrompt:
+    """What families do that have features in the prompt, and nowhere else."""
+
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return nothing."""
+        del sizes
+        return 0
 
 
 class WithoutVideo:

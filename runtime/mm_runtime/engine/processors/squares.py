@@ -8,11 +8,11 @@ from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.processors.prepared import Prepared, Size, WithoutVideo
+from mm_runtime.engine.processors.prepared import InPrompt, Prepared, Size, WithoutVideo
 
 
 @dataclass(frozen=True)
-class SquareProcessor(WithoutVideo):
+class SquareProcessor(InPrompt, WithoutVideo):
     """Resizes and cuts as the checkpoint says; every picture has the same number of rows."""
 
     images: ImagePreprocessor

@@ -27,6 +27,8 @@ class TileProcessor(WithoutVideo):
     colours: Colours
     side: int
     tiles: int
+    positions: int
+    """Features of a tile."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "TileProcessor":
@@ -38,6 +40,7 @@ class TileProcessor(WithoutVideo):
             colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BILINEAR),
             side=vision.image_size,
             tiles=vision.max_tiles,
+            positions=vision.features_per_image // vision.max_tiles,
         )
 
     @property
@@ -48,6 +51,11 @@ class TileProcessor(WithoutVideo):
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return no rows for each picture."""
         return (0,) * len(sizes)
+
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return the features of all tiles that the pictures fill."""
+        shapes = [self.canvas(height, width) for height, width in sizes]
+        return self.positions * sum(high * wide for high, wide in shapes)
 
     def reduced(self, picture: Image.Image, count: int) -> Image.Image:
         """Return the picture; one that is larger than a canvas of all tiles is scaled down."""

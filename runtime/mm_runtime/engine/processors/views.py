@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.processors.prepared import Colours, Prepared, bounded, read_config
+from mm_runtime.engine.processors.prepared import Colours, InPrompt, Prepared, bounded, read_config
 from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
 
 
 @dataclass(frozen=True)
-class ViewProcessor:
+class ViewProcessor(InPrompt):
     """Grids and colours of one checkpoint."""
 
     colours: Colours

@@ -36,6 +36,12 @@ def digest(entry: Inputs) -> bytes:
     return found.digest()
 
 
+def _salted(key: bytes, salt: bytes) -> bytes:
+    if not salt:
+        return key
+    return hashlib.blake2b(key, key=hashlib.sha256(salt).digest(), digest_size=32).digest()
+
+
 def _second_digest(entry: Inputs) -> bytes:
     found = hashlib.sha256()
     for name in sorted(entry):
@@ -75,16 +81,23 @@ class FeatureCache:
     used_bytes: int = 0
     _entries: OrderedDict[bytes, tuple[Features, bytes]] = field(default_factory=OrderedDict)
 
-    def through(self, inputs: Inputs, encode: Callable[[Inputs], Features]) -> Features:
+    def through(
+        self, inputs: Inputs, encode: Callable[[Inputs], Features], salt: bytes = b""
+    ) -> Features:
         """Return features [batch, ...] of inputs [batch, ...]; encode only those not known.
 
         Args:
             inputs: arrays of one length; entries with equal values have equal features.
             encode: the same for the entries that have to be encoded, each of them once.
+            salt: an entry is found again under the same one only, so that nobody can learn from an
+                answer's delay which pictures others have sent.
         """
         length = len(next(iter(inputs.values())))
         rows = [{name: array[at] for name, array in inputs.items()} for at in range(length)]
-        names = [(self.key(row), _second_digest(row) if self.verify else b"") for row in rows]
+        names = [
+            (_salted(self.key(row), salt), _second_digest(row) if self.verify else b"")
+            for row in rows
+        ]
         found: dict[Name, Features] = {}
         unknown: dict[Name, int] = {}
         for at, name in enumerate(names):

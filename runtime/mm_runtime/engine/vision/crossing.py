@@ -59,14 +59,15 @@ class CrossingEncoder:
             )
         return Canvases(pixels.reshape(-1, tiles, 3, side, side), ids, mask, seen)
 
-    def encode(self, requests: Sequence[Canvases]) -> list[Features]:
+    def encode(self, requests: Sequence[Canvases], salt: bytes = b"") -> list[Features]:
         """Return features and mask of each request."""
         features = self._session.run(
             {
                 "pixel_values": np.concatenate([one.pixels for one in requests]).astype(np.float32),
                 "aspect_ratio_ids": np.concatenate([one.ids for one in requests]),
                 "aspect_ratio_mask": np.concatenate([one.mask for one in requests]),
-            }
+            },
+            salt,
         )
         parts = np.split(features, np.cumsum([len(one.pixels) for one in requests])[:-1])
         return [self._features(one, part) for one, part in zip(requests, parts, strict=True)]

@@ -44,12 +44,12 @@ class VisionEncoder:
             )
         return pixels
 
-    def encode(self, requests: Sequence[Pixels]) -> list[Features]:
+    def encode(self, requests: Sequence[Pixels], salt: bytes = b"") -> list[Features]:
         """Return one prompt table a request: float32 [images x rows, hidden].
 
         Pictures of all requests are put together, so one run serves several requests.
         """
         pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
-        features = self._session.run({"pixel_values": pixels})
+        features = self._session.run({"pixel_values": pixels}, salt)
         tables = np.split(features, np.cumsum([len(request) for request in requests])[:-1])
         return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]

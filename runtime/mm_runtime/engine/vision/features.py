@@ -39,5 +39,10 @@ class RequestEncoder(Protocol):
             RequestError: the tensors do not fit together.
         """
 
-    def encode(self, requests: Sequence[Any]) -> list[Features]:
-        """Return the features of what `read` returned for several requests."""
+    def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
+        """Return the features of what `read` returned for several requests of one salt.
+
+        Args:
+            requests: in the order of the features.
+            salt: features are shared with requests of the same one only.
+        """

@@ -73,7 +73,7 @@ class GridEncoder:
             )
         return Grids(patches, grids, ids)
 
-    def encode(self, requests: Sequence[Grids]) -> list[Features]:
+    def encode(self, requests: Sequence[Grids], salt: bytes = b"") -> list[Features]:
         """Return prompt table and rotation of each request."""
         shapes: dict[tuple[int, int], list[NDArray[np.float32]]] = {}
         places: list[list[tuple[tuple[int, int], int]]] = []
@@ -85,19 +85,20 @@ class GridEncoder:
                     together = shapes.setdefault((h, w), [])
                     places[-1].append(((h, w), len(together)))
                     together.append(frame.astype(np.float32))
-        done = {shape: self._run(shape, frames) for shape, frames in shapes.items()}
+        done = {shape: self._run(shape, frames, salt) for shape, frames in shapes.items()}
         return [
             self._features(one, np.concatenate([done[shape][at] for shape, at in found]))
             for one, found in zip(requests, places, strict=True)
         ]
 
     def _run(
-        self, shape: tuple[int, int], frames: list[NDArray[np.float32]]
+        self, shape: tuple[int, int], frames: list[NDArray[np.float32]], salt: bytes
     ) -> NDArray[np.float32]:
         positions = patch_positions(*shape, self._merge)
         repeated = np.broadcast_to(positions, (len(frames), *positions.shape))
         return self._session.run(
-            {"pixel_values": np.stack(frames), "patch_positions": np.ascontiguousarray(repeated)}
+            {"pixel_values": np.stack(frames), "patch_positions": np.ascontiguousarray(repeated)},
+            salt,
         )
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:

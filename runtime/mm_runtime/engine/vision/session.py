@@ -39,9 +39,11 @@ class VisionSession:
         self._max_batch_size = max_batch_size
         self._cache = cache
 
-    def run(self, inputs: Inputs) -> NDArray[np.float32]:
+    def run(self, inputs: Inputs, salt: bytes = b"") -> NDArray[np.float32]:
         """Return features float32 [batch, rows, hidden] of inputs [batch, ...]."""
-        return self._run(inputs) if self._cache is None else self._cache.through(inputs, self._run)
+        if self._cache is None:
+            return self._run(inputs)
+        return self._cache.through(inputs, self._run, salt)
 
     def _run(self, inputs: Inputs) -> NDArray[np.float32]:
         length = len(next(iter(inputs.values())))

@@ -67,10 +67,10 @@ class ViewEncoder:
         pairs = tuple((int(height), int(width)) for height, width in sizes.reshape(-1, 2))
         return Views(pixels, pairs, bool(scalar(inputs, "is_video_input")))
 
-    def encode(self, requests: Sequence[Views]) -> list[Features]:
+    def encode(self, requests: Sequence[Views], salt: bytes = b"") -> list[Features]:
         """Return one prompt table a request."""
         pixels = np.concatenate([np.asarray(one.pixels, dtype=np.float32) for one in requests])
-        features = self._session.run({"pixel_values": pixels})
+        features = self._session.run({"pixel_values": pixels}, salt)
         parts = np.split(features, np.cumsum([len(one.pixels) for one in requests])[:-1])
         return [
             Features(table=self._packed(part, one))

@@ -76,6 +76,7 @@ INPUTS = (
     optional("beam_width", DataType.INT32, 1),
     optional("stream", DataType.BOOL, 1),
     optional("prompt_table_extra_id", DataType.UINT64, 1),
+    optional("cache_salt", DataType.STRING, 1),
     optional("embedding_bias_words", DataType.STRING, -1),
     optional("embedding_bias_weights", DataType.FP32, -1),
 )
@@ -109,6 +110,7 @@ STEPS = (
             "END_ID": "end_id",
             "PAD_ID": "pad_id",
             "PROMPT_TABLE_EXTRA_ID": "prompt_table_extra_id",
+            "CACHE_SALT": "cache_salt",
         },
         output_map={
             "REQUEST_INPUT_LEN": "_REQUEST_INPUT_LEN",
@@ -147,6 +149,7 @@ STEPS = (
             "image_sizes": "_IMAGE_SIZES",
             "vision_input_id": "_VISION_INPUT_ID",
             "is_video_input": "_IS_VIDEO_INPUT",
+            "cache_salt": "cache_salt",
         },
         output_map={
             "OUT_PROMPT_EMBEDDING_TABLE": "out_prompt_embedding_table",
@@ -230,7 +233,7 @@ simply absent from the optional inputs of the steps after it."""
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
 _UNHEARD = frozenset(
     {"DECODER_QUERY", "IMAGE", "IMAGE_BYTES", "IMAGE_URL", "PICTURE_SIZES", "VIDEO_BYTES"}
-    | {"PROMPT_TABLE_EXTRA_ID"}
+    | {"PROMPT_TABLE_EXTRA_ID", "CACHE_SALT"}
 )
 _LISTENING = EnsembleStep(
     preprocessing.NAME,

@@ -27,6 +27,7 @@ INPUTS = (
     optional("attention_mask", DataType.INT64, -1),
     optional("image_grid_thw", DataType.INT64, -1),  # three numbers a picture
     optional("vision_input_id", DataType.INT32, -1),
+    optional("cache_salt", DataType.STRING, 1),  # not upstream's
 )
 
 

@@ -27,6 +27,7 @@ INPUTS = (
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
     *_WORDS,
     optional("PROMPT_TABLE_EXTRA_ID", DataType.UINT64, 1),
+    optional("CACHE_SALT", DataType.STRING, 1),  # not upstream's: whom features are shared with
 )
 
 SOUND_INPUTS = (

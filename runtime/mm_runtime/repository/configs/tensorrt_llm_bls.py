@@ -47,6 +47,7 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
         optional("prompt_embedding_table", table_type, -1, -1),
         optional("prompt_vocab_size", DataType.INT32, 1),
         optional("prompt_table_extra_id", DataType.UINT64, 1),
+        optional("cache_salt", DataType.STRING, 1),
         optional("embedding_bias_words", DataType.STRING, -1),
         optional("embedding_bias_weights", DataType.FP32, -1),
         optional("num_draft_tokens", DataType.INT32, 1),
