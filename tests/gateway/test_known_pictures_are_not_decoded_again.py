@@ -45,6 +45,14 @@ def test_the_number_of_pictures_counts() -> None:
     assert decoder.asked == [1, 1]
 
 
+def test_salts_keep_tenants_apart() -> None:
+    """A picture is known to the tenant that sent it, and to nobody else."""
+    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    for salt in ("ann", "bob", "ann", ""):
+        known.through(b"\1", 1, lambda: decoder(1), salt)
+    assert decoder.asked == [1, 1, 1]
+
+
 def test_the_longest_unused_goes_first() -> None:
     """Two have room: the third takes the place of the one that was not asked for."""
     known, decoder = KnownPictures(2 * BYTES), Decoder()

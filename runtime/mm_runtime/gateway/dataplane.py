@@ -172,7 +172,8 @@ class ChatService:
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(asked.images)) + len(asked.videos)
         budget = self._budget(request, text_tokens, marks, least)
-        images = await self._images.load(asked.images)
+        salt = request.cache_salt or ""
+        images = await self._images.load(asked.images, salt)
         video = None
         if asked.videos:
             video = await self._images.load_video(
@@ -189,7 +190,7 @@ class ChatService:
             images=images,
             video=video,
             sound=None,
-            cache_salt=request.cache_salt or "",
+            cache_salt=salt,
             budget=replace(budget, crossed_tokens=crossed),
             sampling=self._choose_sampling(request),
             stops=request.stops,

@@ -61,8 +61,14 @@ class ImageLoader:
         self._executor = executor
         self._known = known
 
-    async def load(self, references: Sequence[ImageReference]) -> tuple[Pixels, ...]:
+    async def load(
+        self, references: Sequence[ImageReference], salt: str = ""
+    ) -> tuple[Pixels, ...]:
         """Return uint8[height, width, 3] of each reference, in their order.
+
+        Args:
+            references: all pictures of a request.
+            salt: decoded pictures are shared with requests of the same one only.
 
         Raises:
             InvalidRequestError: an image is refused; `param` names the first such part.
@@ -70,7 +76,7 @@ class ImageLoader:
         # All are awaited before the first error is raised: which one is named does not depend on
         # which host answers first.
         count = len(references)
-        loading = [self._load(reference, count) for reference in references]
+        loading = [self._load(reference, count, salt) for reference in references]
         pictures = await asyncio.gather(*loading, return_exceptions=True)
         return tuple(_result(picture) for picture in pictures)
 
@@ -88,11 +94,11 @@ class ImageLoader:
 
         return await self._read(reference, decoded, code="invalid_video")
 
-    async def _load(self, reference: ImageReference, count: int) -> Pixels:
+    async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
         def decoded(url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
-            return self._known.through(encoded, count, partial(reduced, encoded))
+            return self._known.through(encoded, count, partial(reduced, encoded), salt)
 
         def reduced(content: bytes) -> Pixels:
             picture = decode(content, max_pixels=self._limits.max_pixels)

@@ -28,20 +28,23 @@ class KnownPictures:
         self._pictures: OrderedDict[Key, Pixels] = OrderedDict()
         self._lock = threading.Lock()
 
-    def through(self, encoded: bytes, count: int, reduce: Callable[[], Pixels]) -> Pixels:
+    def through(
+        self, encoded: bytes, count: int, reduce: Callable[[], Pixels], salt: str = ""
+    ) -> Pixels:
         """Return the reduced picture: a known one, else what `reduce` returns, kept.
 
         Args:
             encoded: the picture's file.
             count: pictures of its request; some families make several smaller than one.
             reduce: decodes and reduces it; what it raises is passed on and nothing is kept.
+            salt: a picture is known to requests of the same one only.
 
         Returns:
             uint8[height, width, 3], read-only.
         """
         if not self._max_bytes:
             return reduce()
-        key = (hashlib.sha256(encoded).digest(), count)
+        key = (hashlib.sha256(salt.encode() + b"\0" + encoded).digest(), count)
         with self._lock:
             known = self._pictures.get(key)
             if known is not None:

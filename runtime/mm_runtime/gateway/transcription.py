@@ -6,7 +6,7 @@ The model is asked for no times, so answers have none: no segments, no words, no
 import math
 
 from mm_runtime.gateway.completions import Event, Usage
-from mm_runtime.gateway.dataplane import FinishReason
+from mm_runtime.gateway.engine import FinishReason
 from mm_runtime.gateway.openai import TranscriptionRequest
 
 
