@@ -22,7 +22,7 @@ import httpx
 from mm_api.documents.serving_plan import ServingPlan
 from support.tiny_llava import BuiltEngine
 
-READY_SECONDS = 120
+READY_SECONDS = 240
 """Ready takes 6 s on a quiet machine."""
 
 
