@@ -62,6 +62,9 @@ MARKS = {
 FRAMES = 3
 """Of a video, at the most."""
 
+FILM_BYTES = 4 << 20
+"""Room for a film of too many frames."""
+
 VIDEO_MARKS = {
     "qwen2-vl": "<|vision_start|><|video_pad|><|vision_end|>",
     "llava-onevision": "<video>\n",
@@ -120,7 +123,9 @@ def served(
     directory = build(checkpoint, folder / "store")
     serving = folder / "plan.json"
     plan = serving_plan(directory.manifest.fingerprint)
-    limits = plan.gateway.model_copy(update={"max_video_frames": FRAMES})
+    limits = plan.gateway.model_copy(
+        update={"max_video_frames": FRAMES, "max_image_bytes": FILM_BYTES}
+    )
     serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
     pipeline = Pipeline.load(directory)
     with (
@@ -203,7 +208,7 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     found = answer.choices[0].message.content
     assert (text, text, tokens) == (found, streamed, answer.usage.prompt_tokens)
     details = answer.usage.prompt_tokens_details
-    features = details.model_extra["image_tokens"] if details else 0
+    features = details.image_tokens if details else 0
     assert _features(served, given) == features
 
 

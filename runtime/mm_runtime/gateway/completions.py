@@ -21,7 +21,7 @@ class Usage:
     """Length of a sound."""
 
     def to_wire(self) -> dict[str, object]:
-        """Return OpenAI's usage object, and features of pictures, which it has no name for."""
+        """Return OpenAI's usage object."""
         usage: dict[str, object] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
