@@ -1,0 +1,72 @@
+"""The form of a transcription becomes a request, or an error that names the field."""
+
+import pytest
+
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.form import MOST_FIELDS
+from mm_runtime.gateway.parsing import parse_transcription
+
+TYPE = "multipart/form-data; boundary=line"
+
+
+def _form(*fields: tuple[str, bytes], end: bytes = b"--line--\r\n") -> bytes:
+    parts = [
+        b'--line\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), one)
+        for name, one in fields
+    ]
+    return b"".join(parts) + end
+
+
+MODEL, FILE = ("model", b"tiny"), ("file", b"\x00\r\n--lin\xff\r\nsound")
+
+
+def test_fields() -> None:
+    """A file keeps every byte, also those that look like the form's own lines."""
+    body = _form(MODEL, FILE, ("temperature", b"0.5"), ("stream", b"true"), ("language", b"de"))
+    found = parse_transcription(body, TYPE)
+    assert (
+        found.file,
+        found.temperature,
+        found.stream,
+        found.language,
+    ) == (b"\x00\r\n--lin\xff\r\nsound", 0.5, True, "de")
+
+
+def test_of_two_fields_the_last_counts() -> None:
+    """As in other servers' forms."""
+    assert parse_transcription(_form(MODEL, FILE, ("model", b"other")), TYPE).model == "other"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        pytest.param(b"{}", "application/json", "must be a form", id="json"),
+        pytest.param(_form(MODEL, FILE), "multipart/form-data", "must be a form", id="no-boundary"),
+        pytest.param(b"no form", TYPE, "form is damaged", id="no-form"),
+        pytest.param(_form(MODEL), TYPE, "`file` is missing", id="no-file"),
+        pytest.param(_form(FILE), TYPE, "`model` is missing", id="no-model"),
+        pytest.param(_form(MODEL, FILE, ("tone", b"x")), TYPE, "`tone` is unknown", id="unknown"),
+        pytest.param(
+            _form(MODEL, FILE, ("temperature", b"hot")), TYPE, "`temperature` is", id="no-number"
+        ),
+        pytest.param(
+            _form(MODEL, FILE, ("include[]", b"logprobs")),
+            TYPE,
+            "`include` is not served",
+            id="not-served",
+        ),
+        pytest.param(
+            _form(*[("model", b"a")] * (MOST_FIELDS + 1)), TYPE, "more than 32 fields", id="many"
+        ),
+        pytest.param(
+            b"--line\r\nContent-Type: text/plain\r\n\r\nx\r\n--line--\r\n",
+            TYPE,
+            "has no name",
+            id="nameless",
+        ),
+    ],
+)
+def test_refused(body: bytes, kind: str, words: str) -> None:
+    """Each mistake is told in words."""
+    with pytest.raises(InvalidRequestError, match=words):
+        parse_transcription(body, kind)
