@@ -1,4 +1,4 @@
-"""Triton model `preprocessing`: see mm_runtime.engine.preprocessing, and `listening` for sound."""
+"""Triton model `preprocessing`: see mm_runtime.engine.preparing."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.listening import load_preprocessor
+from mm_runtime.engine.preparing import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
 from mm_runtime.engine.tensors import Tensors
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
