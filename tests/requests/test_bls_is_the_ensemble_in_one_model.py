@@ -89,7 +89,7 @@ def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        pytest.param({"beam_width": 2}, "no beam search", id="language model"),
+        pytest.param({"beam_width": 2}, "1 to 1 are allowed", id="language model"),
         pytest.param({"image_url_input": "data:;base64,"}, "image is empty", id="preprocessing"),
         pytest.param({"num_draft_tokens": 2}, "there is no draft model", id="itself"),
         pytest.param({"lora_task_id": 1}, "lora_task_id 1 is unknown", id="further input"),
