@@ -7,7 +7,7 @@ the C++ backend may send them, and the model says what it cannot do.
 from dataclasses import replace
 
 from mm_runtime.repository.configs.native_parameters import native_parameters
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
 from mm_runtime.repository.records import (
     DataType,
     ModelConfig,
@@ -150,11 +150,13 @@ def config(values: RepositoryValues) -> ModelConfig:
             exclude_input_in_output=True,
         )
         backend, parameters = "python", values.shared_parameters() | own
-        outputs, queued = OUTPUTS, batching(values)
+        outputs, batching = OUTPUTS, bounded_batching(values)
     else:
         backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
         outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
-        queued = replace(batching(values), queue_policy=QueuePolicy(values.max_queue_size))
+        batching = replace(
+            bounded_batching(values), queue_policy=QueuePolicy(values.max_queue_size)
+        )
     return ModelConfig(
         name=NAME,
         backend=backend,
@@ -162,7 +164,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         inputs=inputs,
         outputs=outputs,
         transaction_policy=TransactionPolicy(decoupled=True),
-        dynamic_batching=queued,
+        dynamic_batching=batching,
         instance_groups=ONE_ON_CPU,
         parameters=parameters,
     )

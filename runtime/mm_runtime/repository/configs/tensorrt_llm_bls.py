@@ -11,6 +11,7 @@ from mm_runtime.repository.records import (
     InstanceGroup,
     InstanceKind,
     ModelConfig,
+    QueuePolicy,
     Tensor,
     TransactionPolicy,
     optional,
@@ -104,8 +105,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: one request an instance, as many instances as run at once.
 
-    Batches are of one: no instance takes a second request while another one is free. The queue has
-    no bound, see `scheduling.batching`.
+    Batches are of one, so that the queue has a bound and no instance takes a second request while
+    another one is free.
     """
     return ModelConfig(
         name=NAME,
@@ -114,7 +115,9 @@ def config(values: RepositoryValues) -> ModelConfig:
         inputs=ensemble.known(values, _inputs(values.table_type)),
         outputs=OUTPUTS,
         transaction_policy=TransactionPolicy(decoupled=values.streaming),
-        dynamic_batching=DynamicBatching(preferred_batch_size=(1,)),
+        dynamic_batching=DynamicBatching(
+            preferred_batch_size=(1,), queue_policy=QueuePolicy(values.requests_in_flight)
+        ),
         instance_groups=(InstanceGroup(values.bls_instances, InstanceKind.CPU),),
         parameters=values.shared_parameters()
         | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=written(steps(values))),
