@@ -31,13 +31,12 @@ from record import RESULTS, write
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from middle_llava import FEATURES, POSITIONS, SIDE, write_middle_llava  # noqa: E402
+from middle_llava import SIDE, build_middle_llava  # noqa: E402
 
 from mm_api.metrics import FEATURE_CACHE_LOOKUPS  # noqa: E402
 from mm_api.v1alpha1.gateway import GatewaySpec  # noqa: E402
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import build_engine  # noqa: E402
 
 BATCH, AT_ONCE = 10, 10
 CACHE_BYTES = 64 << 20
@@ -124,14 +123,7 @@ def main() -> None:
     largest = int(limits.max_image_pixels**0.5)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        built = build_engine(
-            folder,
-            write_middle_llava(folder / "checkpoint"),
-            max_batch_size=BATCH,
-            max_input_len=256,
-            max_seq_len=POSITIONS,
-            max_multimodal_len=BATCH * 2 * FEATURES,
-        )
+        built = build_middle_llava(folder, BATCH)
         front: dict[str, Any] = {
             "max_concurrency": BATCH,
             "max_image_pixels": limits.max_image_pixels,

@@ -1,9 +1,8 @@
-"""A LLaVA whose parts take as long beside each other as those of a large one do: random weights.
+"""A LLaVA whose pictures take much longer to encode than a token to decode: random weights.
 
-The tiny model encodes a picture as fast as it decodes a token, so nothing could stall. Here the
-tower is CLIP ViT-L's, with larger patches: 0.3 billion parameters, a second of one core for a
-picture. Its 64 features are few, because a core takes five decoding steps for a prompt of 80 tokens
-where a GPU takes about one. Files are those of the tiny model with larger shapes; the weights are
+The tiny model's do not, so nothing could stall. Here the tower is CLIP ViT-L's with larger patches,
+0.3 billion parameters, and a picture is 64 features only: a core spends more decoding steps on a
+prompt than a GPU does, and prompts are not what is measured. Files are those of the tiny model with larger shapes; the weights are
 random (seed 3), and the end token's row of the output matrix is zero: the largest of 90 random
 logits is above it, so every answer has the length that was asked for.
 """
@@ -13,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from support.tiny_llava import CHECKPOINT, END_ID
+from support.tiny_llava import CHECKPOINT, END_ID, BuiltEngine, build_engine
 
 SIDE = 224
 PATCH = 28
@@ -35,6 +34,18 @@ _TEXT = {
     "num_key_value_heads": 4,
     "head_dim": 64,
 }
+
+
+def build_middle_llava(folder: Path, batch: int) -> BuiltEngine:
+    """Write the checkpoint under a folder and build an engine for so many requests at once."""
+    return build_engine(
+        folder,
+        write_middle_llava(folder / "checkpoint"),
+        max_batch_size=batch,
+        max_input_len=256,
+        max_seq_len=POSITIONS,
+        max_multimodal_len=batch * 2 * FEATURES,
+    )
 
 
 def write_middle_llava(directory: Path) -> Path:

@@ -37,12 +37,11 @@ from record import RESULTS, write
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from middle_llava import FEATURES, POSITIONS, SIDE, write_middle_llava  # noqa: E402
+from middle_llava import SIDE, build_middle_llava  # noqa: E402
 
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.pictures import data_url  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import build_engine  # noqa: E402
 
 STREAMS, PICTURE_CLIENTS = 8, 4
 BATCH = STREAMS + PICTURE_CLIENTS
@@ -179,14 +178,7 @@ def main() -> None:
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        built = build_engine(
-            folder,
-            write_middle_llava(folder / "checkpoint"),
-            max_batch_size=BATCH,
-            max_input_len=256,
-            max_seq_len=POSITIONS,
-            max_multimodal_len=BATCH * 2 * FEATURES,
-        )
+        built = build_middle_llava(folder, BATCH)
         change_serving(
             built.serving, gateway={"max_concurrency": BATCH, "request_timeout_seconds": 120}
         )

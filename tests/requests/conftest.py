@@ -13,7 +13,7 @@ MODELS = ("ensemble", "tensorrt_llm_bls")
 """What clients ask."""
 
 BLS_INSTANCES = 4
-"""What a plan of the operator gives `tensorrt_llm_bls`."""
+"""More than the one that a plan has by default: clients ask side by side here."""
 
 FETCH_SECONDS = 3.0
 """How long a picture may take: short, for a test waits for a host that hangs."""

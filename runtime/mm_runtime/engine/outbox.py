@@ -1,9 +1,8 @@
 """A thread that talks to Triton for the engine's thread, which then never waits for the server.
 
 Sending a response, and asking whether a client has gone, return when tritonserver has taken notice.
-While its threads wait for a core (a burst of pictures is decoded and encoded), that takes many
-times as long as a decoding step; done between two steps it stalled every running stream
-(`bench/runtime/streams_beside_pictures.py`).
+Its threads may have to wait for a core, while a burst of pictures is decoded and encoded; done
+between two steps, each such wait would be one of every running stream.
 """
 
 import logging

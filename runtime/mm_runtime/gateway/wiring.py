@@ -49,7 +49,7 @@ _BODY_MEMORY_BYTES = 512 * 1024 * 1024
 """For all bodies that are read or prepared at one time: about twenty with the largest image."""
 
 _KNOWN_PICTURE_BYTES = 32 * 1024 * 1024
-"""Of reduced pictures: 94 of CLIP's 336 x 336 pixels."""
+"""Of reduced pictures: 99 of CLIP's 336 x 336 pixels."""
 
 _DECODERS = 2
 """Images decoded at one time: one of 50 million pixels takes up to half a gigabyte meanwhile, and

@@ -45,6 +45,9 @@ _ANSWER = (
     optional("return_generation_logits", DataType.BOOL, 1),
     optional("beam_width", DataType.INT32, 1),
     optional("stream", DataType.BOOL, 1),
+)
+
+_BIAS = (
     optional("embedding_bias_words", DataType.STRING, -1),
     optional("embedding_bias_weights", DataType.FP32, -1),
 )
@@ -55,6 +58,7 @@ SOUND_INPUTS = (
     optional("WAV_LENS", DataType.INT32, 1),
     optional("max_tokens", DataType.INT32, 1),
     *_ANSWER,
+    *_BIAS,
 )
 """Of a family that hears: the decoder's prefix, and a sound as upstream's whisper_bls names it."""
 
@@ -67,18 +71,10 @@ INPUTS = (
     optional("image_sizes_input", DataType.INT64, -1, 2),
     optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
     tensor("max_tokens", DataType.INT32, 1),
-    optional("bad_words", DataType.STRING, -1),
-    optional("stop_words", DataType.STRING, -1),
-    *SAMPLING,
-    optional("return_log_probs", DataType.BOOL, 1),
-    optional("return_context_logits", DataType.BOOL, 1),
-    optional("return_generation_logits", DataType.BOOL, 1),
-    optional("beam_width", DataType.INT32, 1),
-    optional("stream", DataType.BOOL, 1),
+    *_ANSWER,
     optional("prompt_table_extra_id", DataType.UINT64, 1),
     optional("cache_salt", DataType.STRING, 1),
-    optional("embedding_bias_words", DataType.STRING, -1),
-    optional("embedding_bias_weights", DataType.FP32, -1),
+    *_BIAS,
 )
 
 OUTPUTS = (
