@@ -124,6 +124,21 @@ class EngineFailedError(GatewayError):
     """The server answered with an error that is not the client's fault."""
 
 
+def engine_unavailable() -> EngineUnavailableError:
+    """Return what any engine raises when its server cannot be reached."""
+    return EngineUnavailableError(
+        "The model server does not answer now. Try again.",
+        retry_after_seconds=1,
+        reason="engine_unavailable",
+        code="engine_unavailable",
+    )
+
+
+def engine_failed() -> EngineFailedError:
+    """Return what any engine raises for a failure that is nobody's request's."""
+    return EngineFailedError("The model failed on this request.", code="engine_error")
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
     """One failed request as HTTP: status, headers and OpenAI's error object."""

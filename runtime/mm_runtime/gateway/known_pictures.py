@@ -2,8 +2,8 @@
 
 A chat sends its pictures again with every turn. The encoder's features of them are cached in the
 server by what the pixels are; receiving a known picture of 50 million pixels would still cost its
-decoding and resizing, which can take longer than encoding it. Here they are known by the digest of their
-encoded bytes: equal bytes and equal settings give equal pixels.
+decoding and resizing, which can take longer than encoding it. Here they are known by the digest of
+their encoded bytes: equal bytes and equal settings give equal pixels.
 """
 
 import hashlib

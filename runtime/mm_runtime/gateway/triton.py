@@ -13,12 +13,13 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from mm_runtime.engine.channel import CHANNEL
 from mm_runtime.gateway.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import (
-    EngineFailedError,
-    EngineUnavailableError,
     GatewayError,
     InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
 )
 from mm_runtime.gateway.triton_stream import TritonStream, tensor
 
@@ -28,20 +29,12 @@ _PLACE = f"in ensemble '{MODEL}', "
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
-_CHANNEL = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # gRPC's own back-off grows to two minutes: a restarted server would look dead for as long.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
-
 
 class TritonEngine:
     """Implements `mm_runtime.gateway.engine.Engine` on a Triton server."""
 
     def __init__(self, address: str) -> None:
-        self._client = InferenceServerClient(address, channel_args=list(_CHANNEL))
+        self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
         """Close the channel."""
@@ -140,10 +133,5 @@ def _engine_error(code: grpc.StatusCode | None, details: str) -> GatewayError:
         reason = details.removeprefix(_PLACE)
         return InvalidRequestError(f"The model refused the request: {reason}.")
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
-        return EngineUnavailableError(
-            "The model server does not answer now. Try again.",
-            retry_after_seconds=1,
-            reason="engine_unavailable",
-            code="engine_unavailable",
-        )
-    return EngineFailedError("The model failed on this request.", code="engine_error")
+        return engine_unavailable()
+    return engine_failed()

@@ -19,10 +19,10 @@ from PIL import Image
 
 from mm_runtime.gateway.engine import Ended, EngineRequest, FinishReason
 from mm_runtime.gateway.errors import (
-    EngineFailedError,
-    EngineUnavailableError,
     GatewayError,
     InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
 )
 from mm_runtime.gateway.templates import Turn
 
@@ -89,7 +89,7 @@ class TrtllmServeEngine:
                     async for event in events:
                         yield event
         except httpx.TransportError as error:
-            raise _away() from error
+            raise engine_unavailable() from error
 
 
 def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
@@ -158,7 +158,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[str | Ended, None
         if usage := chunk.get("usage"):
             tokens = usage["completion_tokens"]
     if reason is None or tokens is None:
-        raise _failed()
+        raise engine_failed()
     yield Ended(reason, tokens)
 
 
@@ -166,9 +166,9 @@ def _parsed(data: str) -> dict[str, Any]:
     try:
         chunk = json.loads(data)
     except ValueError as error:
-        raise _failed() from error
+        raise engine_failed() from error
     if not isinstance(chunk, dict) or "choices" not in chunk:
-        raise _failed()
+        raise engine_failed()
     return chunk
 
 
@@ -177,7 +177,7 @@ def _reason(word: str) -> FinishReason:
     try:
         return FinishReason(word)
     except ValueError as error:
-        raise _failed() from error
+        raise engine_failed() from error
 
 
 def _refused(status: int, content: bytes) -> GatewayError:
@@ -186,8 +186,8 @@ def _refused(status: int, content: bytes) -> GatewayError:
         message = _message_of(content)
         return InvalidRequestError(f"The model refused the request: {message}.")
     if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
-        return _away()
-    return _failed()
+        return engine_unavailable()
+    return engine_failed()
 
 
 def _message_of(content: bytes) -> str:
@@ -197,16 +197,3 @@ def _message_of(content: bytes) -> str:
         return "it gives no reason"
     first = message.strip().partition("\n")[0].rstrip(".")
     return first[:_MESSAGE_CHARACTERS]
-
-
-def _away() -> EngineUnavailableError:
-    return EngineUnavailableError(
-        "The model server does not answer now. Try again.",
-        retry_after_seconds=1,
-        reason="engine_unavailable",
-        code="engine_unavailable",
-    )
-
-
-def _failed() -> EngineFailedError:
-    return EngineFailedError("The model failed on this request.", code="engine_error")

@@ -11,6 +11,7 @@ import numpy as np
 from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from mm_runtime.engine.channel import CHANNEL
 from mm_runtime.engine.encoders.answers import BadAnswerError, Wanted, checked
 from mm_runtime.engine.encoders.order import order
 from mm_runtime.engine.encoders.rests import Rests
@@ -26,14 +27,6 @@ OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
 
 _PIXELS = ("IMAGE", "pixel_values")
-
-_CHANNEL = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # gRPC's own back-off grows to two minutes: a restarted encoder would look dead for as long.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
 
 
 class Why(StrEnum):
@@ -160,7 +153,7 @@ class EncoderClient:
         if client is None:
             for gone in set(self._clients) - {*self._encoders(), encoder}:
                 self._clients.pop(gone).close()
-            client = InferenceServerClient(encoder, channel_args=list(_CHANNEL))
+            client = InferenceServerClient(encoder, channel_args=list(CHANNEL))
             client = self._clients.setdefault(encoder, client)
         return client
 
