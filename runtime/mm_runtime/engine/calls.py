@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.engine.errors import (
+    INVALID_ARGUMENT,
+    QUEUE_FULL,
+    UNAVAILABLE,
+    EngineStoppedError,
+    QueueFullError,
+    RequestError,
+)
 from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.triton import INVALID, UNAVAILABLE, Outputs
+from mm_runtime.engine.triton import Outputs
 
 LANGUAGE_MODEL = "tensorrt_llm"
-QUEUE_FULL = "Exceeds maximum queue size"
-"""What the server itself says of a model whose queue is full."""
 
 
 class TritonCalls:
@@ -89,7 +94,7 @@ def _tensor(name: str, value: Any) -> Any:
 def _error(error: Any) -> Exception:
     """Return the error as the other model raised it, or as the server refused the request."""
     message: str = error.message()
-    kinds = {INVALID: RequestError, UNAVAILABLE: EngineStoppedError}
+    kinds = {INVALID_ARGUMENT: RequestError, UNAVAILABLE: EngineStoppedError}
     for prefix, kind in kinds.items():
         if message.startswith(prefix):
             return kind(message.removeprefix(prefix))

@@ -25,7 +25,6 @@ class ResponseSink:
         self, request: Any, gauges: RequestGauges, outbox: Outbox, *, streaming: bool
     ) -> None:
         """Take Triton's request; it counts as active from now on."""
-        self._request_id: str = request.request_id()
         self._sender = request.get_response_sender()
         self._gauges = gauges
         self._outbox = outbox
@@ -52,7 +51,7 @@ class ResponseSink:
 
     def fail(self, error: Exception) -> None:
         """Send the error and close the stream."""
-        self._respond(refuse(error, self._request_id), last=True)
+        self._respond(refuse(error), last=True)
 
     def cancelled(self) -> None:
         """Close the stream of a client that has gone."""

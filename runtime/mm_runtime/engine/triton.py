@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.engine.errors import (
+    INVALID_ARGUMENT,
+    UNAVAILABLE,
+    EngineStoppedError,
+    QueueFullError,
+    RequestError,
+)
 from mm_runtime.engine.tensors import Tensors
 
 logger = logging.getLogger(__name__)
 
 Outputs = dict[str, NDArray[Any]]
-
-ASKED_BY_BLS = "tensorrt_llm_bls-"
-"""Start of the ids of requests that `tensorrt_llm_bls` sends to the other models."""
-
-INVALID, UNAVAILABLE = "INVALID_ARG: ", "UNAVAILABLE: "
-"""What messages to `tensorrt_llm_bls` begin with, by the code they have."""
 
 
 class ModelSettings:
@@ -88,24 +88,16 @@ def respond(outputs: Outputs) -> Any:
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 
-def refuse(error: Exception, request_id: str = "") -> Any:
-    """Return a response that carries an error with the code that tells whose fault it is.
-
-    Args:
-        error: what went wrong.
-        request_id: whose; when `tensorrt_llm_bls` sent it, the message names the code too, because
-            Triton 2.51 tells a model that asks another one nothing but INTERNAL.
-    """
+def refuse(error: Exception) -> Any:
+    """Return a response that carries an error with the code that tells whose fault it is."""
     if isinstance(error, RequestError):
-        code, name = pb_utils.TritonError.INVALID_ARG, INVALID
+        code, name = pb_utils.TritonError.INVALID_ARG, INVALID_ARGUMENT
     elif isinstance(error, QueueFullError | EngineStoppedError):
         code, name = pb_utils.TritonError.UNAVAILABLE, UNAVAILABLE
     else:
         code, name = pb_utils.TritonError.INTERNAL, ""
         logger.error("a request failed", exc_info=error)
-    message = str(error) or type(error).__name__
-    if request_id.startswith(ASKED_BY_BLS):
-        message = name + message
+    message = name + (str(error) or type(error).__name__)
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
@@ -116,5 +108,5 @@ def answer_each(requests: Sequence[Any], answer: Callable[[Any], Outputs]) -> li
         try:
             responses.append(respond(answer(request)))
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-            responses.append(refuse(error, request.request_id()))
+            responses.append(refuse(error))
     return responses

@@ -15,17 +15,11 @@ from tritonclient.utils import InferenceServerException
 
 from mm_runtime.engine.channel import CHANNEL
 from mm_runtime.gateway.engine import EngineRequest, Sampling
-from mm_runtime.gateway.errors import (
-    GatewayError,
-    InvalidRequestError,
-    engine_failed,
-    engine_unavailable,
-)
+from mm_runtime.gateway.errors import GatewayError, engine_failed, engine_unavailable
+from mm_runtime.gateway.triton_errors import told_error
 from mm_runtime.gateway.triton_stream import TritonStream, tensor
 
 MODEL = "ensemble"
-_PLACE = f"in ensemble '{MODEL}', "
-"""What Triton writes before the message of a model; clients know of no ensemble."""
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
@@ -67,9 +61,9 @@ class TritonEngine:
                 if pieces is not None and pieces.size:
                     yield pieces.reshape(-1)[0].decode("utf-8", errors="replace")
         except grpc.aio.AioRpcError as error:
-            raise _engine_error(error.code(), error.details() or "") from error
+            raise _broken_call(error.code()) from error
         except InferenceServerException as error:
-            raise _engine_error(None, str(error)) from error
+            raise told_error(MODEL, str(error)) from error
         finally:
             await stream.stop()
 
@@ -127,11 +121,8 @@ def _sampling_inputs(sampling: Sampling) -> list[InferInput]:
     return inputs
 
 
-def _engine_error(code: grpc.StatusCode | None, details: str) -> GatewayError:
-    """Translate a failed call. Only messages about the request itself are passed on."""
-    if code is grpc.StatusCode.INVALID_ARGUMENT:
-        reason = details.removeprefix(_PLACE)
-        return InvalidRequestError(f"The model refused the request: {reason}.")
+def _broken_call(code: grpc.StatusCode) -> GatewayError:
+    """Translate a stream that ended by itself: the server, not the request, is the cause."""
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
         return engine_unavailable()
     return engine_failed()

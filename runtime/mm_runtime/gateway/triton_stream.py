@@ -103,8 +103,8 @@ def tensor(name: str, values: NDArray[Any]) -> InferInput:
 
 
 def _open(client: InferenceServerClient, request: dict[str, Any]) -> Any:
-    # Errors end the stream with a status; without the header they are text with no code.
-    return client.stream_infer(_once(request), headers={"triton_grpc_error": "true"})
+    # Without the header `triton_grpc_error`, which kills the server: see triton_errors.
+    return client.stream_infer(_once(request))
 
 
 async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

@@ -85,11 +85,6 @@ class RepositoryValues:
     native: NativeValues | None
     """None: the Reference engine's Python models serve it."""
 
-    @property
-    def requests_in_flight(self) -> int:
-        """Bound of the queues before the language model: what it can run and hold; 0 is none."""
-        return self.max_batch_size + self.max_queue_size if self.max_queue_size else 0
-
     def shared_parameters(self) -> dict[str, Parameter]:
         """Return the parameters that every Python model gets."""
         return strings(

@@ -1,6 +1,6 @@
 """PURE: `multimodal_encoders`: pixel values -> prompt embedding table."""
 
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
 from mm_runtime.repository.records import (
     DataType,
     ModelConfig,
@@ -67,7 +67,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
         outputs=outputs(values.table_type),
-        dynamic_batching=bounded_batching(values),
+        dynamic_batching=batching(values),
         instance_groups=ONE_ON_CPU,
         parameters=parameters(values),
     )

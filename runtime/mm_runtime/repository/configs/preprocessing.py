@@ -1,6 +1,6 @@
 """PURE: `preprocessing`: text and pictures -> ids and pixel values, sound -> a spectrogram."""
 
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
 from mm_runtime.repository.records import DataType, ModelConfig, Tensor, optional, tensor
 from mm_runtime.repository.values import RepositoryValues
 
@@ -84,7 +84,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.max_batch_size,
         inputs=SOUND_INPUTS if values.hears else INPUTS,
         outputs=sound_outputs(values.table_type) if values.hears else OUTPUTS,
-        dynamic_batching=bounded_batching(values),
+        dynamic_batching=batching(values),
         instance_groups=ONE_ON_CPU,
         parameters=values.shared_parameters(),
     )

@@ -1,23 +1,19 @@
 """PURE: how the Python models before the language model are batched."""
 
-from mm_runtime.repository.records import (
-    DynamicBatching,
-    InstanceGroup,
-    InstanceKind,
-    QueuePolicy,
-)
+from mm_runtime.repository.records import DynamicBatching, InstanceGroup, InstanceKind
 from mm_runtime.repository.values import RepositoryValues
 
 ONE_ON_CPU = (InstanceGroup(1, InstanceKind.CPU),)
 """One process a model: the encoder batches itself, text and pictures take milliseconds."""
 
 
-def bounded_batching(values: RepositoryValues) -> DynamicBatching:
-    """Return batching up to the engine's batch, with the queue bounded to what the engine takes.
+def batching(values: RepositoryValues) -> DynamicBatching:
+    """Return batching up to the engine's batch, in a queue without a bound.
 
-    Without a bound a client that bypasses the gateway could fill the memory with pictures.
+    With a bound Triton prepares no batch while the model computes, and may oversleep the moment
+    when it is free by 0.5 s: its batcher then waits for that moment or 500 ms, and is woken before
+    it has come (`default_wait_microseconds` of core's dynamic_batch_scheduler.cc, and
+    `PayloadSlotAvailable` of its rate_limiter.cc; Triton 2.51). Eight requests at once took 0.5 to
+    1.5 s instead of 0.04 s. What bounds requests are the gateway and the language model's queue.
     """
-    return DynamicBatching(
-        preferred_batch_size=(values.max_batch_size,),
-        queue_policy=QueuePolicy(values.requests_in_flight),
-    )
+    return DynamicBatching(preferred_batch_size=(values.max_batch_size,))

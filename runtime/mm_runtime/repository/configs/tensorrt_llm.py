@@ -7,7 +7,7 @@ the C++ backend may send them, and the model says what it cannot do.
 from dataclasses import replace
 
 from mm_runtime.repository.configs.native_parameters import native_parameters
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
 from mm_runtime.repository.records import (
     DataType,
     ModelConfig,
@@ -150,13 +150,11 @@ def config(values: RepositoryValues) -> ModelConfig:
             exclude_input_in_output=True,
         )
         backend, parameters = "python", values.shared_parameters() | own
-        outputs, batching = OUTPUTS, bounded_batching(values)
+        outputs, queued = OUTPUTS, batching(values)
     else:
         backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
         outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
-        batching = replace(
-            bounded_batching(values), queue_policy=QueuePolicy(values.max_queue_size)
-        )
+        queued = replace(batching(values), queue_policy=QueuePolicy(values.max_queue_size))
     return ModelConfig(
         name=NAME,
         backend=backend,
@@ -164,7 +162,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         inputs=inputs,
         outputs=outputs,
         transaction_policy=TransactionPolicy(decoupled=True),
-        dynamic_batching=batching,
+        dynamic_batching=queued,
         instance_groups=ONE_ON_CPU,
         parameters=parameters,
     )

@@ -11,7 +11,6 @@ from mm_runtime.repository.records import (
     InstanceGroup,
     InstanceKind,
     ModelConfig,
-    QueuePolicy,
     Tensor,
     TransactionPolicy,
     optional,
@@ -105,8 +104,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: one request an instance, as many instances as run at once.
 
-    Batches are of one, so that the queue has a bound and no instance takes a second request while
-    another one is free.
+    Batches are of one: no instance takes a second request while another one is free. The queue has
+    no bound, see `scheduling.batching`.
     """
     return ModelConfig(
         name=NAME,
@@ -115,9 +114,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         inputs=ensemble.known(values, _inputs(values.table_type)),
         outputs=OUTPUTS,
         transaction_policy=TransactionPolicy(decoupled=values.streaming),
-        dynamic_batching=DynamicBatching(
-            preferred_batch_size=(1,), queue_policy=QueuePolicy(values.requests_in_flight)
-        ),
+        dynamic_batching=DynamicBatching(preferred_batch_size=(1,)),
         instance_groups=(InstanceGroup(values.bls_instances, InstanceKind.CPU),),
         parameters=values.shared_parameters()
         | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=written(steps(values))),

@@ -5,7 +5,7 @@ to one of a former revision.
 """
 
 from mm_runtime.repository.configs import multimodal_encoders
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, bounded_batching
+from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
 from mm_runtime.repository.records import DataType, ModelConfig, tensor
 from mm_runtime.repository.values import RepositoryValues
 
@@ -23,7 +23,7 @@ def config(values: RepositoryValues) -> ModelConfig:
             *multimodal_encoders.outputs(values.table_type),
             tensor("VISION_IDENTITY", DataType.STRING, 1),
         ),
-        dynamic_batching=bounded_batching(values),
+        dynamic_batching=batching(values),
         instance_groups=ONE_ON_CPU,
         # Nothing else uses this pod's GPU, so no share of its threads is set.
         parameters={

@@ -20,8 +20,5 @@ class TritonPythonModel:
         try:
             results = self._model.encode([self._settings.inputs(request) for request in requests])
         except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
-            return [refuse(error, request.request_id()) for request in requests]
-        return [
-            refuse(one, request.request_id()) if isinstance(one, Exception) else respond(one)
-            for request, one in zip(requests, results, strict=True)
-        ]
+            return [refuse(error) for _ in requests]
+        return [refuse(one) if isinstance(one, Exception) else respond(one) for one in results]

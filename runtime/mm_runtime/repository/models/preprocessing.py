@@ -18,11 +18,10 @@ class Reply(NamedTuple):
     """Where the one response of a request goes."""
 
     sender: Any
-    request_id: str
 
     def fail(self, error: Exception) -> None:
         """Send an error."""
-        self.sender.send(refuse(error, self.request_id), flags=FINAL)
+        self.sender.send(refuse(error), flags=FINAL)
 
 
 class TritonPythonModel:
@@ -38,7 +37,7 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its pictures have to be fetched first."""
         for request in requests:
-            reply = Reply(request.get_response_sender(), request.request_id())
+            reply = Reply(request.get_response_sender())
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)

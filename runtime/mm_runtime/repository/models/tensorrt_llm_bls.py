@@ -11,7 +11,7 @@ from mm_runtime.engine.calls import TritonCalls
 from mm_runtime.engine.chain import Chain, read_steps
 from mm_runtime.engine.errors import EngineStoppedError, RequestError
 from mm_runtime.engine.tensors import Tensors, scalar
-from mm_runtime.engine.triton import ASKED_BY_BLS, ModelSettings, refuse, respond
+from mm_runtime.engine.triton import ModelSettings, refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 ID_BYTES = 8
@@ -42,7 +42,7 @@ class TritonPythonModel:
     def _answer(self, request: Any, sender: Any) -> None:
         """Send all responses of one request; the stream is closed exactly once."""
         # The client's own id may be another request's too, and stopping goes by it.
-        calls = TritonCalls(ASKED_BY_BLS + secrets.token_hex(ID_BYTES))
+        calls = TritonCalls(secrets.token_hex(ID_BYTES))
         closed = False
         try:
             inputs = self._inputs(request)

@@ -1,0 +1,38 @@
+"""PURE: what Triton says of a request that failed -> what the gateway's client is told.
+
+A stream carries text alone. The header that would end it with its status (`triton_grpc_error`)
+makes Triton 2.51 write to memory it has freed: under requests that are refused tritonserver dies of
+a corrupted heap within seconds. So our models begin their messages with their code's name, and what
+the server itself says is known by its words (triton-inference-server/core, r24.10).
+"""
+
+from mm_runtime.engine.errors import INVALID_ARGUMENT, QUEUE_FULL, UNAVAILABLE
+from mm_runtime.gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
+)
+
+_COMING_BACK = (
+    QUEUE_FULL,
+    "Server not ready",  # server.cc: it starts or stops
+    "stopped accepting new inference requests",  # dynamic_batch_scheduler.cc: the model unloads
+    "Request for unknown model",  # model_repository_manager.cc: the model is not loaded yet
+)
+
+
+def told_error(model: str, message: str) -> GatewayError:
+    """Return the error for an answer that is one. Only words about the request are passed on.
+
+    Args:
+        model: the model that was asked; clients know nothing of its name or its parts.
+        message: the server's words.
+    """
+    message = message.removeprefix(f"in ensemble '{model}', ")
+    if message.startswith(INVALID_ARGUMENT):
+        reason = message.removeprefix(INVALID_ARGUMENT)
+        return InvalidRequestError(f"The model refused the request: {reason}.")
+    if message.startswith(UNAVAILABLE) or any(words in message for words in _COMING_BACK):
+        return engine_unavailable()
+    return engine_failed()
