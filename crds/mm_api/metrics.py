@@ -69,8 +69,8 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_work_seconds",
         _G,
-        "Seconds of this replica that one unit of work takes, measured before it was Ready; unit: "
-        "request, image_token, text_token, output_token.",
+        "Seconds of this replica that one unit of work takes, measured before it was Ready; 0: "
+        "what was measured is not believed. unit: request, image_token, text_token, output_token.",
         ("model", "unit"),
     ),
 )

@@ -76,6 +76,11 @@ def test_everything_that_led_to_the_number_is_told() -> None:
     [
         pytest.param(model(None, mode="Off"), "autoscaling is off", id="off"),
         pytest.param(model({**SCALING, "work": None}), "no pod has measured", id="no-costs"),
+        pytest.param(
+            model({**SCALING, "workProblem": "none above zero for text_token"}),
+            "not all of what was measured is used: none above zero for text_token",
+            id="cost-refused",
+        ),
         pytest.param(model(None), "did not look at it yet", id="not-yet"),
         pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),
         pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),

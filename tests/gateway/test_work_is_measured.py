@@ -2,19 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from mm_runtime.gateway.costs import Timed, costs_of
 from mm_runtime.gateway.engine import EngineRequest
-from mm_runtime.gateway.errors import EngineFailedError
-from mm_runtime.gateway.work import Timed, costs_of, probes_of
+from mm_runtime.gateway.work import probes_of
 from support.eventually import eventually
 from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
+ROUND = 8
+"""Requests of four probes at two slots."""
 REQUEST, IMAGE, TEXT, OUTPUT = 0.05, 0.001, 0.0002, 0.01
 
 
@@ -24,32 +27,72 @@ def timed(image_tokens: float, text_tokens: float, output_tokens: float) -> Time
     return Timed(seconds, image_tokens, text_tokens, output_tokens)
 
 
+PROBES = {
+    "request": timed(0, 20, 1),
+    "text_token": timed(0, 300, 1),
+    "output_token": timed(0, 20, 32),
+    "image_token": timed(576, 25, 1),
+}
+COSTS = {"request": REQUEST, "image_token": IMAGE, "text_token": TEXT, "output_token": OUTPUT}
+
+
+def rounds(**factors: tuple[float, ...]) -> dict[str, list[Timed]]:
+    """Return five rounds of every probe; those named took so many times as long as they take."""
+    return {
+        name: [
+            replace(probe, seconds=factor * probe.seconds)
+            for factor in factors.get(name, (1.0,) * 5)
+        ]
+        for name, probe in PROBES.items()
+    }
+
+
 def test_costs_are_found_in_the_times() -> None:
     """Four kinds of requests tell the four costs, whatever else was in them."""
-    costs = costs_of(
-        {
-            "request": timed(0, 20, 1),
-            "text_token": timed(0, 300, 1),
-            "output_token": timed(0, 20, 32),
-            "image_token": timed(576, 25, 1),
-        }
-    )
+    costs = costs_of(rounds())
 
-    expected = {"request": REQUEST, "image_token": IMAGE, "text_token": TEXT}
-    assert costs == pytest.approx({**expected, "output_token": OUTPUT})
+    assert costs.seconds == pytest.approx(COSTS)
+    assert costs.refused == {}
 
 
-def test_noise_makes_no_work_that_gives_time_back() -> None:
-    """A longer prompt that was quicker costs nothing; without pictures there is no such cost."""
-    costs = costs_of(
-        {
-            "request": Timed(0.05, 0, 20, 1),
-            "text_token": Timed(0.04, 0, 300, 1),
-            "output_token": Timed(0.05, 0, 20, 1),
-        }
-    )
+@pytest.mark.parametrize(
+    "factors",
+    [
+        pytest.param((20.0, 18.0, 1.0, 1.0, 1.0), id="the-first-two-waited"),
+        pytest.param((1.0, 1.0, 0.1, 1.0, 1.0), id="one-was-too-quick"),
+        pytest.param((0.1, 1.0, 1.0, 1.0, 20.0), id="one-of-each"),
+    ],
+)
+@pytest.mark.parametrize("probe", PROBES)
+def test_outliers_change_no_cost(probe: str, factors: tuple[float, ...]) -> None:
+    """Two rounds of five may be wrong by any factor, either way, in any probe or in all."""
+    assert costs_of(rounds(**{probe: factors})).seconds == pytest.approx(COSTS)
+    assert costs_of(rounds(**dict.fromkeys(PROBES, factors))).seconds == pytest.approx(COSTS)
 
-    assert costs == {"request": 0.05, "text_token": 0.0, "output_token": 0.0}
+
+def test_noise_is_no_cost() -> None:
+    """A longer prompt that was quicker, and a picture that took no time, are refused in words."""
+    costs = costs_of(rounds(text_token=(0.5,) * 5, image_token=(0.01,) * 5))
+
+    assert set(costs.seconds) == {"request", "output_token"}
+    assert set(costs.refused) == {"text_token", "image_token"}
+    assert "in longer prompts" in costs.refused["text_token"]
+    assert costs.refused["image_token"].startswith("-")
+
+
+def test_a_request_that_costs_nothing_is_refused() -> None:
+    """Tokens that explain more than the whole of a short request leave no cost of its own."""
+    costs = costs_of(rounds(output_token=(10.0,) * 5))
+
+    assert set(costs.refused) == {"request"}
+
+
+def test_work_that_no_probe_varies_has_no_cost() -> None:
+    """A model of sounds has one kind of request: neither a cost of text nor a refused one."""
+    same = [Timed(0.05, 0, 4, 1)] * 5
+    costs = costs_of({"request": same, "text_token": same, "output_token": same})
+
+    assert (dict(costs.seconds), dict(costs.refused)) == ({"request": 0.05}, {})
 
 
 def test_probes_fit_the_engine() -> None:
@@ -90,24 +133,38 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
     assert 'mm_requests_running{model="toy"} 0.0' in metrics
 
 
-async def test_a_replica_that_cannot_be_measured_serves(tmp_path: Path) -> None:
-    """Without costs a pod is ready all the same, and tells none."""
-    engine = FailsAfterTheProof()
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        pytest.param(1, False, id="nothing"),
+        pytest.param(1 + 2 * ROUND, False, id="two-rounds"),
+        pytest.param(1 + 3 * ROUND, True, id="three-rounds"),
+    ],
+)
+async def test_what_was_measured_in_time_counts(
+    tmp_path: Path, answered: int, *, told: bool
+) -> None:
+    """Three whole rounds tell the costs; with fewer a pod is ready all the same and tells none."""
+    engine = SilentAfter(answered)
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
         await eventually(partial(_is_ready, running))
         watching.cancel()
 
-    assert len(engine.requests) > 1
-    assert "mm_work_seconds{" not in gateway.metrics.render().decode()
+    assert len(engine.requests) > answered
+    assert ("mm_work_seconds{" in gateway.metrics.render().decode()) == told
 
 
-class FailsAfterTheProof(ScriptedEngine):
-    """Answers the first request and no other."""
+class SilentAfter(ScriptedEngine):
+    """Answers so many requests; the next ones end as if the time for all of them was over."""
+
+    def __init__(self, answered: int) -> None:
+        super().__init__()
+        self._answered = answered
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
-        """Answer from the script, once."""
-        self.error = EngineFailedError("no") if self.requests else None
+        """Answer from the script, so many times."""
+        self.error = TimeoutError() if len(self.requests) >= self._answered else None
         async for piece in super().generate(request):
             yield piece

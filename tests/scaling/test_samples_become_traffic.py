@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mm_operator.autoscaling import LatencyMetric, LatencyObjective, WorkCost
+from mm_operator.autoscaling import LatencyMetric, LatencyObjective
 from mm_operator.scaling.answers import MetricsError, Sample, read_number, read_vector
+from mm_operator.scaling.costs import Measured
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import PART
 from mm_operator.scaling.traffic import Reading, by_pod, read_traffic
@@ -81,7 +82,7 @@ def test_rates_gauges_and_lengths_are_summed() -> None:
 
 
 def test_costs_are_the_middle_of_what_pods_measured() -> None:
-    """One pod on a busy node does not decide; a unit that nobody measured costs nothing."""
+    """One pod on a busy node does not decide; a unit that nobody told is no work of the model."""
     pods = [replace(READY, name=name, uid=name) for name in "abc"]
     found = [
         one
@@ -89,9 +90,9 @@ def test_costs_are_the_middle_of_what_pods_measured() -> None:
         for one in samples(name, work_request=value, work_image_token=value / 100)
     ]
 
-    assert read(found, *pods).cost == WorkCost(0.2, 0.002, 0.0, 0.0)
-    assert read(samples()).cost is None
-    assert read(samples(work_request=0.0)).cost is None
+    assert read(found, *pods).costs == Measured({"request": 0.2, "image_token": 0.002})
+    assert not read(samples()).costs
+    assert read(samples(work_request=0.0)).costs == Measured({}, ("request",))
 
 
 def test_the_newest_rates_are_told_where_they_are_known() -> None:

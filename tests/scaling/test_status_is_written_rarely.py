@@ -9,6 +9,7 @@ from mm_api.v1alpha1 import AutoscalingSpec, Schedule
 from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.scaling.cold_starts import ColdStarts
+from mm_operator.scaling.costs import Measured
 from mm_operator.scaling.follower import REPUBLISH_SECONDS, Asked, Follower
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import Reading
@@ -120,9 +121,10 @@ def test_starts_are_measured_by_phase() -> None:
 def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     """What pods measured replaces slots taken, is told, and survives silence and a new leader."""
     cost = WorkCost(2.0, 0.0, 0.1, 0.0)
+    told = Measured({"request": 2.0, "text_token": 0.1})
     follower, asked = Follower({}, NOW, 1), Asked(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
-    measured = replace(reading(0.0), cost=cost)
+    measured = replace(reading(0.0), costs=told)
     first = follower.decide(asked, objectives, pods=[POD], reading=measured, now=NOW)
     later = follower.decide(asked, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
     view = follower.publish(asked, later, Standing(), NOW + 15)

@@ -134,6 +134,10 @@ class ScalingStatus(ApiModel):
         default=None,
         description="What work takes of a replica. Absent: not measured, slots are counted.",
     )
+    work_problem: Text | None = Field(
+        default=None,
+        description="Why a cost that the pods measured is not the one that is counted with.",
+    )
 
 
 class MultimodalModelStatus(ApiModel):

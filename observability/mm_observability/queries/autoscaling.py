@@ -58,9 +58,12 @@ def cold_start_usual(labels: str = ALL) -> str:
 
 
 def work(labels: str = ALL) -> str:
-    """Return the seconds of a replica that a unit of work takes, the median of the pods."""
+    """Return the seconds of a replica that a unit of work takes, the median of the pods.
+
+    Zero is a measurement that the pod does not believe.
+    """
     measured = series("mm_work_seconds", labels)
-    return f"quantile by ({MODEL}, unit) (0.5, {measured})"
+    return f"quantile by ({MODEL}, unit) (0.5, {measured} > 0)"
 
 
 def decision_age(labels: str = ALL) -> str:

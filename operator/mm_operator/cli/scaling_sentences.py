@@ -93,6 +93,8 @@ def _work(scaling: Mapping[str, Any]) -> Iterator[str]:
         yield f"  work is counted in seconds of a replica, as its pods measured them: {costs}"
     else:
         yield "  work is counted in slots taken: no pod has measured what a token costs"
+    if problem := scaling.get("workProblem"):
+        yield f"  not all of what was measured is used: {problem}"
 
 
 def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from mm_operator.autoscaling import Sample as Moment
 from mm_operator.autoscaling.observation import OUTPUT_WINDOW_SECONDS
 from mm_operator.model import ScalingView
 from mm_operator.scaling.cold_starts import ColdStarts
+from mm_operator.scaling.costs import believed
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import (
@@ -69,6 +70,7 @@ class Follower:
         self.decision: Decision | None = None
         self.attainment: Mapping[str, float] = {}
         self.cost = None if former.work is None else _cost_of(former.work)
+        self.cost_problem = former.work_problem or ""
         self.counts: Counter[tuple[str, str]] = Counter()
         """(metric, label) -> how often; goes with the model."""
         self.written_version = 0
@@ -98,8 +100,8 @@ class Follower:
     ) -> Decision:
         """Ask the policy and remember what it said."""
         self.cold_starts.see(pods)
-        # Costs that were measured once still hold while new pods have not told theirs.
-        self.cost = reading.cost or self.cost
+        if reading.costs:  # else pods are new and have not told theirs: what is known holds
+            self.cost, self.cost_problem = believed(reading.costs, self.cost)
         waiting = sum(pod.unschedulable for pod in pods)
         if not waiting:
             self._unschedulable_since = None
@@ -156,6 +158,7 @@ class Follower:
             cold_start_seconds=self.cold_starts.seconds(),
             cold_start_phases=self.cold_starts.phases(),
             cost=self.cost,
+            cost_problem=self.cost_problem,
             standing=standing,
         )
         before = self._published

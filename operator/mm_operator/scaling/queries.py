@@ -13,6 +13,7 @@ from mm_operator.autoscaling.observation import (
     OUTPUT_WINDOW_SECONDS,
     STEADY_WINDOW_SECONDS,
 )
+from mm_operator.scaling.costs import WORK_UNITS
 
 PART = "mm_part"
 """Label that says which part of a combined query a sample answers."""
@@ -33,10 +34,6 @@ COUNTERS: Mapping[str, tuple[str, str]] = {
     "refused": ("mm_requests_rejected_total", 'reason="queue_full"'),
 }
 """Part of the query's answer -> counter of the gateway and a matcher of its own."""
-
-
-WORK_UNITS = ("request", "image_token", "text_token", "output_token")
-"""Values of the label `unit` of `mm_work_seconds`; each is a part of the query's answer."""
 
 
 def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -> str:

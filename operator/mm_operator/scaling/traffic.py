@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
-from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic, WorkCost
+from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic
 from mm_operator.scaling import latencies
 from mm_operator.scaling.answers import Sample
+from mm_operator.scaling.costs import WORK_UNITS, Measured, measured
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import NEWEST, PART
 
@@ -66,8 +66,8 @@ class Reading:
     problem: str = ""
     attainment: Mapping[str, float] = field(default_factory=dict)
     """Share of requests within the target, by the objective's name."""
-    cost: WorkCost | None = None
-    """What work takes of a replica, as the pods measured it at their start; None: not measured."""
+    costs: Measured = field(default_factory=Measured)
+    """What work takes of a replica, as the pods measured it at their start."""
 
 
 def read_traffic(
@@ -114,25 +114,21 @@ def read_traffic(
             newest=_newest(known, factor),
         ),
         attainment=attainment,
-        cost=_cost(served),
+        costs=_costs(served),
     )
 
 
-def _cost(served: Sequence[PodSeries]) -> WorkCost | None:
-    """Return the middle of what the pods measured: one on a busy node does not decide."""
-
-    def middle(unit: str) -> float:
-        known = [one.values[f"work_{unit}"] for one in served if f"work_{unit}" in one.values]
-        return median(known) if known else 0.0
-
-    cost = WorkCost(
-        request_seconds=middle("request"),
-        image_token_seconds=middle("image_token"),
-        text_token_seconds=middle("text_token"),
-        output_token_seconds=middle("output_token"),
+def _costs(served: Sequence[PodSeries]) -> Measured:
+    return measured(
+        [
+            {
+                unit: value
+                for unit in WORK_UNITS
+                if (value := one.values.get(f"work_{unit}")) is not None
+            }
+            for one in served
+        ]
     )
-    # All zero is a pod that measured nothing, not one that does everything in no time.
-    return cost if cost != WorkCost(0.0, 0.0, 0.0, 0.0) else None
 
 
 def _is_fresh(series: PodSeries | None) -> bool:

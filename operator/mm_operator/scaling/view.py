@@ -58,6 +58,7 @@ def make_view(
     cold_start_seconds: float | None,
     cold_start_phases: Mapping[str, float],
     cost: WorkCost | None,
+    cost_problem: str = "",
     standing: Standing,
 ) -> ScalingView:
     """Return what people and programs read of a decision."""
@@ -87,6 +88,7 @@ def make_view(
                 name: rounded(seconds) for name, seconds in cold_start_phases.items()
             },
             work=None if cost is None else _work(cost),
+            work_problem=cost_problem or None,
         ),
         active=active,
         reason=reason,
@@ -114,6 +116,7 @@ def essence(view: ScalingView) -> tuple[Any, ...]:
         tuple(text.partition(":")[0] for text in status.vetoes),
         tuple((one.name, one.target, one.met) for one in status.objectives),
         tuple(status.history),
+        status.work_problem,
         view.active,
         view.reason,
         view.message,

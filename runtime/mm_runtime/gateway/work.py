@@ -12,7 +12,8 @@ import io
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -20,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
+from mm_runtime.gateway.costs import Costs, Timed, costs_of
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
@@ -28,9 +30,15 @@ from mm_runtime.gateway.sound import tone
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 30.0
-"""For all of it. A replica that needs longer serves without costs; demand is then slots taken."""
-_ROUNDS: Final = 2
-"""The first one warms kernels and caches of shapes up; the quicker of the two counts."""
+"""For all of it. Rounds that were whole by then count if they are enough; else the replica serves
+without costs, and demand is the costs known before or slots taken."""
+_ROUNDS: Final = 5
+"""Two of them may be outliers: the first one, which warms kernels up, and a moment of a busy node.
+"""
+_FEWEST_ROUNDS: Final = 3
+"""One of them may be an outlier."""
+_ENOUGH_SECONDS: Final = 10.0
+"""After so long no round begins beyond the fewest: it is part of every cold start."""
 _PREFILL_AT_ONCE: Final = 16
 """Prompts fill a device by themselves: more of them at a time only take longer. Generating does
 not, so its probe takes the whole batch."""
@@ -49,16 +57,6 @@ class Probe:
     images: int
     max_tokens: int
     at_once: int
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """What one request of a probe took of a replica, and what was in it."""
-
-    seconds: float
-    image_tokens: float
-    text_tokens: float
-    output_tokens: float
 
 
 class WorkBenchmark:
@@ -81,32 +79,48 @@ class WorkBenchmark:
         """Measure; a replica that cannot be measured is told in the log and serves all the same."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
-                costs = await self._measured()
+            costs = await self._measured(began)
         except Exception as error:  # noqa: BLE001 - costs are a help; without them the pod serves
-            late = isinstance(error, TimeoutError)
-            why = f"not done after {_TIMEOUT_SECONDS:.0f} s" if late else str(error)
-            _log.warning("what work costs was not measured, slots are counted instead: %s", why)
+            _log.warning("what work costs was not measured, slots are counted instead: %s", error)
             return
-        for unit, seconds in costs.items():
+        for unit, seconds in costs.seconds.items():
             self._metrics.set_work_seconds(unit, seconds)
-        told = ", ".join(f"{unit} {seconds * 1000:.3g} ms" for unit, seconds in costs.items())
-        _log.info("work was measured in %.1f s: %s", time.monotonic() - began, told)
+        for unit, why in costs.refused.items():
+            # Zero is no cost: the autoscaler goes by another pod's, or by the one before.
+            self._metrics.set_work_seconds(unit, 0.0)
+            _log.warning("what %s costs was measured and is not believed: %s", unit, why)
+        told = ", ".join(f"{unit} {value * 1000:.3g} ms" for unit, value in costs.seconds.items())
+        _log.info("work was measured in %.1f s: %s", time.monotonic() - began, told or "nothing")
 
-    async def _measured(self) -> dict[str, float]:
+    async def _measured(self, began: float) -> Costs:
+        rounds: list[dict[str, Timed]] = []
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                while len(rounds) < _ROUNDS:
+                    late = time.monotonic() - began > _ENOUGH_SECONDS
+                    if late and len(rounds) >= _FEWEST_ROUNDS:
+                        break
+                    rounds.append(await self._round())
+        except TimeoutError as error:
+            if len(rounds) < _FEWEST_ROUNDS:
+                raise TimeoutError(
+                    f"{len(rounds)} of {_FEWEST_ROUNDS} rounds were done after "
+                    f"{_TIMEOUT_SECONDS:.0f} s"
+                ) from error
+        timed: dict[str, list[Timed]] = defaultdict(list)
+        for one in rounds:
+            for name, value in one.items():
+                timed[name].append(value)
+        return costs_of(timed)
+
+    async def _round(self) -> dict[str, Timed]:
         probes = probes_of(
             slots=self._slots,
             max_input_len=self._service.model.limits.max_input_len,
             max_seq_len=self._service.model.limits.max_seq_len,
             pictures=self._service.model.max_images > 0,
         )
-        best: dict[str, Timed] = {}
-        for _ in range(_ROUNDS):
-            for name, probe in probes.items():
-                timed = await self._time(probe)
-                if name not in best or timed.seconds < best[name].seconds:
-                    best[name] = timed
-        return costs_of(best)
+        return {name: await self._time(probe) for name, probe in probes.items()}
 
     async def _time(self, probe: Probe) -> Timed:
         questions = [self._question(probe) for _ in range(probe.at_once)]
@@ -170,32 +184,6 @@ def probes_of(
         "output_token": Probe(short, 0, output, slots),
     }
     return probes | ({"image_token": Probe(short, 1, 1, few)} if pictures else {})
-
-
-def costs_of(timed: Mapping[str, Timed]) -> dict[str, float]:
-    """Return the seconds of a replica that one unit of each kind of work takes; never negative.
-
-    Args:
-        timed: each probe of `probes_of` by its name.
-    """
-    base, long, answer = (timed[name] for name in ("request", "text_token", "output_token"))
-    text = _slope(base.seconds, long.seconds, base.text_tokens, long.text_tokens)
-    output = _slope(base.seconds, answer.seconds, base.output_tokens, answer.output_tokens)
-    costs = {
-        "request": max(0.0, base.seconds - text * base.text_tokens - output * base.output_tokens),
-        "text_token": text,
-        "output_token": output,
-    }
-    if (picture := timed.get("image_token")) is not None and picture.image_tokens > 0:
-        more = text * (picture.text_tokens - base.text_tokens)
-        more += output * (picture.output_tokens - base.output_tokens)
-        left = picture.seconds - base.seconds - more
-        costs["image_token"] = max(0.0, left / picture.image_tokens)
-    return costs
-
-
-def _slope(low: float, high: float, few: float, many: float) -> float:
-    return max(0.0, (high - low) / (many - few)) if many > few else 0.0
 
 
 def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:

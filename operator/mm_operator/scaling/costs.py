@@ -1,0 +1,71 @@
+"""From what pods measured of their work to the costs that are counted with. Pure.
+
+Middles of pods, so that one on a busy node does not decide. A cost that is not above zero is none:
+the one before holds, and where there never was one, slots are counted; either is told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+
+from mm_operator.autoscaling import WorkCost
+
+WORK_UNITS = ("request", "image_token", "text_token", "output_token")
+"""Values of the label `unit` of `mm_work_seconds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the pods of one model told."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By unit, above zero. A unit that no pod told is no kind of work of this model."""
+    refused: tuple[str, ...] = ()
+    """Units of which no pod measured a cost above zero."""
+
+    def __bool__(self) -> bool:
+        """Return whether any pod told anything."""
+        return bool(self.seconds or self.refused)
+
+
+def measured(pods: Sequence[Mapping[str, float]]) -> Measured:
+    """Return the middle of what pods told; of two pods the quicker one, as noise only adds.
+
+    Args:
+        pods: seconds by unit, of each pod.
+    """
+    told = {unit: [one[unit] for one in pods if unit in one] for unit in WORK_UNITS}
+    costs = {unit: [one for one in values if one > 0] for unit, values in told.items()}
+    return Measured(
+        {unit: median_low(values) for unit, values in costs.items() if values},
+        tuple(unit for unit in WORK_UNITS if told[unit] and not costs[unit]),
+    )
+
+
+def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, str]:
+    """Return the costs to count with, and as a sentence why they are not those measured last.
+
+    Args:
+        new: what pods told, at least one of them.
+        before: what was counted with until now.
+    """
+    known = {} if before is None else _by_unit(before)
+    unknown = [unit for unit in new.refused if known.get(unit, 0.0) <= 0]
+    if unknown:
+        return None, (
+            f"the pods measured no cost above zero for {' and '.join(unknown)}, and none is known "
+            "from before: requests in flight are counted instead; restart a pod on a quiet node to "
+            "have it measured anew"
+        )
+    seconds = {**new.seconds, **{unit: known[unit] for unit in new.refused}}
+    cost = WorkCost(**{f"{unit}_seconds": seconds.get(unit, 0.0) for unit in WORK_UNITS})
+    if not new.refused:
+        return cost, ""
+    return cost, (
+        f"the pods measured no cost above zero for {' and '.join(new.refused)}: the one known from "
+        "before is kept"
+    )
+
+
+def _by_unit(cost: WorkCost) -> dict[str, float]:
+    return {unit: float(getattr(cost, f"{unit}_seconds")) for unit in WORK_UNITS}

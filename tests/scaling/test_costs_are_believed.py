@@ -1,0 +1,94 @@
+"""Which of the costs that pods measured are counted with."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
+from mm_operator.scaling.costs import Measured, believed, measured
+from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.traffic import Reading
+from mm_operator.scaling.view import Standing
+from mm_operator.scaling.wishes import objectives_of
+
+NOW = 1_000_000.0
+TOLD = {"request": 0.02, "image_token": 0.001, "text_token": 0.0002, "output_token": 0.01}
+COST = WorkCost(0.02, 0.001, 0.0002, 0.01)
+SPEC = AutoscalingSpec.model_validate(
+    {"maxReplicas": 4, "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}]}
+)
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        pytest.param([18.0], id="one-of-two"),
+        pytest.param([18.0, 2.0], id="two-of-four"),
+        pytest.param([0.0, 18.0], id="refused-and-slow"),
+    ],
+)
+def test_pods_on_busy_nodes_do_not_decide(busy: list[float]) -> None:
+    """Half of the pods may have measured too much, and some nothing: what the others say holds."""
+    slow = [{unit: factor * cost for unit, cost in TOLD.items()} for factor in busy]
+    quiet = [TOLD] * max(1, len(busy) - sum(factor == 0 for factor in busy))
+
+    assert measured([*slow, *quiet]) == Measured(TOLD)
+
+
+def test_a_refused_cost_is_the_one_before() -> None:
+    """Zero is not counted with: what is known stays, the other units are new, and it is told."""
+    before = replace(COST, text_token_seconds=0.0005)
+    cost, problem = believed(measured([TOLD | {"text_token": 0.0}]), before)
+
+    assert cost == replace(COST, text_token_seconds=0.0005)
+    assert problem == (
+        "the pods measured no cost above zero for text_token: the one known from before is kept"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "units"),
+    [
+        pytest.param(None, "request and image_token", id="never-known"),
+        pytest.param(replace(COST, request_seconds=0.0), "request", id="known-as-zero"),
+    ],
+)
+def test_without_one_before_slots_are_counted(before: WorkCost | None, units: str) -> None:
+    """Part of the costs would be too little work: none is used, and the status says why."""
+    cost, problem = believed(measured([TOLD | {"request": 0.0, "image_token": -1.0}]), before)
+
+    assert cost is None
+    assert f"no cost above zero for {units}, and none is known from before" in problem
+    assert "requests in flight are counted instead" in problem
+
+
+def test_work_that_no_pod_told_costs_nothing() -> None:
+    """A model without pictures has no cost of them, and nothing is wrong with that."""
+    words = {unit: cost for unit, cost in TOLD.items() if unit != "image_token"}
+
+    assert believed(measured([words]), None) == (replace(COST, image_token_seconds=0.0), "")
+
+
+def test_the_status_says_what_is_not_believed() -> None:
+    """It is written at once, survives a silent tick, and goes with a better measurement."""
+    follower, asked = Follower({}, NOW, 1), Asked(SPEC, 1, slots_per_replica=1)
+    objectives = objectives_of(SPEC, slots_per_replica=1)
+    quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+    traffic = Traffic(quiet, quiet, mean_output_tokens=None, in_flight=0.1)
+    written = []
+    for number, told in enumerate([[TOLD | {"text_token": 0.0}], [], [TOLD]]):
+        reading, now = Reading(traffic, costs=measured(told)), NOW + 15 * number
+        decision = follower.decide(asked, objectives, pods=[], reading=reading, now=now)
+        view = follower.publish(asked, decision, Standing(), now)
+        written.append(None if view is None else (view.status.work_problem, view.status.work))
+
+    first, silent, last = written
+    assert first is not None
+    assert first[0] is not None
+    assert "text_token" in first[0]
+    assert first[1] is None
+    assert silent is None
+    assert last is not None
+    assert last[0] is None
+    assert last[1] is not None
