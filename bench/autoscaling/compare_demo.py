@@ -43,7 +43,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))
 
 from support.real_gateway import RealGateway, run_pair  # noqa: E402 - no package
-from support.tiny_llava import FEATURES_PER_IMAGE, build_engine  # noqa: E402 - no package
+from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, build_engine  # noqa: E402 - no package
 
 SLOTS = 4
 """`maxBatchSize` of examples/tiny-llava.yaml."""
@@ -66,9 +66,14 @@ class Loader:
 
     def mix(self, images: str, words: str, max_tokens: str) -> Mix:
         """Return what is asked."""
-        choices = (Choice.parse(text) for text in (images, words, max_tokens))
-        prompt = "What is in the image?"
-        return Mix(self._model, prompt, *choices, pictures=self._pictures)
+        return Mix(
+            self._model,
+            "What is in the image?",
+            Choice.parse(images),
+            Choice.parse(words),
+            Choice.parse(max_tokens),
+            pictures=self._pictures,
+        )
 
     async def users(self, mix: Mix, users: int, seconds: float) -> list[Result]:
         """Return what became of a closed loop."""
@@ -129,7 +134,7 @@ async def fitted(loader: Loader, seconds: float) -> tuple[ServiceProfile, dict[s
         queue_size=QUEUE,
         cold_start_seconds=0.0,
     )
-    measured = {
+    measured: dict[str, object] = {
         "first_token_seconds": [
             {"image_tokens": image, "text_tokens": text, "median": first}
             for image, text, first in points
@@ -283,7 +288,7 @@ def main() -> None:
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        engine = build_engine(folder, **LIMITS)
+        engine = build_engine(folder, CHECKPOINT, **LIMITS)
         with run_pair(engine, folder, max_concurrency=SLOTS, max_queue_size=QUEUE) as pair:
             found = asyncio.run(compared(pair, options.seconds))
     document = {

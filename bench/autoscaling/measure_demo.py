@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,14 +92,11 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     for length in PROMPTS:
         prompt(length)
     return {
-        "prompt_by_tokens": {one: timed(lambda one=one: prompt(one), rounds) for one in PROMPTS},
+        "prompt_by_tokens": {one: timed(partial(prompt, one), rounds) for one in PROMPTS},
         "decode_by_batch": {
-            one: timed(lambda one=one: model.decode([7] * one, [128] * one), rounds)
-            for one in BATCHES
+            one: timed(partial(model.decode, [7] * one, [128] * one), rounds) for one in BATCHES
         },
-        "encoder_by_pictures": {
-            one: timed(lambda one=one: pictures(one), rounds) for one in PICTURES
-        },
+        "encoder_by_pictures": {one: timed(partial(pictures, one), rounds) for one in PICTURES},
     }
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import runs
 
+from mm_operator.simulation.profile import H100_CLASS
+
 RESULT = Path(__file__).parent / "results" / "runs.jsonl"
 
 
@@ -110,7 +112,7 @@ def main() -> None:
             print(json.dumps(row), file=out, flush=True)
             if number % 50 == 0:
                 print(f"{number} of {len(work)}, {time.monotonic() - started:.0f} s", flush=True)
-    print(f"{RESULT}: {len(work)} runs, {runs.H100_CLASS.name}")
+    print(f"{RESULT}: {len(work)} runs, {H100_CLASS.name}")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,8 @@ def _mixed(
     rng = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     _, clients = _clients()
     weights = [sum(client.rates) for client in clients]
-    found, at, most = [], 0.0, max(rate(float(second)) for second in range(0, int(length), 10))
+    found: list[Request] = []
+    at, most = 0.0, max(rate(float(second)) for second in range(0, int(length), 10))
     while True:
         at += rng.expovariate(most)
         if at >= length:

@@ -38,7 +38,7 @@ from support.build_plans import change_serving  # noqa: E402 - tests are no pack
 from support.ensemble import Ensemble  # noqa: E402
 from support.pictures import data_url  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import FEATURES_PER_IMAGE, PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, PICTURES, build_engine  # noqa: E402
 
 MOST = 16
 IMAGES = 2
@@ -141,7 +141,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         limits = {"max_batch_size": MOST, "max_multimodal_len": MOST * IMAGES * FEATURES_PER_IMAGE}
-        built = build_engine(folder, **limits)
+        built = build_engine(folder, CHECKPOINT, **limits)
         change_serving(built.serving, gateway={"max_concurrency": MOST})
         model = InProcess(built.directory, ServingPlan.from_json(built.serving.read_bytes()))
         try:

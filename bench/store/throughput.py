@@ -23,9 +23,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -41,9 +42,6 @@ from mm_runtime.sources.bucket import BucketSource  # noqa: E402
 from mm_runtime.sources.origin import DirectoryOrigin  # noqa: E402
 from mm_runtime.store.bucket import BucketStore  # noqa: E402
 from support.s3_server import serving_s3  # noqa: E402 (the server that the tests use)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MIB = 1 << 20
 
@@ -128,16 +126,23 @@ def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Second
                     arriving.write(piece)
                 arriving.finish()
 
+        def then_digest(copied: Callable[[], None]) -> Callable[[], object]:
+            def both() -> object:
+                copied()
+                return sha256(copy)
+
+            return both
+
         ways: dict[str, Callable[[], object]] = {
             "digest": lambda: sha256(weights),
             "copy": lambda: _copy(weights, copy),
-            "copy, then digest": lambda: (_copy(weights, copy), sha256(copy)),
+            "copy, then digest": then_digest(partial(_copy, weights, copy)),
             "fetch from a directory": lambda: local.copy(weights.name, copy),
             "fetch from S3": lambda: remote.download(listed, copy),
             "pull from a store in S3": pull,
             "curl from S3, nothing kept": lambda: _curl(signed, Path(os.devnull)),
             "curl from S3": lambda: _curl(signed, copy),
-            "curl from S3, then digest": lambda: (_curl(signed, copy), sha256(copy)),
+            "curl from S3, then digest": then_digest(partial(_curl, signed, copy)),
         }
         seconds: Seconds = {name: [] for name in ways}
         cpu: Seconds = {name: [] for name in ways}

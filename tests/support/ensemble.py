@@ -134,7 +134,7 @@ def ask_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[An
     def ask(number: int) -> None:
         text, values = questions[number]
         with Ensemble(url) as ensemble:
-            answers[number] = ensemble.ask(text, **values)
+            answers[number] = ensemble.ask(text, on_piece=None, **values)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(questions))]
     for thread in threads:

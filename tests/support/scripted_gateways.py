@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mm_api.metrics import GATEWAY_METRICS, MetricKind
+from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
 
 
 @dataclass
@@ -40,8 +40,7 @@ class ScriptedGateways:
             lines = [line for pod in sorted(self.pods) for line in self._lines(metric, pod)]
             yield f"# TYPE {metric.name} {metric.kind.value}\n" + "".join(lines)
 
-    def _lines(self, metric: object, pod: tuple[str, str]) -> Iterator[str]:
-        assert hasattr(metric, "name")
+    def _lines(self, metric: Metric, pod: tuple[str, str]) -> Iterator[str]:
         name, kind = metric.name, metric.kind
         own = f'namespace="{pod[0]}",pod="{pod[1]}",model="m"'
         values = self.pods[pod]
