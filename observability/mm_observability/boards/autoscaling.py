@@ -1,8 +1,8 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
 from mm_observability.boards.board import HALF, WHOLE, Board, Panel, Query, Row
-from mm_observability.boards.shared import WHO
-from mm_observability.queries import autoscaling, latency, models
+from mm_observability.boards.shared import BOUNDS, WHO, within_bounds
+from mm_observability.queries import autoscaling, latency
 from mm_observability.queries.select import CHOSEN
 
 
@@ -56,13 +56,11 @@ def _decisions() -> Row:
                 (
                     Query(autoscaling.desired(CHOSEN), f"{WHO} wanted by the policy"),
                     Query(autoscaling.applied(CHOSEN), f"{WHO} asked for"),
-                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
-                    Query(models.replicas("min", CHOSEN), f"{WHO} least"),
-                    Query(models.replicas("max", CHOSEN), f"{WHO} most"),
+                    *within_bounds(),
                 ),
                 "none",
                 width=HALF,
-                dashed=".* (least|most)",
+                dashed=BOUNDS,
                 runbook="MultimodalAtMaxAndSlow",
             ),
             Panel(

@@ -1,7 +1,7 @@
 """Model: what do its users wait for, and what does the engine do meanwhile?"""
 
 from mm_observability.boards.board import FULL_IS_BAD, HALF, NONE_IS_GOOD, Board, Panel, Query, Row
-from mm_observability.boards.shared import WHO, finished_requests
+from mm_observability.boards.shared import BOUNDS, WHO, finished_requests, within_bounds
 from mm_observability.queries import autoscaling, latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
@@ -196,13 +196,11 @@ def _replicas() -> Row:
                 "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
                 (
                     Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
-                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
-                    Query(models.replicas("min", CHOSEN), f"{WHO} least"),
-                    Query(models.replicas("max", CHOSEN), f"{WHO} most"),
+                    *within_bounds(),
                 ),
                 "none",
                 width=HALF,
-                dashed=".* (least|most)",
+                dashed=BOUNDS,
                 runbook="MultimodalAtMaxAndSlow",
             ),
             Panel(

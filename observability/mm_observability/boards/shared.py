@@ -1,11 +1,24 @@
 """Panels and names that several dashboards show, so that they say the same everywhere."""
 
 from mm_observability.boards.board import Panel, Query
-from mm_observability.queries import traffic
+from mm_observability.queries import models, traffic
 from mm_observability.queries.select import CHOSEN
 
 WHO = "{{namespace}}/{{model}}"
 """Legend of a model's series."""
+
+
+BOUNDS = ".* (least|most)"
+"""Series of `within_bounds` that are drawn dashed."""
+
+
+def within_bounds() -> tuple[Query, ...]:
+    """Return the replicas that answer, and the bounds of those that are asked for."""
+    return (
+        Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+        Query(models.replicas("min", CHOSEN), f"{WHO} least"),
+        Query(models.replicas("max", CHOSEN), f"{WHO} most"),
+    )
 
 
 def finished_requests() -> Panel:

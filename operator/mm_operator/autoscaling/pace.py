@@ -16,6 +16,7 @@ from mm_operator.autoscaling.objectives import (
     SelectPolicy,
 )
 from mm_operator.autoscaling.state import Sample
+from mm_operator.autoscaling.wording import does, replicas
 
 _NO_LIMIT = 1_000_000
 """Beyond `maxReplicas` of any model."""
@@ -54,7 +55,7 @@ def paced(
         vetoed.append(_window(wish, stable))
     if limited != stable:
         vetoed.append(
-            Vetoed(Veto.RATE, f"behavior's policies allow {limited} replicas now, not {stable}.")
+            Vetoed(Veto.RATE, f"behavior's policies allow {replicas(limited)} now, not {stable}.")
         )
     return Paced(limited, tuple(vetoed))
 
@@ -104,5 +105,6 @@ def _limit(
 def _window(wish: int, held: int) -> Vetoed:
     return Vetoed(
         Veto.STABILIZATION,
-        f"behavior's stabilization window holds {held} replicas, {wish} are wished.",
+        f"behavior's stabilization window holds {replicas(held)}, "
+        f"{wish} {does(wish, 'are', 'is')} wished.",
     )

@@ -28,6 +28,7 @@ from mm_operator.autoscaling.situation import (
 )
 from mm_operator.autoscaling.state import Sample, State
 from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
+from mm_operator.autoscaling.wording import does, replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
         return _steady(need, objectives), ()
     vetoes = against_down(situation)
     if vetoes:
-        text = f"{need.replicas} would do; {current} stay for now."
+        text = f"{need.replicas} would do; {current} {does(current, 'stay')} for now."
         return _Wish(current, ScalingReason.VETOED, text), vetoes
     return _step_down(situation, need), ()
 
@@ -123,17 +124,21 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
     share = fair_share(situation)
     carrying = whole(demand.forecast / share)
     text = (
-        f"The arriving work keeps {demand.forecast:.2g} replicas busy; at {share:.0%} each "
+        f"The arriving work keeps {replicas(demand.forecast)} busy; at {share:.0%} each "
         f"that takes {carrying}."
     )
     if objectives.warm_replicas:
         warm = carrying + objectives.warm_replicas
+        stay = does(objectives.warm_replicas, "stay")
         yield _Wish(
-            warm, ScalingReason.WARM_REPLICAS, f"{text} {objectives.warm_replicas} more stay warm."
+            warm,
+            ScalingReason.WARM_REPLICAS,
+            f"{text} {objectives.warm_replicas} more {stay} warm.",
         )
     if outrun(situation):
         crew = whole(objectives.tuning.crew * carrying)
-        queue = f"{text} {crew} more work off the queue that grows until they serve."
+        helpers = f"{crew} more {does(crew, 'work')} off the queue"
+        queue = f"{text} {helpers} that grows until {does(crew, 'they serve', 'it serves')}."
         yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
     yield _Wish(carrying, ScalingReason.DEMAND, text)
 
@@ -141,7 +146,7 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
 def _custom(traffic: Traffic) -> Iterator[_Wish]:
     if traffic.custom_replicas is not None:
         wanted = whole(traffic.custom_replicas)
-        text = f"The custom query asks for {wanted} replicas."
+        text = f"The custom query asks for {replicas(wanted)}."
         yield _Wish(wanted, ScalingReason.CUSTOM_QUERY, text)
 
 
@@ -149,7 +154,7 @@ def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Wish]:
     """Yield what is asked for whatever the load."""
     schedule = floor_of(objectives.schedules, observation.at)
     if schedule is not None:
-        text = f"Schedule {schedule.name} asks for at least {schedule.replicas} replicas now."
+        text = f"Schedule {schedule.name} asks for at least {replicas(schedule.replicas)} now."
         yield _Wish(schedule.replicas, ScalingReason.SCHEDULE, text)
     fewest = objectives.min_replicas
     yield _Wish(fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less.")
@@ -186,8 +191,8 @@ def _step_down(situation: Situation, need: _Wish) -> _Wish:
     if capacity_limited(observation, objectives):
         fewest = max(fewest, min(observation.ready, current - 1))
     text = (
-        f"{fewest} replicas carry the highest load of the last minutes, "
-        f"{situation.demand.peak:.2g} full replicas, with room to spare."
+        f"{replicas(fewest)} {does(fewest, 'carry', 'carries')} the highest load of the last "
+        f"minutes, {replicas(situation.demand.peak, 'full')}, with room to spare."
     )
     return _Wish(fewest, ScalingReason.CONSOLIDATION, text)
 
@@ -206,7 +211,7 @@ def _silent(
     floors = [held, *_fixed(observation, objectives)]
     fallback = objectives.fallback_replicas
     if fallback is not None and state.silent_ticks >= tuning.no_traffic_ticks:
-        text = f"{problem} The fallback asks for at least {fallback} replicas."
+        text = f"{problem} The fallback asks for at least {replicas(fallback)}."
         floors.append(_Wish(fallback, ScalingReason.FALLBACK, text))
     wish = max(floors, key=lambda floor: floor.replicas)
     vetoes = (Vetoed(Veto.NO_METRICS, problem),)
@@ -233,7 +238,8 @@ def _settled(
     limited = capacity_limited(observation, objectives)
     wish = _bounded(wish, objectives)
     if limited and wish.replicas > current:
-        text = f"{wish.message} {observation.unschedulable} replicas wait for a GPU already."
+        waiting = observation.unschedulable
+        text = f"{wish.message} {replicas(waiting)} {does(waiting, 'wait')} for a GPU already."
         vetoes = (*vetoes, Vetoed(Veto.NO_CAPACITY, "Pods wait for a GPU already."))
         wish = _Wish(current, ScalingReason.CAPACITY_LIMITED, text)
     state = after_pace(state, observation.at, wish.replicas, objectives)
@@ -245,10 +251,10 @@ def _settled(
         changes=state.changes,
         objectives=objectives,
     )
-    replicas = min(max(pace.replicas, objectives.min_replicas), objectives.max_replicas)
-    reason = ScalingReason.VETOED if pace.vetoed and replicas == current else wish.reason
+    granted = min(max(pace.replicas, objectives.min_replicas), objectives.max_replicas)
+    reason = ScalingReason.VETOED if pace.vetoed and granted == current else wish.reason
     decision = Decision(
-        replicas=replicas,
+        replicas=granted,
         current=current,
         reason=reason,
         message=wish.message,

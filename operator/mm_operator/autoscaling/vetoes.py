@@ -7,6 +7,7 @@ from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
 from mm_operator.autoscaling.situation import Situation, fair_share, utilisation, whole
+from mm_operator.autoscaling.wording import does, replicas
 
 
 def against_down(situation: Situation) -> tuple[Vetoed, ...]:
@@ -75,7 +76,8 @@ def _pending(situation: Situation) -> Iterator[Vetoed]:
         return
     yield Vetoed(
         Veto.PENDING,
-        f"{observation.pending} of {observation.replicas} replicas do not serve yet.",
+        f"{observation.pending} of {replicas(observation.replicas)} "
+        f"{does(observation.pending, 'do', 'does')} not serve yet.",
     )
 
 
@@ -117,6 +119,6 @@ def _consolidation(situation: Situation) -> Iterator[Vetoed]:
     if fewest >= observation.replicas:
         yield Vetoed(
             Veto.CONSOLIDATION,
-            f"The highest load of the last minutes, {situation.demand.peak:.2g} full replicas, "
-            f"needs {fewest} replicas with room to spare.",
+            f"The highest load of the last minutes, {replicas(situation.demand.peak, 'full')}, "
+            f"needs {replicas(fewest)} with room to spare.",
         )

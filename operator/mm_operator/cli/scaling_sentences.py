@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mm_operator.autoscaling.wording import replicas
+
 _SHOWN_INPUTS = {
     "demandForecast": "work that is about to arrive, in busy replicas",
     "demandPeak": "the highest of it in the last minutes",
@@ -36,16 +38,17 @@ def explain(model: Mapping[str, Any]) -> Iterator[str]:
     metadata, spec = model["metadata"], model["spec"]
     status = model.get("status") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
-    replicas = spec.get("replicas", 1)
+    asked = spec.get("replicas", 1)
+    has = f"{name} has {replicas(asked)}"
     autoscaling, scaling = spec.get("autoscaling"), status.get("scaling") or {}
     if autoscaling is None or autoscaling.get("mode") == "Off":
-        yield f"{name} has {replicas} replicas because somebody set them: autoscaling is off"
+        yield f"{has} because somebody set them: autoscaling is off"
         return
     if not scaling:
-        yield f"{name} has {replicas} replicas; the autoscaler did not look at it yet"
+        yield f"{has}; the autoscaler did not look at it yet"
         return
-    desired = scaling.get("desired", replicas)
-    yield f"{name} has {replicas} replicas and should have {desired} ({scaling.get('reason')})."
+    desired = scaling.get("desired", asked)
+    yield f"{has} and should have {desired} ({scaling.get('reason')})."
     if scaling.get("message"):
         yield f"  {scaling['message']}"
     yield from _condition(status)

@@ -12,6 +12,7 @@ import yaml
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
 from mm_operator.autoscaling import LatencyMetric, Objectives
+from mm_operator.autoscaling.wording import replicas
 from mm_operator.cli.documents import UsageError, name_of, read_models, read_text
 from mm_operator.scaling.wishes import objectives_of
 from mm_operator.simulation import Plan, Request, Score, ServiceProfile, simulate
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print(f"{len(trace)} requests over {trace[-1].at / 60:.0f} min, {profile.name}")
     print(f"autoscaling:         {_line(score)}")
-    print(f"{same} replicas, constant: {_line(constant)}")
+    print(f"{replicas(same)}, constant: {_line(constant)}")
     decisions = [one for one in policy.decisions if one.replicas != one.current]
     for change, decision in zip(score.changes, decisions, strict=True):
         moved = f"{change.before} -> {change.after}"

@@ -1,6 +1,7 @@
 """Every condition of a model from snapshot, plan and outcome, each by its own function."""
 
 from mm_api.conditions import ConditionType, Reason
+from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Aspect, truth
 from mm_operator.status.encoders import encoders_ready
@@ -47,8 +48,8 @@ def _ready(snapshot: Snapshot, plan: Plan) -> Aspect:
         return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
     count = ready_pods(snapshot, plan)
     if plan.rollout.serving_hash and count:
-        text = "answers" if count == 1 else "answer"
-        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, f"{_replicas(count)} {text}")
+        text = f"{replicas(count)} {does(count, 'answer')}"
+        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
         return Aspect(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
     stage = next(
@@ -67,8 +68,7 @@ def _available(snapshot: Snapshot) -> Aspect:
     deployment = snapshot.observed.deployment
     count = deployment.available if deployment else 0
     if count:
-        text = "answers" if count == 1 else "answer"
-        message = f"{_replicas(count)} of any revision {text}"
+        message = f"{replicas(count)} of any revision {does(count, 'answer')}"
         return Aspect(ConditionType.AVAILABLE, "True", Reason.REPLICAS_AVAILABLE, message)
     return Aspect(ConditionType.AVAILABLE, "False", Reason.NO_REPLICAS, "no replica answers")
 
@@ -133,7 +133,3 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
     if encoders is not None and encoders.reason in OBSTACLES:
         return Aspect(kind, "True", encoders.reason, encoders.message)
     return Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"

@@ -1,0 +1,124 @@
+"""The sentences that explain a number say one replica and several replicas."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from mm_operator.autoscaling import (
+    Decision,
+    Observation,
+    PolicyType,
+    RatePolicy,
+    ScalingRules,
+    decide,
+)
+from mm_operator.autoscaling.wording import replicas
+from support.ticks import SIMPLE, followed, one, tick, traffic, watched
+
+GROWING = replace(SIMPLE, scale_up=ScalingRules(policies=(RatePolicy(PolicyType.PODS, 1, 60.0),)))
+
+
+def sentences(decision: Decision) -> str:
+    """Return all that a decision says."""
+    return " ".join([decision.message, *(one.message for one in decision.vetoes)])
+
+
+def waiting(pods: int) -> Observation:
+    """Return a tick of a busy model with so many pods that no node takes."""
+    seen = traffic(4.0)
+    return tick(0, 1 + pods, seen, ready=1, unschedulable=pods, unschedulable_seconds=90.0)
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        pytest.param(
+            one(1, traffic(0.4)), "keeps 0.4 replicas busy; at 50% each that takes 1", id="a-part"
+        ),
+        pytest.param(one(2, traffic(1.0), before=1.0), "keeps 1 replica busy", id="one-busy"),
+        pytest.param(
+            one(3, traffic(0.4), before=1.0), "1 would do; 3 stay for now", id="several-stay"
+        ),
+        pytest.param(
+            one(2, traffic(0.4), objectives=replace(SIMPLE, warm_replicas=1)),
+            "1 more stays warm.",
+            id="one-warm",
+        ),
+        pytest.param(
+            one(2, traffic(0.4), objectives=replace(SIMPLE, warm_replicas=2)),
+            "2 more stay warm.",
+            id="two-warm",
+        ),
+        pytest.param(
+            one(1, traffic(2.0), before=2.0),
+            "4 more work off the queue that grows until they serve.",
+            id="several-help",
+        ),
+        pytest.param(
+            one(1, replace(traffic(0.4), custom_replicas=2.0)),
+            "The custom query asks for 2 replicas.",
+            id="custom",
+        ),
+        pytest.param(
+            one(3, traffic(0.4), before=1.0, ready=2), "1 of 3 replicas does not", id="one-starts"
+        ),
+        pytest.param(
+            one(3, traffic(0.4), before=1.0, ready=1), "2 of 3 replicas do not", id="two-start"
+        ),
+        pytest.param(
+            decide(waiting(1), watched(2, 0.4, SIMPLE), SIMPLE)[0],
+            "1 replica waits for a GPU already.",
+            id="one-waits",
+        ),
+        pytest.param(
+            decide(waiting(2), watched(3, 0.4, SIMPLE), SIMPLE)[0],
+            "2 replicas wait for a GPU already.",
+            id="two-wait",
+        ),
+        pytest.param(
+            one(1, traffic(4.0), objectives=GROWING),
+            "behavior's policies allow 2 replicas now, not",
+            id="pace",
+        ),
+    ],
+)
+def test_one_is_singular(decision: Decision, expected: str) -> None:
+    """Nouns and verbs follow the count."""
+    assert expected in sentences(decision)
+    assert not list(_wrong(sentences(decision)))
+
+
+def test_a_step_down_is_told_in_good_grammar() -> None:
+    """One replica carries; several carry."""
+    low = followed([0.4] * 80, replicas=3, objectives=SIMPLE)
+    messages = [one.message for one in low if one.replicas < one.current]
+
+    assert messages
+    assert messages[-1].startswith("1 replica carries the highest load of the last minutes, ")
+    assert not [wrong for one in low for wrong in _wrong(sentences(one))]
+
+
+def test_counts_are_short() -> None:
+    """Two digits where a part of a replica matters, whole ones above."""
+    counts = (0.0, 0.95, 1, 1.04, 2.44, 12.4, 150)
+
+    assert [replicas(one) for one in counts] == [
+        "0 replicas",
+        "0.95 replicas",
+        "1 replica",
+        "1 replica",
+        "2.4 replicas",
+        "12 replicas",
+        "150 replicas",
+    ]
+    assert replicas(1, "full") == "1 full replica"
+
+
+def _wrong(text: str) -> Iterator[str]:
+    """Yield every `1` with a plural after it."""
+    words = text.split()
+    for count, noun in pairwise(words):
+        if count == "1" and noun.rstrip(".,;") in {"replicas", "stay", "are", "wait", "carry"}:
+            yield f"{count} {noun}"
