@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
-from mm_api.documents.trtllm_build import LoraAdapter, TrtllmBuild
+from mm_api.documents.lora_adapter import LoraAdapter
+from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.build.adapter_files import sourced
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
@@ -179,7 +180,7 @@ def _empty(folder: Path) -> Path:
         ),
         pytest.param(
             lambda path: _adapter(path, module="self_attn.rotary"),
-            "is no tensor that a TensorRT-LLM engine can take",
+            "is no tensor that an engine can take from a LoRA",
             id="module",
         ),
         pytest.param(_half, "has not both matrices of one rank", id="half"),

@@ -1,5 +1,8 @@
 """Tensors of TensorRT-LLM's names become a request, or a message that names the tensor."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -28,12 +31,18 @@ MINIMUM: Tensors = {
 }
 
 
-def _read(**changes: NDArray[np.generic]) -> Request:
+ADAPTERS = {1: "legal", 0: "french"}
+
+
+def _read(
+    *, adapters: Mapping[int, str] = MappingProxyType({}), **changes: NDArray[np.generic]
+) -> Request:
     return read_request(
         {**MINIMUM, **changes},
         end_ids=frozenset({3}),
         vocabulary_size=VOCABULARY,
         fresh_seed=11,
+        adapters=adapters,
     )
 
 
@@ -119,7 +128,11 @@ def test_words_and_wishes() -> None:
         pytest.param({"min_length": _int(-1)}, "min_length is -1", id="min length"),
         pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
         pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
-        pytest.param({"lora_task_id": _int(1)}, "lora_task_id 1 is unknown", id="lora"),
+        pytest.param(
+            {"lora_task_id": _int(1)},
+            "lora_task_id 1 is unknown: this model has no LoRA adapters; leave it out",
+            id="lora",
+        ),
         pytest.param({"input_lengths": _int(4)}, "input_lengths is 4", id="length past ids"),
         pytest.param({"input_ids": np.zeros((2, 3), np.int32)}, "one prompt", id="batch of two"),
         pytest.param({"temperature": np.zeros((1, 2), np.float32)}, "2 values", id="two values"),
@@ -135,6 +148,25 @@ def test_wrong_values_are_named(changes: Tensors, message: str) -> None:
     """The message says what was sent and what is allowed."""
     with pytest.raises(RequestError, match=message):
         _read(**changes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"lora_task_id": _int(1)}, 1, id="known"),
+        pytest.param({"lora_task_id": np.array([[-1]]).astype(np.uint64)}, None, id="base"),
+    ],
+)
+def test_adapters_are_asked_for_by_id(asked: Tensors, expected: int | None) -> None:
+    """An id names an adapter; none, and -1 as upstream has it, mean the base model."""
+    assert expected == _read(adapters=ADAPTERS, **asked).adapter
+
+
+def test_unknown_adapters_are_told_the_known_ones() -> None:
+    """The message lists what a client may ask for."""
+    with pytest.raises(RequestError, match=r"this model has 0 \(french\), 1 \(legal\); leave it"):
+        _read(adapters=ADAPTERS, lora_task_id=_int(2))
 
 
 @pytest.mark.parametrize("name", ["input_ids", "input_lengths", "request_output_len"])

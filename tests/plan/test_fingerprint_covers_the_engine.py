@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
-from mm_api.documents.trtllm_build import (
-    Command,
-    EngineCommand,
-    GpuModel,
-    LoraAdapter,
-    TrtllmBuild,
-)
+from mm_api.documents.lora_adapter import LoraAdapter
+from mm_api.documents.model_facts import AdapterFacts, LoraFacts
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
+from mm_operator.errors import SpecError
 from mm_operator.plan.draft import draft
 from mm_operator.plan.fingerprint import canonical_json, digest, engine_fingerprint
 from support.models import spec_of, tiny_facts
@@ -104,6 +101,29 @@ def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
     engine = made.build_plan.engine
     found = engine_fingerprint(engine, _commands(**changes))
     assert (found == engine_fingerprint(engine, _commands()), found[:16] == BASE) == (same, False)
+
+
+def test_adapters_of_the_reference_engine_are_covered() -> None:
+    """What an adapter holds changes the engine, where it lies does not; facts must tell of it."""
+
+    def made(digest_of: str, path: str) -> str:
+        source = {"persistentVolumeClaim": {"claimName": "adapters", "path": path}}
+        lora = LoraFacts(
+            adapters=[AdapterFacts(name="french", source_digest=f"sha256:{digest_of * 64}")],
+            modules={"llm": ["attn_q"]},
+            rank=4,
+        )
+        return fingerprint({"engine": {"lora": [{"name": "french", "source": source}]}}, lora=lora)
+
+    assert made("a", "here") == made("a", "there")
+    assert len({BASE, made("a", "here")[:16], made("b", "here")[:16]}) == 3
+
+
+def test_adapters_must_be_inspected() -> None:
+    """Facts of the checkpoint alone do not say whether an adapter fits."""
+    source = {"persistentVolumeClaim": {"claimName": "adapters"}}
+    with pytest.raises(SpecError, match="sizes and modules of the adapters are not known"):
+        fingerprint({"engine": {"lora": [{"name": "french", "source": source}]}})
 
 
 def test_key_order_does_not_matter() -> None:

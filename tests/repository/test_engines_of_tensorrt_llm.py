@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
-from mm_api.documents.trtllm_build import LoraAdapter
+from mm_api.documents.lora_adapter import LoraAdapter
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from support.golden import Golden

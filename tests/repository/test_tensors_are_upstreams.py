@@ -33,14 +33,15 @@ NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
 without their padding."""
 
 OURS = {
-    "ensemble": {"cache_salt"},
+    "ensemble": {"cache_salt", "lora_task_id"},
     "tensorrt_llm_bls": {"cache_salt"},
     "preprocessing": {"IMAGE", "PICTURE_SIZES", "CACHE_SALT"},
     "multimodal_encoders": {"cache_salt"},
     "tensorrt_llm": {"previous_ids", "is_last"},
     "postprocessing": {"PREVIOUS_TOKENS", "IS_LAST"},
 }
-"""Tensors that upstream does not have: between our models, and `cache_salt`."""
+"""Tensors that upstream does not have: between our models, `cache_salt`, and `lora_task_id`, which
+only its ensemble of language models takes."""
 
 SEVERAL = {
     **dict.fromkeys(("image_url_input", "IMAGE_URL"), 1),
@@ -102,7 +103,7 @@ def test_newer_names_are_optional_twins() -> None:
 
 def upstreams(model: str, mapping: Mapping[str, str]) -> dict[str, str]:
     """Return the part of an ensemble step's map that upstream has too."""
-    added = NEWER_NAMES | OURS.get(model, set())
+    added = NEWER_NAMES | OURS.get(model, set()) | {"lora_task_id"}
     return {name: tensor for name, tensor in mapping.items() if name not in added}
 
 

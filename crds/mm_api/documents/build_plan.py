@@ -1,8 +1,8 @@
 """The plan: everything the build needs, decided before a GPU is asked for.
 
 Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and
-kept in the manifest. The fingerprint covers `EngineSpec` and, for TensorRT-LLM, `TrtllmBuild`
-without the GPU's memory; nothing else changes an engine's bytes.
+kept in the manifest. The fingerprint covers `EngineSpec`, the adapters wherever they lie and, for
+TensorRT-LLM, `TrtllmBuild` without the GPU's memory; nothing else changes an engine's bytes.
 """
 
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from mm_api.base import Document
+from mm_api.documents.lora_adapter import LoraAdapter, LoraAdapters
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import TrtllmBuild
 
@@ -68,5 +69,15 @@ class BuildPlan(Document):
     trtllm: TrtllmBuild | None = Field(
         default=None, description="Backend TensorRT: the commands. None: none are run."
     )
+    lora: LoraAdapters | None = Field(
+        default=None,
+        description="Backend Reference: adapters that are kept with the engine; those of "
+        "TensorRT-LLM are part of its commands. None: there are none.",
+    )
     allow_pickle: bool = False
     trust_remote_code: bool = False
+
+    @property
+    def adapters(self) -> list[LoraAdapter]:
+        """Return the LoRA adapters of the engine, whatever its backend."""
+        return (self.trtllm.lora if self.trtllm else self.lora) or []

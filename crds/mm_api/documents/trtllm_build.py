@@ -5,12 +5,12 @@ are compared argument by argument. Paths in commands are relative to TensorRT-LL
 checkpoint is in a folder of it, and everything is written below `build`.
 """
 
-from collections import Counter
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from mm_api.base import Document
+from mm_api.documents.lora_adapter import LoraAdapters
 
 CUSTOM_PRODUCT = "custom"
 """Product of a GPU whose numbers the spec gives without a name: no node is asked for by it."""
@@ -38,20 +38,6 @@ class GpuModel(Document):
     compute_capability: str
 
 
-class LoraAdapter(Document):
-    """One adapter that a built engine can be asked to use."""
-
-    name: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)
-    uid: int = Field(ge=0, description="What a request names it by; -1 would be the base model.")
-    source: str = Field(
-        description="Where the build Job finds it, as `--source` is written: a folder, an archive "
-        "of one, hf://REPO@REVISION or s3://BUCKET/PREFIX."
-    )
-    source_digest: str | None = Field(
-        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="None: not inspected."
-    )
-
-
 class TrtllmBuild(Document):
     """Everything the build Job runs to make engines of TensorRT-LLM."""
 
@@ -61,23 +47,7 @@ class TrtllmBuild(Document):
     gpu: GpuModel
     convert: Command
     engines: list[EngineCommand] = Field(min_length=1, description="In the order of the build.")
-    lora: list[LoraAdapter] = Field(
-        default=[], description="Commands find them in `adapters/NAME`."
-    )
-
-    @field_validator("lora")
-    @classmethod
-    def _are_told_apart(cls, adapters: list[LoraAdapter]) -> list[LoraAdapter]:
-        for what, values in (
-            ("name", [one.name for one in adapters]),
-            ("uid", [one.uid for one in adapters]),
-        ):
-            twice = [value for value, count in Counter(values).items() if count > 1]
-            if twice:
-                raise ValueError(
-                    f"two LoRA adapters have the {what} {twice[0]}: give each one of its own"
-                )
-        return adapters
+    lora: LoraAdapters = Field(default=[], description="Commands find them in `adapters/NAME`.")
 
     @property
     def ranks(self) -> int:

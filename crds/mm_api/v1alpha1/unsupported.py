@@ -89,7 +89,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
-    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=("Reference", "PyTorch")),
+    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=("PyTorch",)),
     Unsupported(
         "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
     ),

@@ -10,7 +10,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
-from mm_operator.plan import encoders, memory, names, pools
+from mm_operator.plan import adapters, encoders, memory, names, pools
 from mm_operator.plan.families import served_family
 from mm_operator.plan.families.family import Family
 from mm_operator.plan.fingerprint import engine_fingerprint
@@ -52,6 +52,7 @@ def draft(
     """
     family = served_family(facts.family)
     encoders.check_vision(spec, facts)
+    adapters.check_inspected(spec, facts)
     limits = plan_limits(spec, facts, family)
     dtype, dtype_choice = _dtype(spec, facts)
     engine = EngineSpec(
@@ -63,7 +64,8 @@ def draft(
         vision=limits.vision,
         builder_version=builder_version,
     )
-    fingerprint = engine_fingerprint(engine)
+    lora = adapters.planned_adapters(spec, facts) or None
+    fingerprint = engine_fingerprint(engine, lora=lora)
     traffic, traffic_choice = _traffic(spec, limits.engine)
     planned_pools, pool_choices = _pools(
         spec=spec, facts=facts, family=family, dtype=dtype, sized=limits.sized, traffic=traffic
@@ -84,6 +86,7 @@ def draft(
             fingerprint=fingerprint,
             engine=engine,
             facts=facts,
+            lora=lora,
             allow_pickle=spec.model.allow_pickle,
             trust_remote_code=spec.model.trust_remote_code,
         ),

@@ -1,12 +1,13 @@
 """Content keys: equal content has an equal digest on every machine and under every Python."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from mm_api.base import ApiModel
 from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.trtllm_build import TrtllmBuild
 
 _STAGED = ("sourceDigest", "family", "backend", "builderVersion")
@@ -36,7 +37,11 @@ def stated(part: ApiModel) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def engine_fingerprint(engine: EngineSpec, trtllm: TrtllmBuild | None = None) -> str:
+def engine_fingerprint(
+    engine: EngineSpec,
+    trtllm: TrtllmBuild | None = None,
+    lora: Sequence[LoraAdapter] | None = None,
+) -> str:
     """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
 
     How much memory the GPU has decides whether a plan fits, not what is built; and an adapter is
@@ -46,9 +51,14 @@ def engine_fingerprint(engine: EngineSpec, trtllm: TrtllmBuild | None = None) ->
         # The checkpoint is kept as it is: limits and types are told to the server when it starts.
         return digest({name: plain(engine)[name] for name in _STAGED})
     if trtllm is None:
-        return digest(plain(engine))
+        kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
+        return digest(plain(engine) | kept)
     commands = plain(trtllm)
     del commands["gpu"]["memoryBytes"]
-    for adapter in commands["lora"]:
-        del adapter["source"]
+    commands["lora"] = [_known(adapter) for adapter in commands["lora"]]
     return digest({**plain(engine), "trtllm": commands})
+
+
+def _known(adapter: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an adapter without where it lies."""
+    return {name: value for name, value in adapter.items() if name != "source"}

@@ -44,12 +44,12 @@ def sourced(plan: BuildPlan, sources: Mapping[str, str]) -> BuildPlan:
 
     A plan may be of a model that found the same adapters elsewhere: their digests tell.
     """
-    if plan.trtllm is None:
-        return plan
     adapters = [
         one.model_copy(update={"source": sources.get(one.name, one.source)})
-        for one in plan.trtllm.lora
+        for one in plan.adapters
     ]
+    if plan.trtllm is None:
+        return plan.model_copy(update={"lora": adapters or None})
     return plan.model_copy(update={"trtllm": plan.trtllm.model_copy(update={"lora": adapters})})
 
 

@@ -66,6 +66,9 @@ class Place:
     side: str
     """A: from the hidden state down to the rank. B: from the rank up to the output."""
 
+    path: str
+    """The module inside its stack of layers, by Hugging Face's name."""
+
 
 def place_of(name: str, facts: ModelFacts) -> Place:
     """Return where a tensor of an adapter belongs.
@@ -82,14 +85,15 @@ def place_of(name: str, facts: ModelFacts) -> Place:
     module = MODULES.get(found["module"]) if found else None
     if found is None or module is None:
         raise PermanentError(
-            f"{name} is no tensor that a TensorRT-LLM engine can take from a LoRA; expected"
+            f"{name} is no tensor that an engine can take from a LoRA; expected"
             f" ...layers.N.MODULE.lora_A.weight with one of {', '.join(sorted(MODULES))}."
         )
     engine = "llm"
     if facts.encoder:
         parts = found["stack"].split(".")
         engine = "encoder" if "encoder" in parts else "decoder"
-    return Place(engine, int(found["layer"]), module, found["side"])
+    layer = int(found["layer"])
+    return Place(engine, layer, module, found["side"], f"layers.{layer}.{found['module']}")
 
 
 def expected_sizes(place: Place, facts: ModelFacts) -> tuple[int, int]:

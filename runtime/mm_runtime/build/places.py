@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Self
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, MANIFEST_NAME, TOKENIZER_FOLDER
+from mm_api.documents.engine_manifest import (
+    ADAPTERS_FOLDER,
+    CHECKPOINT_FOLDER,
+    MANIFEST_NAME,
+    TOKENIZER_FOLDER,
+)
 from mm_runtime.errors import PermanentError
 
 PROCESSOR_PREFIXES = (
@@ -150,8 +155,11 @@ class Places:
 
     @property
     def adapters(self) -> Path:
-        """LoRA adapters as Hugging Face has them, one folder a name."""
-        return self.tree / "adapters"
+        """LoRA adapters as Hugging Face has them, one folder a name.
+
+        The Reference engine serves them as they are, so they are part of it.
+        """
+        return (self.tree if self.checkpoint else self.unfinished) / ADAPTERS_FOLDER
 
     @property
     def lora(self) -> Path:

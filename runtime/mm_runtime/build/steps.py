@@ -5,7 +5,7 @@ from mm_api.documents.build_result import BuildReason
 from mm_runtime.build.staging_steps import staging_steps
 from mm_runtime.build.step import Step, module_step
 from mm_runtime.build.tokenizer_steps import tokenizer_steps
-from mm_runtime.build.trtllm_steps import trtllm_steps
+from mm_runtime.build.trtllm_steps import fetch_adapters_step, trtllm_steps
 
 TENSORRT = frozenset({"TensorRT", "TensorRTRTX"})
 """Vision engines that are built from the ONNX model."""
@@ -42,6 +42,8 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
                 outputs=("engine/llm",),
             )
         )
+    if plan.lora:
+        chosen.append(fetch_adapters_step(plan, "engine/adapters"))
     chosen += tokenizer_steps(plan, "engine/processor")
     if engine.vision is not None:
         chosen.append(

@@ -127,13 +127,7 @@ def _adapter_steps(plan: BuildPlan) -> list[Step]:
     Before any engine: an adapter that does not fit is known in seconds, an engine takes an hour.
     """
     return [
-        module_step(
-            plan,
-            "fetch-adapters",
-            "copy the LoRA adapters, or unpack them",
-            inputs=(),
-            outputs=("tree/adapters",),
-        ),
+        fetch_adapters_step(plan, "tree/adapters"),
         module_step(
             plan,
             "lora",
@@ -142,6 +136,17 @@ def _adapter_steps(plan: BuildPlan) -> list[Step]:
             outputs=("engine/lora",),
         ),
     ]
+
+
+def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
+    """Return the step that brings the LoRA adapters into a folder of the working directory."""
+    return module_step(
+        plan,
+        "fetch-adapters",
+        "copy the LoRA adapters, or unpack them",
+        inputs=(),
+        outputs=(folder,),
+    )
 
 
 def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mm_api.documents.build_plan import EngineLimits, VisionPlan
 from mm_api.documents.engine_manifest import (
+    ADAPTERS_FOLDER,
     CHECKPOINT_FOLDER,
     MANIFEST_NAME,
     TOKENIZER_FOLDER,
@@ -67,6 +68,11 @@ class EngineDirectory:
         """Folder of the image processor; VILA keeps it with its tower's files."""
         name = "preprocessor_config.json"
         return _holding(name, self.processor, self.processor / "vision_tower")
+
+    @property
+    def adapters(self) -> Path:
+        """Folder of the LoRA adapters that a Reference engine serves, one folder a name."""
+        return self.root / ADAPTERS_FOLDER
 
     @property
     def facts(self) -> ModelFacts:

@@ -1,6 +1,8 @@
 """The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ from mm_runtime.engine.words import PADDING, TokenWords, unpack_words
 
 Outputs = dict[str, NDArray[Any]]
 
+BASE_MODEL = 2**64 - 1
+"""-1 as the unsigned tensor `lora_task_id` holds it."""
+
 
 def read_request(
     inputs: Tensors,
@@ -29,6 +34,7 @@ def read_request(
     fresh_seed: int,
     encoder_decoder: bool = False,
     max_beam_width: int = 1,
+    adapters: Mapping[int, str] = MappingProxyType({}),
 ) -> Request:
     """Return what the tensors ask for.
 
@@ -39,6 +45,7 @@ def read_request(
         fresh_seed: seed of a request that names none.
         encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
         max_beam_width: what the engine was built for.
+        adapters: id of each LoRA adapter -> its name.
 
     Raises:
         RequestError: a value is missing, out of range, or asks for what this engine has not.
@@ -48,6 +55,7 @@ def read_request(
     rotation = single(inputs, "mrope_rotary_cos_sin")
     return Request(
         ids=_ids(inputs, "input_ids", needed=features is None or not encoder_decoder),
+        adapter=_read_adapter(inputs, adapters),
         decoder_ids=_ids(inputs, "decoder_input_ids", needed=True) if encoder_decoder else (),
         table=single(inputs, "prompt_embedding_table"),
         features=features,
@@ -221,15 +229,27 @@ def _refuse_unsupported(inputs: Tensors) -> None:
     for name in _UNSUPPORTED:
         if name in inputs:
             raise RequestError(f"{name} is not supported by the Reference engine; leave it out")
-    adapter = scalar(inputs, "lora_task_id")
-    if adapter is not None:
-        raise RequestError(
-            f"lora_task_id {adapter} is unknown: the Reference engine serves no LoRA adapters; "
-            "leave it out"
-        )
     sequences = scalar(inputs, "num_return_sequences")
     if sequences is not None and sequences != 1:
         raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
+
+
+def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
+    """Return the id of the LoRA adapter that is asked for, None for the base model.
+
+    Raises:
+        RequestError: the engine has no such adapter.
+    """
+    asked = scalar(inputs, "lora_task_id")
+    if asked is None or asked == BASE_MODEL:
+        return None
+    if asked not in known:
+        listed = ", ".join(f"{uid} ({name})" for uid, name in sorted(known.items()))
+        served = f"this model has {listed}" if known else "this model has no LoRA adapters"
+        raise RequestError(
+            f"lora_task_id {asked} is unknown: {served}; leave it out for the base model"
+        )
+    return int(asked)
 
 
 def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:

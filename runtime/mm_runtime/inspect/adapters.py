@@ -4,15 +4,14 @@ Known before any GPU is asked for: an adapter is small, so its files are copied 
 read; the build copies them again and compares the digest.
 """
 
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from mm_api.documents.model_facts import AdapterFacts, InspectReason, LoraFacts, ModelFacts
-from mm_runtime.build.adapter_files import CONFIG, WEIGHTS, copy_adapter
-from mm_runtime.build.lora_layout import expected_sizes, place_of
+from mm_runtime.build.adapter_check import check_adapter
+from mm_runtime.build.adapter_files import copy_adapter
 from mm_runtime.errors import (
     InspectInterruptedError,
     InspectRefusedError,
@@ -20,10 +19,7 @@ from mm_runtime.errors import (
     SourceDeniedError,
     SourceUnavailableError,
 )
-from mm_runtime.inspect.weights import read_header
 from mm_runtime.sources.address import parse_address
-
-_MATRIX = 2
 
 
 def with_adapters(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> ModelFacts:
@@ -55,8 +51,9 @@ def _read(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> LoraFacts:
             _look(name, source)
             digest = copy_adapter(name, source, copied, allow_pickle=False)
             found.append(AdapterFacts(name=name, source_digest=digest))
-            highest = max(highest, _rank(name, copied / CONFIG))
-            for engine, module in _places(name, copied / WEIGHTS, facts):
+            config, changed = check_adapter(name, copied, facts)
+            highest = max(highest, config.rank)
+            for engine, module in changed:
                 modules[engine].add(module)
     sorted_modules = {engine: sorted(names) for engine, names in sorted(modules.items())}
     return LoraFacts(adapters=found, modules=sorted_modules, rank=highest)
@@ -69,34 +66,3 @@ def _look(name: str, source: str) -> None:
             f"LoRA adapter {name}: {source} does not exist; expected a folder, or an archive of"
             " one, as peft saves it."
         )
-
-
-def _rank(name: str, config: Path) -> int:
-    try:
-        rank = json.loads(config.read_bytes()).get("r")
-    except (ValueError, AttributeError):
-        rank = None
-    if not isinstance(rank, int) or rank < 1:
-        raise PermanentError(
-            f"LoRA adapter {name}: {CONFIG} has r = {rank}; expected a number above 0."
-        )
-    return rank
-
-
-def _places(name: str, weights: Path, facts: ModelFacts) -> list[tuple[str, str]]:
-    """Return (engine, module) of every tensor, whose sizes are those of the checkpoint."""
-    places = []
-    for tensor, entry in sorted(read_header(weights).items()):
-        place = place_of(tensor, facts)
-        inner, outer = expected_sizes(place, facts)
-        wanted, axis = (inner, 1) if place.side == "A" else (outer, 0)
-        shape = entry.get("shape", [])
-        if len(shape) != _MATRIX or shape[axis] != wanted:
-            raise PermanentError(
-                f"LoRA adapter {name} was made for another model: {tensor} is {shape}, and this"
-                f" checkpoint's {place.module} needs {wanted} there."
-            )
-        places.append((place.engine, place.module))
-    if not places:
-        raise PermanentError(f"LoRA adapter {name} holds no tensors.")
-    return places

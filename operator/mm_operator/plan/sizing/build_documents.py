@@ -3,13 +3,13 @@
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import GpuSharing, KvCachePlan, MemoryPools, ServingPlan
-from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, LoraAdapter, TrtllmBuild
+from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.engine import Backend
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
-from mm_operator.plan.adapters import addresses
+from mm_operator.plan.adapters import planned_adapters
 from mm_operator.plan.draft import gateway_plan
 from mm_operator.plan.encoders import encoder_plan
 from mm_operator.plan.fingerprint import engine_fingerprint
@@ -63,17 +63,8 @@ def trtllm_build(
         gpu=gpu,
         convert=convert,
         engines=engines,
-        lora=_adapters(spec, facts),
+        lora=planned_adapters(spec, facts),
     )
-
-
-def _adapters(spec: MultimodalModelSpec, facts: ModelFacts) -> list[LoraAdapter]:
-    """Return the adapters with their uids: their places in the list of the spec."""
-    where = addresses(spec)
-    return [
-        LoraAdapter(name=one.name, uid=uid, source=where[one.name], source_digest=one.source_digest)
-        for uid, one in enumerate(facts.lora.adapters if facts.lora and where else ())
-    ]
 
 
 VISION_ENGINES: dict[Backend, VisionEngine] = {"TensorRT": "TensorRT", "PyTorch": "Torch"}

@@ -8,7 +8,6 @@ alpha / rank), one after the other, and zeros up to the longest.
 
 import json
 import logging
-import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.trtllm_build import LoraAdapter
-from mm_runtime.build.adapter_files import CONFIG, PICKLE, WEIGHTS
+from mm_runtime.build.adapter_check import read_config
+from mm_runtime.build.adapter_files import PICKLE, WEIGHTS
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.lora_layout import MODULE_IDS, Place, expected_sizes, place_of
 from mm_runtime.errors import PermanentError
@@ -41,8 +41,7 @@ def lora(context: StepContext) -> None:
     told: list[dict[str, Any]] = [{"name": "", "uid": BASE_UID}]
     for adapter in build.lora:
         folder = context.places.adapters / adapter.name
-        config = json.loads((folder / CONFIG).read_bytes())
-        scale = _scale(adapter, config)
+        scale = read_config(adapter.name, folder).scale
         engines = _sorted_by_engine(adapter, _load(folder), context.plan.facts)
         for engine, rows in engines.items():
             target = context.places.lora / adapter.name / engine
@@ -53,21 +52,6 @@ def lora(context: StepContext) -> None:
             "adapter %s: %s", adapter.name, {name: len(rows) for name, rows in engines.items()}
         )
     (context.places.lora / INDEX).write_text(json.dumps(told, indent=1))
-
-
-def _scale(adapter: LoraAdapter, config: dict[str, Any]) -> float:
-    if config.get("use_dora") or config.get("rank_pattern") or config.get("modules_to_save"):
-        raise PermanentError(
-            f"LoRA adapter {adapter.name} uses use_dora, rank_pattern or modules_to_save, which"
-            " this version does not convert; expected plain matrices of one rank."
-        )
-    rank, alpha = config.get("r"), config.get("lora_alpha")
-    if not isinstance(rank, int) or not isinstance(alpha, int | float) or rank < 1:
-        raise PermanentError(
-            f"LoRA adapter {adapter.name}: {CONFIG} has r = {rank} and lora_alpha = {alpha};"
-            " expected two numbers above 0."
-        )
-    return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
 def _load(folder: Path) -> dict[str, torch.Tensor]:

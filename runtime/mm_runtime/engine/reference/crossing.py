@@ -1,5 +1,6 @@
 """Llama 3.2 Vision's language model: some layers read pictures by cross attention."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import transformers
 from transformers import DynamicCache
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.language_model import load_whole, refuse_beams
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.solo import SoloModel
@@ -27,7 +29,15 @@ class _State:
 class CrossingModel(SoloModel):
     """A decoder with cross-attention layers; without pictures they are skipped."""
 
-    def __init__(self, folder: Path, *, dtype: str, slots: int, max_encoder_length: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_encoder_length: int,
+        adapters: Sequence[AdapterFolder] = (),
+    ) -> None:
         """Load the checkpoint and drop its vision tower.
 
         Args:
@@ -35,11 +45,13 @@ class CrossingModel(SoloModel):
             dtype: torch's name of the dtype to compute in.
             slots: requests that can run at one time.
             max_encoder_length: positions of all pictures of a request at the most.
+            adapters: those that requests may ask for.
         """
         super().__init__(slots)
         kind = transformers.MllamaForConditionalGeneration
         whole = load_whole(kind, folder, getattr(torch, dtype))
         self._model: Any = whole.model.language_model
+        self.adapt({"llm": self._model}, adapters)
         self._head: Any = whole.lm_head
         self._max_encoder_length = max_encoder_length
         self.vocabulary_size = int(whole.config.text_config.vocab_size)

@@ -4,6 +4,7 @@ The encoder reads a request once, when it gets its slot. What it reads are `inpu
 Whisper `encoder_input_features`; the decoder's prompt are `decoder_input_ids`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.language_model import load_whole
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.sampling import NEVER
@@ -44,7 +46,14 @@ class EncoderDecoderModel(SoloModel):
     """Both halves of one checkpoint."""
 
     def __init__(
-        self, folder: Path, *, dtype: str, slots: int, family: str, max_encoder_length: int
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        family: str,
+        max_encoder_length: int,
+        adapters: Sequence[AdapterFolder] = (),
     ) -> None:
         """Load the checkpoint.
 
@@ -54,10 +63,12 @@ class EncoderDecoderModel(SoloModel):
             slots: requests that can run at one time.
             family: one of `KINDS`.
             max_encoder_length: positions that the encoder reads at the most.
+            adapters: those that requests may ask for.
         """
         super().__init__(slots)
         self._model: Any = load_whole(getattr(transformers, KINDS[family]), folder, dtype_of(dtype))
         self._encoder: Any = self._model.get_encoder()
+        self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
         self._hears = family == "whisper"
         self._max_encoder_length = max_encoder_length
         config, generation = self._model.config, self._model.generation_config

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.slot_cache import SlotCache
@@ -34,7 +35,14 @@ class LanguageModel:
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
 
     def __init__(
-        self, folder: Path, *, dtype: str, slots: int, max_length: int, family: str = "llava"
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_length: int,
+        family: str = "llava",
+        adapters: Sequence[AdapterFolder] = (),
     ) -> None:
         """Load the language model of a checkpoint; its vision tower is dropped at once.
 
@@ -44,6 +52,7 @@ class LanguageModel:
             slots: requests that can run at one time.
             max_length: positions of one request, prompt and answer together.
             family: one of `DECODERS`.
+            adapters: those that requests may ask for.
         """
         parts = DECODERS[family](folder, getattr(torch, dtype))
         config = parts.config
@@ -52,6 +61,10 @@ class LanguageModel:
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
+        self._adapters = Adapters({"llm": self._model}, adapters)
+        self._asked: list[Adapter] = [None] * slots
+        """The adapter of each slot."""
+
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
             slots=slots,
@@ -88,8 +101,8 @@ class LanguageModel:
         return len(request.ids)
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
-        """Return the prompt's embeddings [ids, hidden]."""
-        del slot  # nothing but keys and values belongs to it
+        """Keep whose the slot is; return the prompt's embeddings [ids, hidden]."""
+        self._asked[slot] = request.adapter
         return self.embed(request.ids, request.table)
 
     @torch.inference_mode()
@@ -131,12 +144,14 @@ class LanguageModel:
 
     @torch.inference_mode()
     def move(self, source: int, target: int, length: int) -> None:
-        """Give the first `length` positions of one slot to another."""
+        """Give the first `length` positions of one slot to another, and its adapter."""
         self._cache.move(source, target, length)
+        self._asked[target] = self._asked[source]
 
     def _forward(self, rows: slice, starts: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
         count = embedded.shape[1]
         mask = self._cache.aim(rows, starts, count)
+        self._adapters.aim(self._asked[rows])
         hidden: torch.Tensor = self._model(
             inputs_embeds=embedded,
             attention_mask=mask,

@@ -2,11 +2,13 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.crossing import CrossingModel
 from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.engine.reference.engine import Engine, EngineOptions
@@ -28,6 +30,8 @@ class LoadedEngine:
     end_ids: frozenset[int]
     vocabulary_size: int
     encoder_decoder: bool
+    adapters: Mapping[int, str]
+    """Id of each LoRA adapter -> its name."""
 
 
 def load_engine(
@@ -59,6 +63,7 @@ def load_engine(
         end_ids=_end_ids(directory),
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
+        adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
     )
 
 
@@ -71,12 +76,23 @@ def load_model(directory: EngineDirectory) -> SlotModel:
     family, limits = directory.facts.family, directory.limits
     dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
     reads = limits.max_encoder_input_len or limits.max_input_len
+    adapters = [
+        AdapterFolder(one.uid, one.name, directory.adapters / one.name, directory.facts)
+        for one in directory.manifest.plan.adapters
+    ]
     if family in KINDS:
         return EncoderDecoderModel(
-            directory.llm, dtype=dtype, slots=slots, family=family, max_encoder_length=reads
+            directory.llm,
+            dtype=dtype,
+            slots=slots,
+            family=family,
+            max_encoder_length=reads,
+            adapters=adapters,
         )
     if family == "mllama":
-        return CrossingModel(directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads)
+        return CrossingModel(
+            directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads, adapters=adapters
+        )
     if family not in DECODERS:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has "
@@ -84,7 +100,12 @@ def load_model(directory: EngineDirectory) -> SlotModel:
         )
     kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
     return kind(
-        directory.llm, dtype=dtype, slots=slots, max_length=limits.max_seq_len, family=family
+        directory.llm,
+        dtype=dtype,
+        slots=slots,
+        max_length=limits.max_seq_len,
+        family=family,
+        adapters=adapters,
     )
 
 

@@ -80,6 +80,9 @@ class Request:
     table: NDArray[np.floating[Any]] | None = None
     """Prompt embedding table, [rows, hidden]."""
 
+    adapter: int | None = None
+    """Id of the LoRA adapter that answers. None: the base model."""
+
     decoder_ids: tuple[int, ...] = ()
     """Encoder-decoders: what the decoder reads first."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Request
@@ -37,10 +38,24 @@ class RotatedLanguageModel(LanguageModel):
     """A decoder whose slots know how their positions are rotated."""
 
     def __init__(
-        self, folder: Path, *, dtype: str, slots: int, max_length: int, family: str = "qwen2-vl"
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_length: int,
+        family: str = "qwen2-vl",
+        adapters: Sequence[AdapterFolder] = (),
     ) -> None:
         """Load as any decoder; see `LanguageModel`."""
-        super().__init__(folder, dtype=dtype, slots=slots, max_length=max_length, family=family)
+        super().__init__(
+            folder,
+            dtype=dtype,
+            slots=slots,
+            max_length=max_length,
+            family=family,
+            adapters=adapters,
+        )
         self._plain: Any = self._model.rotary_emb
         self._rotation = _Rotation()
         self._model.rotary_emb = self._rotation

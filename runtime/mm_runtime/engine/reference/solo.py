@@ -5,11 +5,12 @@ family; only the gain of a shared pass is missing. T5's relative positions and t
 of all these families are computed by transformers for one length at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
 
@@ -22,6 +23,14 @@ class SoloModel:
     def __init__(self, slots: int) -> None:
         """Make empty slots."""
         self._slots: list[Any] = [None] * (slots)
+        self._asked: list[Adapter] = [None] * slots
+        """The adapter of each slot."""
+
+        self._adapters = Adapters({}, ())
+
+    def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
+        """Add LoRA adapters that requests may ask for; see `Adapters`."""
+        self._adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run tokens int64 [beams, n] from position `start` on.
@@ -50,12 +59,15 @@ class SoloModel:
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Open the request in the slot; return the ids of its decoder's prompt."""
+        self._asked[slot] = request.adapter
+        self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long)
 
     @torch.inference_mode()
     def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
         """Run ids of a prompt; return their logits [positions, vocabulary]."""
+        self._adapters.aim([self._asked[slot]])
         return self.step(self._slots[slot], prompt[None], start)
 
     @torch.inference_mode()
@@ -64,6 +76,7 @@ class SoloModel:
         rows = []
         for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
             state = self._slots[slot]
+            self._adapters.aim([self._asked[slot]])
             ids = torch.tensor([[token]] if isinstance(token, int) else token.tokens).reshape(-1, 1)
             if not isinstance(token, int):
                 self.branch(state, torch.LongTensor(token.parents))
@@ -78,3 +91,4 @@ class SoloModel:
         """Give one slot's request to another slot."""
         del length  # a cache of its own holds no more than the request's positions
         self._slots[target], self._slots[source] = self._slots[source], None
+        self._asked[target] = self._asked[source]

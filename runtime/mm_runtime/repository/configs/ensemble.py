@@ -52,6 +52,9 @@ _BIAS = (
     optional("embedding_bias_weights", DataType.FP32, -1),
 )
 
+_ADAPTER = (optional("lora_task_id", DataType.UINT64, 1),)
+"""Upstream's ensemble of language models takes it, its ensemble of pictures does not."""
+
 SOUND_INPUTS = (
     optional("text_input", DataType.STRING, 1),
     tensor("WAV", DataType.FP32, -1),
@@ -59,6 +62,7 @@ SOUND_INPUTS = (
     optional("max_tokens", DataType.INT32, 1),
     *_ANSWER,
     *_BIAS,
+    *_ADAPTER,
 )
 """Of a family that hears: the decoder's prefix, and a sound as upstream's whisper_bls names it."""
 
@@ -75,6 +79,7 @@ INPUTS = (
     optional("prompt_table_extra_id", DataType.UINT64, 1),
     optional("cache_salt", DataType.STRING, 1),
     *_BIAS,
+    *_ADAPTER,
 )
 
 OUTPUTS = (
@@ -196,6 +201,7 @@ STEPS = (
             "skip_cross_attn_blocks": "skip_cross_attn_blocks",
             "mrope_rotary_cos_sin": "mrope_rotary_cos_sin",
             "mrope_position_deltas": "mrope_position_deltas",
+            "lora_task_id": "lora_task_id",
         },
         output_map={
             "output_ids": "_TOKENS_BATCH",

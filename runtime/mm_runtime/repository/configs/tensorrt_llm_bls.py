@@ -63,7 +63,6 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
 FURTHER_INPUTS = (
     "exclude_input_in_output",
     "num_return_sequences",
-    "lora_task_id",
     "lora_weights",
     "lora_config",
     "return_perf_metrics",

@@ -34,7 +34,7 @@ class TritonPythonModel:
         )
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
-        self._encoder_decoder = loaded.encoder_decoder
+        self._encoder_decoder, self._adapters = loaded.encoder_decoder, loaded.adapters
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
         self._outbox = Outbox(looked_every_seconds=period, looked_at_once=most)
@@ -62,6 +62,7 @@ class TritonPythonModel:
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._encoder_decoder,
                     max_beam_width=self._max_beam_width,
+                    adapters=self._adapters,
                 )
                 sink.prompt = shown_prompt(inputs, asked, self._vocabulary_size)
                 self._engine.submit(asked, sink)

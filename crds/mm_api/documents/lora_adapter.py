@@ -1,0 +1,39 @@
+"""LoRA adapters of an engine: part of `BuildPlan`, or of the commands of TensorRT-LLM in it."""
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mm_api.base import Document
+
+
+class LoraAdapter(Document):
+    """One adapter that a built engine can be asked to use."""
+
+    name: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)
+    uid: int = Field(ge=0, description="What a request names it by; -1 would be the base model.")
+    source: str = Field(
+        description="Where the build Job finds it, as `--source` is written: a folder, an archive "
+        "of one, hf://REPO@REVISION or s3://BUCKET/PREFIX."
+    )
+    source_digest: str | None = Field(
+        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="None: not inspected."
+    )
+
+
+def _told_apart(adapters: list[LoraAdapter]) -> list[LoraAdapter]:
+    for what, values in (
+        ("name", [one.name for one in adapters]),
+        ("uid", [one.uid for one in adapters]),
+    ):
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"two LoRA adapters have the {what} {twice[0]}: give each one of its own"
+            )
+    return adapters
+
+
+LoraAdapters = Annotated[list[LoraAdapter], AfterValidator(_told_apart)]
+"""Adapters with names and uids of their own."""

@@ -1,0 +1,117 @@
+"""LoRA adapters beside the weights: each row of a pass uses its own, or none.
+
+peft holds the matrices in the layers that they change. A row without an adapter, and every row of
+a model without adapters, gets exactly what the checkpoint's own layer computes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.build.adapter_check import read_config
+from mm_runtime.build.adapter_files import WEIGHTS
+from mm_runtime.build.lora_layout import place_of
+
+BASE = "__base__"
+"""peft's name for the model without an adapter."""
+
+Adapter = int | None
+"""The id of an adapter; None: the base model."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterFolder:
+    """One adapter of an engine, as peft saves it."""
+
+    uid: int
+    name: str
+    folder: Path
+    facts: ModelFacts
+    """Of the checkpoint it was made for."""
+
+
+class Adapters:
+    """All adapters of one model. Not thread-safe, as the model itself."""
+
+    def __init__(self, stacks: Mapping[str, Any], folders: Sequence[AdapterFolder]) -> None:
+        """Put the adapters' matrices into the layers that they change.
+
+        Args:
+            stacks: llm, or encoder and decoder -> the module that has `layers`.
+            folders: were checked when the engine was built.
+        """
+        self._names: list[str] = []
+        """One a row of the next pass."""
+
+        for engine, stack in stacks.items() if folders else ():
+            self._adapt(engine, stack, folders)
+
+    def aim(self, rows: Sequence[Adapter]) -> None:
+        """Say whose the rows of the next passes are; one says it for rows of any number."""
+        self._names = [BASE if uid is None else str(uid) for uid in rows]
+
+    def _adapt(self, engine: str, stack: Any, folders: Sequence[AdapterFolder]) -> None:
+        # Four seconds of imports, which nobody waits for without adapters.
+        from peft import LoraModel, set_peft_model_state_dict  # noqa: PLC0415
+        from peft.tuners.lora import LoraLayer  # noqa: PLC0415
+
+        held: Any = None
+        for one in folders:
+            tensors = _tensors(engine, one)
+            if not tensors:
+                continue
+            name, config = str(one.uid), _config(one, tensors)
+            if held is None:
+                held = LoraModel(stack, config, name)
+            else:
+                held.peft_config[name] = config
+                held.inject_adapter(stack, name)
+            left: Any = set_peft_model_state_dict(stack, tensors, adapter_name=name)
+            if left.unexpected_keys:
+                raise ValueError(
+                    f"LoRA adapter {one.name}: the {engine} has no {left.unexpected_keys[0]}"
+                )
+        layer: Any = LoraLayer
+        for module in stack.modules():
+            if isinstance(module, layer):
+                module.register_forward_pre_hook(self._tell, with_kwargs=True)
+
+    def _tell(
+        self, _: Any, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Give a layer the adapter of each of its rows.
+
+        Some layers see all positions of a row as rows of their own (OPT's perceptron).
+        """
+        each = len(inputs[0]) // len(self._names)
+        return inputs, {**named, "adapter_names": [one for one in self._names for _ in range(each)]}
+
+
+def _tensors(engine: str, adapter: AdapterFolder) -> dict[str, Any]:
+    """Return the matrices for one stack by the names that they have in it."""
+    found = {}
+    for name, tensor in load_file(adapter.folder / WEIGHTS).items():
+        place = place_of(name, adapter.facts)
+        if place.engine == engine:
+            found[f"{place.path}.lora_{place.side}.weight"] = tensor
+    return found
+
+
+def _config(adapter: AdapterFolder, tensors: Mapping[str, Any]) -> Any:
+    """Return peft's configuration for exactly the modules that there are matrices for."""
+    from peft import LoraConfig  # noqa: PLC0415 (see above)
+
+    told = read_config(adapter.name, adapter.folder)
+    alpha: Any = told.alpha  # peft's declaration says int, its arithmetic takes what files hold
+    return LoraConfig(
+        r=told.rank,
+        lora_alpha=alpha,
+        use_rslora=told.root,
+        target_modules=sorted({name.partition(".lora_")[0] for name in tensors}),
+        init_lora_weights=False,
+        inference_mode=True,
+    )

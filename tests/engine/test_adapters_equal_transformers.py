@@ -1,0 +1,154 @@
+"""LoRA adapters in the Reference engine: each row of a batch answers as transformers with peft.
+
+The adapters are written by peft, and the expected answers come from a model with the adapter merged
+into its weights: no code is shared with the engine's mixed batches but the matrices themselves.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.generation import GenerationMixin
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine.reference.adapters import AdapterFolder
+from mm_runtime.engine.reference.crossing import CrossingModel
+from mm_runtime.engine.reference.encoder_decoder import EncoderDecoderModel
+from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.model import SlotModel
+from mm_runtime.engine.reference.request import Request
+from mm_runtime.engine.reference.rotated import RotatedLanguageModel
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.collecting_sink import CollectingSink
+from support.engines import engine_starter
+from support.families import pictures, texts
+from support.families.expected import KINDS
+from support.families.texts import MEL_BINS, SOUND_POSITIONS
+from support.families.words import END, SIZE
+from support.peft_adapters import merged, write_peft
+
+SLOTS = 3
+ANSWER = 16
+ASKED = (0, None, 1, 1, None, 0, 2, 0)
+"""Adapters of the requests: in every batch of three rows at least two different ones."""
+
+ATTENTION = ["q_proj", "v_proj"]
+EVERYTHING = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+OPT = ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"]
+TEXTS = {
+    "bart": "BartForConditionalGeneration",
+    "mbart": "MBartForConditionalGeneration",
+    "nmt": "FSMTForConditionalGeneration",
+    "whisper": "WhisperForConditionalGeneration",
+}
+
+
+def _targets(family: str, *, whole: bool) -> str:
+    """Return the modules of the language model's layers that an adapter changes, as a pattern."""
+    modules = EVERYTHING if whole else ATTENTION
+    if whole and family in {*TEXTS, "blip2-opt"}:
+        modules = OPT
+    inside = r"((self_attn|encoder_attn|mlp)\.)?"
+    return rf"(?!.*(vision|visual)).*layers\.\d+\.{inside}({'|'.join(modules)})"
+
+
+def _whole(family: str, folder: Path) -> Any:
+    """Return what transformers answers texts with."""
+    if family == "vila":
+        return transformers.AutoModelForCausalLM.from_pretrained(folder / "llm").eval()
+    kind = KINDS.get(family) or TEXTS[family]
+    whole: Any = getattr(transformers, kind).from_pretrained(folder).eval()
+    return whole.language_model if family == "blip2-opt" else whole
+
+
+def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotModel:
+    shared: dict[str, Any] = {"dtype": "float32", "slots": SLOTS, "adapters": adapters}
+    if family in TEXTS:
+        return EncoderDecoderModel(folder, family=family, max_encoder_length=64, **shared)
+    if family == "mllama":
+        return CrossingModel(folder, max_encoder_length=64, **shared)
+    kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
+    return kind(folder, max_length=96, family=family, **shared)
+
+
+def _requests(family: str, whole: Any) -> list[Request]:
+    rng = np.random.default_rng(5)
+    start = whole.generation_config.decoder_start_token_id
+    requests = []
+    for adapter in ASKED:
+        ids = tuple(rng.integers(5, SIZE - 8, int(rng.integers(3, 30))).tolist())
+        sound = rng.normal(size=(2 * SOUND_POSITIONS, MEL_BINS)).astype(np.float32)
+        requests.append(
+            Request(
+                ids=() if family == "whisper" else ids,
+                features=sound if family == "whisper" else None,
+                decoder_ids=(start, 6) if family in TEXTS else (),
+                adapter=adapter,
+                max_tokens=ANSWER,
+                end_ids=frozenset({END}),
+            )
+        )
+    return requests
+
+
+def _expected(model: Any, request: Request) -> list[int]:
+    ids = torch.tensor([request.ids])
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if request.features is not None:
+        inputs = {"input_features": torch.from_numpy(request.features.T.copy())[None]}
+    if request.decoder_ids:
+        inputs["decoder_input_ids"] = torch.tensor([request.decoder_ids])
+    found = GenerationMixin.generate(
+        model, **inputs, max_new_tokens=request.max_tokens, do_sample=False
+    )[0].tolist()
+    answer: list[int] = found[len(request.decoder_ids or request.ids) :]
+    return answer[: answer.index(END)] if END in answer else answer
+
+
+def _folders(
+    family: str, checkpoint: Path, facts: ModelFacts, folder: Path
+) -> dict[int, AdapterFolder]:
+    """Write three adapters: of attention, of every module, of attention with another rank."""
+    whole, made = _whole(family, checkpoint), {}
+    for uid, rank in enumerate((4, 2, 8)):
+        targets = _targets(family, whole=uid == 1)
+        written = write_peft(whole, folder / f"a{uid}", targets, rank=rank, seed=uid)
+        made[uid] = AdapterFolder(uid, f"a{uid}", written, facts)
+    return made
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("llava"),
+        *(
+            pytest.param(family, marks=pytest.mark.slow)
+            for family in sorted({*KINDS, *TEXTS, "vila"} - {"llava"})
+        ),
+    ],
+)
+def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
+    """More requests than slots, in mixed batches: each gets its adapter's answer, or the base's."""
+    write = texts.write if family in TEXTS else pictures.write
+    checkpoint = write(family, tmp_path / "checkpoint")
+    facts = inspect(checkpoint, InspectOptions())
+    adapters = _folders(family, checkpoint, facts, tmp_path)
+    wholes: dict[int | None, Any] = {
+        uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
+    }
+    wholes[None] = _whole(family, checkpoint)
+    requests = _requests(family, wholes[None])
+    expected = [_expected(wholes[request.adapter], request) for request in requests]
+    base = [_expected(wholes[None], request) for request in requests]
+    pairs = zip(ASKED, expected, base, strict=True)
+    assert {uid for uid, one, other in pairs if one != other} == set(adapters)  # each one matters
+
+    model = _model(family, checkpoint, list(adapters.values()))
+    with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
+        sinks = [CollectingSink() for _ in requests]
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        assert expected == [sink.wait() for sink in sinks]
