@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mm_api.conditions import ConditionType
-from mm_api.documents.server_state import Pool, PoolState, ServerState
+from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_operator.model import Outcome, Plan, PodState, Snapshot
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
@@ -16,9 +16,11 @@ CUDA = 64 << 20
 QUIET = ServerState(pools=[PoolState(pool="cuda", planned_bytes=CUDA)])
 
 
-def full(pool: Pool = "cuda", *, size: int = CUDA, times: int = 1) -> ServerState:
+def full(
+    pool: Pool = "cuda", *, size: int = CUDA, times: int = 1, role: Role = "server"
+) -> ServerState:
     """Return what a server says that found a pool full."""
-    return ServerState(pools=[PoolState(pool=pool, planned_bytes=size, full=times)])
+    return ServerState(role=role, pools=[PoolState(pool=pool, planned_bytes=size, full=times)])
 
 
 def served(
@@ -89,6 +91,22 @@ def test_a_full_pinned_pool_names_its_own_field() -> None:
         "The pinned pool of 268,435,456 bytes was full in 1 of 3 servers (a server says so once, "
         "however often it happens): copies between host and GPU are slower. "
         "Set spec.runtime.memoryPools.pinned to 512Mi."
+    )
+
+
+def test_encoders_in_pods_of_their_own_are_told_apart() -> None:
+    """One of two encoders: pinned memory has a field; what is in the CUDA pool is not planned."""
+    snapshot, plan = served(full("pinned", role="encoder"), full(role="encoder"))
+    pods = (PodState(plan.rollout.serving_hash, "Running", ready=True),) * 2
+    snapshot = replace(snapshot, observed=replace(snapshot.observed, encoder_pods=pods))
+
+    assert degraded(snapshot, plan)["message"] == (
+        "The cuda pool of 67,108,864 bytes was full in 1 of 2 encoders (an encoder says so once, "
+        "however often it happens): a plan puts nothing into it, because features leave as host "
+        "memory. Let nobody but the model's servers send tensors to the encoders' port. "
+        "The pinned pool of 67,108,864 bytes was full in 1 of 2 encoders (an encoder says so once, "
+        "however often it happens): copies between host and GPU are slower. The plan gives it "
+        "268,435,456 bytes by now, which new pods have."
     )
 
 

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from mm_api import labels
+from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import MemoryPools
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
@@ -61,11 +62,11 @@ class Fleet:
             }
         )
 
-    def serve(self, address: str) -> Exposition:
+    def serve(self, address: str, role: Role = "server") -> Exposition:
         """Start what a server container shows, on the port that every pod has."""
         shown = Ports(address=address, metrics=self._port)
         inner = Ports(metrics=free_port())
-        return self._stack.enter_context(Exposition(shown, inner, POOLS, KEY.name))
+        return self._stack.enter_context(Exposition(shown, inner, POOLS, KEY.name, role=role))
 
     def pod(self, name: str, address: str, *, component: str = "server", **status: Any) -> None:
         """Let the cache see a pod."""
@@ -131,6 +132,17 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
     fills(first)
     await fleet.round()
     assert (fleet.woken, fleet.full()) == ([KEY, KEY], [{"cuda": 1}, {"cuda": 1}])
+
+
+async def test_encoders_are_asked_beside_servers(fleet: Fleet) -> None:
+    """Pods that only encode pictures are pods of the model, and say what they are."""
+    fills(fleet.serve(HERE))
+    fills(fleet.serve(THERE, "encoder"))
+    fleet.pod("a", HERE)
+    fleet.pod("b", THERE, component="encoder")
+    await fleet.round()
+
+    assert [one.role for one in fleet.servers.troubled(KEY)] == ["server", "encoder"]
 
 
 async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> None:

@@ -14,6 +14,7 @@ PATH = "/state"
 """On the port of the server's metrics."""
 
 Pool = Literal["cuda", "pinned"]
+Role = Literal["server", "encoder"]
 
 
 class PoolState(Document):
@@ -30,6 +31,9 @@ class ServerState(Document):
     """One server container since its start."""
 
     format_version: Literal[1] = 1
+    role: Role = Field(
+        default="server", description="Of the pod: language model, or vision encoder by itself."
+    )
     pools: list[PoolState] = Field(default=[])
     sharing_problem: str = Field(
         default="", description="Why the GPU is shared by time slices though MPS was planned."

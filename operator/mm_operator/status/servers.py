@@ -1,8 +1,10 @@
 """What servers said of trouble: a reason, and sentences with the field to change and to what."""
 
+from collections.abc import Sequence
+
 from mm_api.conditions import Reason
-from mm_api.documents.server_state import Pool, PoolState, ServerState
-from mm_operator.model import Plan, Snapshot
+from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
+from mm_operator.model import Plan, PodState, Snapshot
 from mm_operator.plan.pools import MIB, ceil_to, larger_pool_bytes
 
 _FIELDS: dict[Pool, str] = {
@@ -18,6 +20,7 @@ _COSTS: dict[Pool, str] = {
 def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
     """Return why somebody should look at a model's servers; None when nothing is wrong."""
     pools = [text for pool in _FIELDS if (text := _full(pool, snapshot, plan))]
+    pools += [text for pool in _FIELDS if (text := _full_in_encoders(pool, snapshot, plan))]
     if pools:
         return Reason.MEMORY_POOL_EXHAUSTED, " ".join(pools)
     problems = sorted({one.sharing_problem for one in snapshot.servers if one.sharing_problem})
@@ -34,25 +37,56 @@ def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
 
 def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
     """Return the sentences about one pool; empty when no server found it full."""
-    found = [one for server in snapshot.servers if (one := _of(pool, server)) and one.full]
+    found = _found(pool, snapshot, "server")
     if not found:
         return ""
     present = max(one.planned_bytes for one in found)
-    times = sum(one.full for one in found)
     return (
-        f"The {pool} pool of {present:,} bytes was full in {_share(len(found), snapshot)}"
-        f"{f', {times} times' if times > len(found) else ''} (a server says so once, however often "
-        f"it happens): {_COSTS[pool]}. {_room(pool, plan)}{_advice(pool, present, plan)}"
+        f"{_told(pool, found, present, 'server', snapshot.observed.pods)}: {_COSTS[pool]}. "
+        f"{_room(pool, plan)}{_advice(pool, present, _planned(pool, plan), plan)}"
     )
+
+
+def _full_in_encoders(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
+    """Return the sentences about one pool of encoders in pods of their own."""
+    found = _found(pool, snapshot, "encoder")
+    if not found:
+        return ""
+    present = max(one.planned_bytes for one in found)
+    told = _told(pool, found, present, "encoder", snapshot.observed.encoder_pods)
+    if pool == "cuda":
+        return (
+            f"{told}: a plan puts nothing into it, because features leave as host memory. Let "
+            "nobody but the model's servers send tensors to the encoders' port."
+        )
+    advice = _advice(pool, present, _planned(pool, plan), plan)
+    return f"{told}: {_COSTS[pool]}. {advice}"
+
+
+def _found(pool: Pool, snapshot: Snapshot, role: Role) -> list[PoolState]:
+    return [
+        one
+        for server in snapshot.servers
+        if server.role == role and (one := _of(pool, server)) and one.full
+    ]
 
 
 def _of(pool: Pool, server: ServerState) -> PoolState | None:
     return next((one for one in server.pools if one.pool == pool), None)
 
 
-def _share(count: int, snapshot: Snapshot) -> str:
-    every = max(count, sum(not pod.terminating for pod in snapshot.observed.pods))
-    return f"{count} of {every} {'server' if every == 1 else 'servers'}"
+def _told(
+    pool: Pool, found: Sequence[PoolState], present: int, noun: Role, pods: Sequence[PodState]
+) -> str:
+    """Return whose pool of which size was full, and how often."""
+    count, times = len(found), sum(one.full for one in found)
+    every = max(count, sum(not pod.terminating for pod in pods))
+    article = "an" if noun == "encoder" else "a"
+    return (
+        f"The {pool} pool of {present:,} bytes was full in {count} of {every} "
+        f"{noun}{'' if every == 1 else 's'}{f', {times} times' if times > count else ''} "
+        f"({article} {noun} says so once, however often it happens)"
+    )
 
 
 def _room(pool: Pool, plan: Plan) -> str:
@@ -68,8 +102,7 @@ def _room(pool: Pool, plan: Plan) -> str:
     )
 
 
-def _advice(pool: Pool, present: int, plan: Plan) -> str:
-    planned = _planned(pool, plan)
+def _advice(pool: Pool, present: int, planned: int, plan: Plan) -> str:
     if planned > present:
         return f"The plan gives it {planned:,} bytes by now, which new pods have."
     enough = present * 2

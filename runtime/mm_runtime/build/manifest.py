@@ -51,21 +51,29 @@ def read(path: Path) -> EngineManifest:
         ) from error
 
 
-def verify(directory: Path, manifest: EngineManifest) -> None:
-    """Compare every file of an engine with its manifest: existence and size of all, then digests.
+def verify(
+    directory: Path, manifest: EngineManifest, files: Sequence[EngineFile] | None = None
+) -> None:
+    """Compare files of an engine with its manifest: existence and size of all, then digests.
+
+    Args:
+        directory: of the engine.
+        manifest: what it should be.
+        files: those of the manifest that count; None: all.
 
     Raises:
         EngineCorruptError: names the first file that differs, and how.
     """
     advice = "The operator builds the engine again."
-    for file in manifest.files:
+    compared = manifest.files if files is None else files
+    for file in compared:
         path = directory / file.path
         if not path.is_file():
             raise EngineCorruptError(f"{path} is missing. {advice}")
         size = path.stat().st_size
         if size != file.size:
             raise EngineCorruptError(f"{path} has {size} bytes; expected {file.size}. {advice}")
-    for file in manifest.files:
+    for file in compared:
         found = sha256(directory / file.path)
         if found != file.sha256:
             raise EngineCorruptError(

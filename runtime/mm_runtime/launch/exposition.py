@@ -24,7 +24,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mm_api.documents.server_state import PATH as STATE
-from mm_api.documents.server_state import Pool, PoolState, ServerState
+from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.metrics import (
     GPU_SHARING,
@@ -69,6 +69,7 @@ class Exposition:
         model: name of the MultimodalModel.
         page: path of the server's metrics.
         ready: says whether the server is.
+        role: what the pod is there for.
 
     Raises:
         ServerFailedError: the port is taken.
@@ -83,6 +84,7 @@ class Exposition:
         *,
         page: str = METRICS,
         ready: Callable[[], bool] = lambda: False,
+        role: Role = "server",
     ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -101,6 +103,7 @@ class Exposition:
             planned.labels(pool).set(size)
             self._fallbacks.labels(pool)  # shown before the first one, so that a rate begins at 0
         self._model = model
+        self._role: Role = role
         self._inner = inner.metrics
         self._page = page
         self._ready = ready
@@ -165,6 +168,7 @@ class Exposition:
     def state(self) -> ServerState:
         """Return what the operator asks for."""
         return ServerState(
+            role=self._role,
             pools=[
                 PoolState(pool=pool, planned_bytes=size, full=self._full[pool])
                 for pool, size in self._planned.items()

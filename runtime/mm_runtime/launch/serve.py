@@ -10,6 +10,7 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
+from mm_runtime.launch.needed_files import needed_files
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
 from mm_runtime.launch.process import ChildProcess
@@ -49,6 +50,7 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         options.serving.model,
         page=server.metrics.path,
         ready=lambda: server.state() is State.READY,
+        role=options.role.value,
     )
 
 
@@ -138,10 +140,12 @@ def _verified_engine(options: ServeOptions) -> EngineManifest:
             f" {options.serving.backend}."
         )
     began = time.monotonic()
-    manifests.verify(options.manifest.parent, engine)
+    files = needed_files(engine.files, options.role)
+    manifests.verify(options.manifest.parent, engine, files)
     log.info(
-        "engine %s verified: %d files in %.1f s",
+        "engine %s verified: %d of %d files in %.1f s",
         engine.fingerprint[:16],
+        len(files),
         len(engine.files),
         time.monotonic() - began,
     )

@@ -1,0 +1,60 @@
+"""A pod checks the files that it opens, and an encoder opens no weights of the language model."""
+
+from pathlib import Path
+
+import pytest
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.build import manifest as manifests
+from mm_runtime.errors import EngineCorruptError
+from mm_runtime.launch.needed_files import needed_files
+from mm_runtime.repository.values import Role
+from support.tiny_llava import BuiltEngine, build_engine
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """The tiny model's engine."""
+    return build_engine(tmp_path_factory.mktemp("built"))
+
+
+def damaged(built: BuiltEngine, manifest: EngineManifest, folder: Path, path: str) -> Path:
+    """Return a copy of the engine by links, in which one file has other bytes of its length."""
+    for file in manifest.files:
+        place = folder / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if file.path == path:
+            place.write_bytes(b"?" * file.size)
+        else:
+            place.symlink_to(built.directory / file.path)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("path", "refusing"),
+    [
+        ("llm/model.safetensors", [Role.SERVER]),
+        ("llm/config.json", [Role.SERVER, Role.ENCODER]),
+        ("vision/model.onnx", [Role.SERVER, Role.ENCODER]),
+    ],
+)
+def test_a_damaged_file_is_found_by_those_who_open_it(
+    built: BuiltEngine, tmp_path: Path, path: str, refusing: list[Role]
+) -> None:
+    """Weights of the language model keep no encoder from its work; its own files do."""
+    manifest = manifests.read(built.manifest)
+    folder = damaged(built, manifest, tmp_path, path)
+    found = []
+    for role in Role:
+        try:
+            manifests.verify(folder, manifest, needed_files(manifest.files, role))
+        except EngineCorruptError:
+            found.append(role)
+    assert found == refusing
+
+
+def test_an_encoder_leaves_most_of_an_engine_to_others(built: BuiltEngine) -> None:
+    """What is left out is what is large."""
+    files = manifests.read(built.manifest).files
+    left = {file.path for file in files} - {file.path for file in needed_files(files, Role.ENCODER)}
+    assert left == {"llm/model.safetensors"}
