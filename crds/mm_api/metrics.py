@@ -47,6 +47,9 @@ _FAST = (
 _TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1)
 _LONG = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300)
 
+_TOGETHER = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Requests of one batch, up to the largest that engines are built for by default and beyond."""
+
 _BUILD = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
 """Seconds: a tiny model's export to the build of a 70B engine."""
 
@@ -102,12 +105,25 @@ ENCODER_FALLBACKS = Metric(
     ("reason",),
 )
 ENCODER_SECONDS = Metric(
-    "mm_encoder_seconds_total",
-    _C,
-    "Seconds that batches of pictures took to encode, the way to the encoders included.",
+    "mm_encoder_seconds",
+    _H,
+    "From pixels to features by whom: own batches, or requests to encoders with the way there.",
+    ("by",),
+    _FAST,
 )
-ENCODER_BATCHES = Metric(
-    "mm_encoder_batches_total", _C, "Batches of requests whose pictures were encoded together."
+ENCODER_BATCH = Metric(
+    "mm_encoder_batch_requests",
+    _H,
+    "Requests whose pictures this pod encoded together.",
+    (),
+    _TOGETHER,
+)
+PREPROCESSING_SECONDS = Metric(
+    "mm_preprocessing_seconds",
+    _H,
+    "One request's text, pictures or sound to tensors; what it has to fetch included.",
+    (),
+    _FAST,
 )
 
 SERVER_RESTARTS = Metric(
@@ -140,7 +156,8 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODED_REQUESTS,
     ENCODER_FALLBACKS,
     ENCODER_SECONDS,
-    ENCODER_BATCHES,
+    ENCODER_BATCH,
+    PREPROCESSING_SECONDS,
 )
 """Of the server container. Its port adds the label `model` to these and to Triton's own, whose
 label of that name becomes `triton_model`; the gateway's page repeats them all."""

@@ -6,11 +6,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from support.encoder_pairs import Pair, counted, run_encoder_pair, until
+from support.encoder_pairs import TIMEOUT_SECONDS, Pair, counted, run_encoder_pair, until
 from support.ensemble import Ensemble, EnsembleError
 from support.tiny_llava import BuiltEngine, Sample, samples
 
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
 CLIENTS = 4
 BY, WHY = "mm_encoder_requests_total", "mm_encoder_fallbacks_total"
 RUNS = "nv_inference_count"
+PREPARED = "mm_preprocessing_seconds_count"
 LOOKUPS = "mm_feature_cache_lookups_total"
 
 
@@ -27,6 +29,16 @@ def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) ->
     """A server and its encoder."""
     with run_encoder_pair(built_engine, tmp_path_factory.mktemp("pair")) as both:
         yield both
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Let a process stand still; it goes on at the end, whatever happens."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def _url(sample: Sample) -> str:
@@ -53,6 +65,24 @@ def test_questions_without_pictures_stay(pair: Pair) -> None:
     with Ensemble(pair.server.grpc_url) as client:
         client.ask("What is in the image?")
     assert before == counted(pair.server, BY)
+
+
+def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
+    """While an encoder stands still, a question without a picture is answered before the other."""
+    with (
+        stopped(pair.encoder.server_pid),
+        Ensemble(pair.server.grpc_url) as one,
+        Ensemble(pair.server.grpc_url) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        before = counted(pair.server, PREPARED)[""]
+        waiting = pool.submit(_ask, one, samples()[0])
+        until(lambda: counted(pair.server, PREPARED)[""] > before)
+        other.ask("What is in the image?", max_tokens=1)
+        answered_first = not waiting.done()
+        os.kill(pair.encoder.server_pid, signal.SIGCONT)
+        assert waiting.result(TIMEOUT_SECONDS) == samples()[0].answer
+    assert answered_first
 
 
 def test_bad_pictures_are_told_by_the_server(pair: Pair) -> None:

@@ -154,9 +154,24 @@ def _engine() -> Row:
             ),
             Panel(
                 "Time of encoding",
-                "Mean time of one batch of pictures, the way to encoders in other pods included.",
-                (Query(server.encoding_seconds(CHOSEN), WHO),),
+                "What 95 % keep: batches of the pods themselves (own), and requests to encoders in "
+                "pods of their own with the way there.",
+                (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
                 "s",
+                width=HALF,
+            ),
+            Panel(
+                "Time of preprocessing",
+                "From a request to its tensors, which 95 % keep: tokens, pictures, sound.",
+                (Query(server.preparing_seconds(0.95, CHOSEN), WHO),),
+                "s",
+                width=HALF,
+            ),
+            Panel(
+                "Requests encoded together",
+                "Mean number of requests whose pictures one run of an encoder took.",
+                (Query(server.encoded_together(CHOSEN), WHO),),
+                "none",
                 width=HALF,
             ),
             Panel(

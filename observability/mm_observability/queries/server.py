@@ -4,7 +4,7 @@ On the gateway's page every series of the pod has the label `model`, the Multimo
 own name of a model (`tensorrt_llm`) is `triton_model` there.
 """
 
-from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
+from mm_observability.queries.select import ALL, MODEL, PANEL, per_model, rate, series
 
 _MODEL = "triton_model"
 
@@ -69,11 +69,23 @@ def encoder_fallbacks(labels: str = ALL, *, window: str = PANEL) -> str:
     return per_model(rate("mm_encoder_fallbacks_total", labels, window=window), "reason") + " > 0"
 
 
-def encoding_seconds(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return the mean time of one batch of pictures, the way to the encoders included."""
-    spent = per_model(rate("mm_encoder_seconds_total", labels, window=window))
-    batches = per_model(rate("mm_encoder_batches_total", labels, window=window))
-    return f"{spent} / ({batches} > 0)"
+def encoding_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the time of encoding that `share` of all keep, by who encoded."""
+    buckets = rate("mm_encoder_seconds_bucket", labels, window=window)
+    return f"histogram_quantile({share}, sum by ({MODEL}, by, le) ({buckets}))"
+
+
+def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean number of requests whose pictures one pod encoded together."""
+    requests = per_model(rate("mm_encoder_batch_requests_sum", labels, window=window))
+    batches = per_model(rate("mm_encoder_batch_requests_count", labels, window=window))
+    return f"{requests} / ({batches} > 0)"
+
+
+def preparing_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the time from a request to its tensors that `share` of all keep."""
+    buckets = rate("mm_preprocessing_seconds_bucket", labels, window=window)
+    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
 
 
 def full_pools(labels: str = ALL) -> str:

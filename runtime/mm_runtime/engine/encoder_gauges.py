@@ -1,35 +1,41 @@
 """Who encoded pictures, and how long it took, as Triton's metrics on the server's one port."""
 
+import threading
+
 import triton_python_backend_utils as pb_utils
 
-from mm_api.metrics import ENCODED_REQUESTS, ENCODER_BATCHES, ENCODER_FALLBACKS, ENCODER_SECONDS
+from mm_api.metrics import ENCODED_REQUESTS, ENCODER_FALLBACKS, ENCODER_SECONDS
 from mm_runtime.engine.encoders.client import Why
-from mm_runtime.engine.encoders.first import Encodings
+from mm_runtime.engine.histogram_gauges import HistogramGauges
+
+BY = ("own", "encoders")
 
 
 class EncoderGauges:
-    """Metrics of one encoder; published after each batch by the thread that encodes."""
+    """Metrics of one server's encodings; called from any thread."""
 
-    def __init__(self, told: Encodings) -> None:
-        """Register the metrics."""
-        self._told = told
+    def __init__(self) -> None:
+        """Register the metrics, each shown before it counts anything."""
+        self._lock = threading.Lock()
         # Metrics end with their family, so families are kept.
         self._families = [
             pb_utils.MetricFamily(
                 name=metric.name, description=metric.help, kind=pb_utils.MetricFamily.COUNTER
             )
-            for metric in (ENCODED_REQUESTS, ENCODER_FALLBACKS, ENCODER_SECONDS, ENCODER_BATCHES)
+            for metric in (ENCODED_REQUESTS, ENCODER_FALLBACKS)
         ]
-        requests, fallbacks, seconds, batches = self._families
-        self._by = {name: requests.Metric(labels={"by": name}) for name in ("own", "encoders")}
+        requests, fallbacks = self._families
+        self._by = {name: requests.Metric(labels={"by": name}) for name in BY}
         self._why = {why: fallbacks.Metric(labels={"reason": why.value}) for why in Why}
-        self._seconds, self._batches = seconds.Metric(labels={}), batches.Metric(labels={})
+        self._seconds = HistogramGauges(ENCODER_SECONDS, BY)
 
-    def publish(self, seconds: float) -> None:
-        """Count one batch that took so long, and bring the rest up to date."""
-        self._seconds.increment(seconds)
-        self._batches.increment(1)
-        for name, metric in self._by.items():
-            metric.increment(getattr(self._told, name) - metric.value())
-        for why, metric in self._why.items():
-            metric.increment(self._told.fallbacks[why] - metric.value())
+    def encoded(self, by: str, requests: int, seconds: float) -> None:
+        """Count requests that were encoded together."""
+        with self._lock:
+            self._by[by].increment(requests)
+        self._seconds.observe(seconds, by)
+
+    def fell_back(self, why: Why) -> None:
+        """Count a request that no encoder answered."""
+        with self._lock:
+            self._why[why].increment(1)

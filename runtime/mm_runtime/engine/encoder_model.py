@@ -2,22 +2,27 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
+from mm_api.metrics import ENCODER_BATCH
 from mm_runtime.engine.cache_gauges import CacheGauges
 from mm_runtime.engine.encoder_gauges import EncoderGauges
 from mm_runtime.engine.encoders.answers import Wanted
 from mm_runtime.engine.encoders.client import EncoderClient
-from mm_runtime.engine.encoders.first import EncodersFirst, Encodings, Results
+from mm_runtime.engine.encoders.first import EncodersFirst, Results
 from mm_runtime.engine.encoders.hosts import Hosts
 from mm_runtime.engine.encoders.identity import vision_identity
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.gpu_share import limit_this_process
+from mm_runtime.engine.histogram_gauges import HistogramGauges
 from mm_runtime.engine.tensors import Tensors
 from mm_runtime.engine.triton import ModelSettings
 from mm_runtime.engine.vision.cache import FeatureCache
 from mm_runtime.engine.vision.load import load_encoder
+
+MOST_ASKED = 64
+"""Requests that are with encoders at one time: a thread each, which waits. A gateway that lets in
+more has most of its requests in the language model."""
 
 
 class EncoderModel:
@@ -44,39 +49,41 @@ class EncoderModel:
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         cache = FeatureCache(limit, verify=verify) if limit else None
         self._cache_gauges = CacheGauges(cache) if cache else None
-        own = load_encoder(engine, engine.vision, cache)
-        dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
-        self._told = Encodings()
-        self._encode: Callable[[Sequence[Tensors]], Results] = partial(
-            self._own, encode=partial(encode_requests, own, dtype=dtype)
-        )
-        if encoders:
+        self._own = load_encoder(engine, engine.vision, cache)
+        self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
+        # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
+        # of a model would count each picture twice.
+        self._gauges = EncoderGauges() if asks_others else None
+        self._together = HistogramGauges(ENCODER_BATCH)
+        self.others: EncodersFirst | None = None
+        """Set where the plan has encoders in pods of their own; requests are submitted to it."""
+
+        if encoders and self._gauges:
             hosts = Hosts(encoders.addresses)
             client = EncoderClient(
                 lambda: hosts.found,
                 identity=self.identity,
-                wanted=Wanted.of(engine.facts, engine.vision, dtype),
+                wanted=Wanted.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
             )
-            parallel = engine.limits.max_batch_size
-            self._encode = EncodersFirst(own, client, dtype, parallel, self._told)
-        # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
-        # of a model would count each picture twice.
-        self._gauges = EncoderGauges(self._told) if asks_others else None
+            self.others = EncodersFirst(
+                self.encode,
+                reads=self._own.read,
+                client=client,
+                parallel=min(serving.gateway.max_concurrency, MOST_ASKED),
+                together=engine.limits.max_batch_size,
+                told=self._gauges,
+            )
 
     def encode(self, requests: Sequence[Tensors]) -> Results:
         """Return the outputs of each request of one batch, or what is wrong with it."""
         began = time.monotonic()
-        results = self._encode(requests)
-        if self._gauges and any(results):
-            self._gauges.publish(time.monotonic() - began)
+        results = encode_requests(self._own, requests, self._dtype)
+        encoded = sum(bool(one) and isinstance(one, dict) for one in results)
+        if encoded:
+            self._together.observe(encoded)
+            if self._gauges:
+                self._gauges.encoded("own", encoded, time.monotonic() - began)
         if self._cache_gauges:
             self._cache_gauges.publish()
-        return results
-
-    def _own(
-        self, requests: Sequence[Tensors], *, encode: Callable[[Sequence[Tensors]], Results]
-    ) -> Results:
-        results = encode(requests)
-        self._told.own += sum(bool(one) and isinstance(one, dict) for one in results)
         return results

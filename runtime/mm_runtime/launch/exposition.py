@@ -30,11 +30,14 @@ from mm_api.metrics import (
     GPU_SHARING,
     POOL_FALLBACKS,
     POOL_PLANNED_BYTES,
+    SERVER_METRICS,
     SERVER_RESTARTS,
     Metric,
+    MetricKind,
 )
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
+from mm_runtime.launch.histograms import with_histograms
 from mm_runtime.launch.labels import one_label_set
 from mm_runtime.settings import Ports
 
@@ -53,6 +56,9 @@ ADVICE: dict[Pool, str] = {
     " spec.runtime.memoryPools.cuda, or set it to Auto.",
     "pinned": "copies between host and GPU slow down. Raise spec.runtime.memoryPools.pinned.",
 }
+
+HISTOGRAMS = tuple(metric for metric in SERVER_METRICS if metric.kind is MetricKind.HISTOGRAM)
+"""Triton's models publish them bucket by bucket."""
 
 METRICS = "/metrics"
 LIVE, READY = "/health/live", "/health/ready"
@@ -161,9 +167,8 @@ class Exposition:
         """Return the whole text: the server's, when it answers, and ours, under one label set."""
         answer = get("127.0.0.1", self._inner, self._page)
         theirs = answer[1] if answer and answer[0] == http.client.OK else ""
-        return one_label_set(
-            theirs + generate_latest(self._registry).decode(), self._model
-        ).encode()
+        text = with_histograms(theirs, HISTOGRAMS) + generate_latest(self._registry).decode()
+        return one_label_set(text, self._model).encode()
 
     def state(self) -> ServerState:
         """Return what the operator asks for."""

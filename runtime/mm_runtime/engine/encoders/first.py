@@ -1,22 +1,29 @@
-"""Pictures go to the encoders first; what they do not answer this server encodes itself."""
+"""Pictures go to the encoders first; what they do not answer this server encodes itself.
+
+Each request is answered by itself: one whose encoder is slow holds up nobody who came with it or
+after it. Those that are left for this server's own encoder share its runs.
+"""
 
 import logging
-from collections.abc import Sequence
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from mm_runtime.engine.encoders.client import EncoderError, Why
-from mm_runtime.engine.encoding import Outputs, encode_requests
+from mm_runtime.engine.encoding import Outputs
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.vision.features import RequestEncoder
 
 logger = logging.getLogger(__name__)
 
-Results = list[Outputs | RequestError]
+Results = Sequence[Outputs | RequestError]
+Done = Callable[[Outputs | Exception], None]
+"""Takes what a request gets; called once, from any thread."""
 
 
 class Asks(Protocol):
@@ -30,65 +37,113 @@ class Asks(Protocol):
         """
 
 
-@dataclass
-class Encodings:
-    """Who encoded the pictures of how many requests since the start."""
+class Told(Protocol):
+    """Counts; called from any thread."""
 
-    own: int = 0
-    encoders: int = 0
-    fallbacks: dict[Why, int] = field(default_factory=lambda: dict.fromkeys(Why, 0))
+    def encoded(self, by: str, requests: int, seconds: float) -> None:
+        """Count requests that were encoded together, by `encoders`."""
+
+    def fell_back(self, why: Why) -> None:
+        """Count a request that no encoder answered."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _Left:
+    inputs: Tensors
+    done: Done
+
+
 class EncodersFirst:
-    """Encodes the requests of one batch.
+    """Encodes requests as they come.
 
     Args:
-        own: this server's encoder, which also says what is wrong with a request.
+        own: this server's encoder.
+        reads: returns what a request brings to encode, None for one without pictures; raises what
+            is wrong with it.
         client: asks the encoders.
-        dtype: what features are given out as.
-        parallel: requests that are asked about at one time.
+        parallel: requests that are with encoders at one time; whoever brings one more waits.
+        together: requests that the own encoder takes at one time.
+        told: counts.
     """
 
-    own: RequestEncoder
-    client: Asks
-    dtype: type[np.floating[Any]]
-    parallel: int
-    told: Encodings = field(default_factory=Encodings)
+    def __init__(
+        self,
+        own: Callable[[Sequence[Tensors]], Results],
+        *,
+        reads: Callable[[Tensors], object | None],
+        client: Asks,
+        parallel: int,
+        together: int,
+        told: Told,
+    ) -> None:
+        self._own, self._reads, self._client = own, reads, client
+        self._together, self._told = together, told
+        self._slots = threading.BoundedSemaphore(parallel)
+        self._asking = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
+        self._left: queue.SimpleQueue[_Left | None] = queue.SimpleQueue()
+        self._encoding = threading.Thread(target=self._run, name="own-encoder", daemon=True)
+        self._encoding.start()
 
-    def __post_init__(self) -> None:
-        """Start the threads that wait for encoders."""
-        self._threads = ThreadPoolExecutor(self.parallel, thread_name_prefix="encoders")
+    def submit(self, inputs: Tensors, done: Done) -> None:
+        """Answer a request now when it is wrong or has no pictures, else later.
 
-    def __call__(self, requests: Sequence[Tensors]) -> Results:
-        """Return the outputs of each request, or what is wrong with it."""
-        results: Results = []
-        asked: list[int] = []
-        for index, inputs in enumerate(requests):
-            try:
-                if self.own.read(inputs) is not None:
-                    asked.append(index)
-                results.append({})
-            except RequestError as error:
-                results.append(error)
-        answers = list(self._threads.map(self._ask, [requests[index] for index in asked]))
-        left = []
-        for index, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, Why):
-                self.told.fallbacks[answer] += 1
-                left.append(index)
-            else:
-                results[index] = answer
-        self.told.encoders += len(asked) - len(left)
-        self.told.own += len(left)
-        encoded = encode_requests(self.own, [requests[i] for i in left], self.dtype)
-        for index, result in zip(left, encoded, strict=True):
-            results[index] = result
-        return results
-
-    def _ask(self, inputs: Tensors) -> Outputs | Why:
+        Args:
+            inputs: tensors that stay as they are until `done` was called.
+            done: takes its outputs, or what is wrong with it.
+        """
         try:
-            return self.client.ask(inputs)
+            if self._reads(inputs) is None:
+                done({})
+                return
+        except RequestError as error:
+            done(error)
+            return
+        # Each request here holds its pixels: without a bound they would grow with the clients.
+        self._slots.acquire()
+        self._asking.submit(self._ask, inputs, partial(self._finish, done))
+
+    def close(self) -> None:
+        """Wait until every request was answered, and end the threads."""
+        self._asking.shutdown()
+        self._left.put(None)
+        self._encoding.join()
+
+    def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
+        self._slots.release()
+        try:
+            done(outcome)
+        except Exception:
+            logger.exception("a request's features could not be handed over")
+
+    def _ask(self, inputs: Tensors, done: Done) -> None:
+        began = time.monotonic()
+        try:
+            features = self._client.ask(inputs)
         except EncoderError as error:
             logger.warning("this server encodes a request's pictures: %s: %s", error.why, error)
-            return error.why
+            self._told.fell_back(error.why)
+            self._left.put(_Left(inputs, done))
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            done(error)
+        else:
+            self._told.encoded("encoders", 1, time.monotonic() - began)
+            done(features)
+
+    def _run(self) -> None:
+        """Encode what was left, as much at one time as has come by then."""
+        while (first := self._left.get()) is not None:
+            batch = [first]
+            while len(batch) < self._together and not self._left.empty():
+                following = self._left.get()
+                if following is None:
+                    self._left.put(None)
+                    break
+                batch.append(following)
+            for one, outcome in zip(batch, self._encode(batch), strict=True):
+                one.done(outcome)
+
+    def _encode(self, batch: Sequence[_Left]) -> Sequence[Outputs | Exception]:
+        try:
+            return self._own([one.inputs for one in batch])
+        except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
+            return [error] * len(batch)

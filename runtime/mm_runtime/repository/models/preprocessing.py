@@ -1,11 +1,14 @@
 """Triton model `preprocessing`: see mm_runtime.engine.preparing."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import triton_python_backend_utils as pb_utils
 
+from mm_api.metrics import PREPROCESSING_SECONDS
+from mm_runtime.engine.histogram_gauges import HistogramGauges
 from mm_runtime.engine.preparing import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
 from mm_runtime.engine.tensors import Tensors
@@ -18,6 +21,8 @@ class Reply(NamedTuple):
     """Where the one response of a request goes."""
 
     sender: Any
+    began: float
+    """When the request was taken up, by the clock that only goes forward."""
 
     def fail(self, error: Exception) -> None:
         """Send an error."""
@@ -33,11 +38,12 @@ class TritonPythonModel:
         serving = self._settings.serving
         self._preprocessor = load_preprocessor(self._settings.engine, serving)
         self._remote = RemotePictures.of(serving)
+        self._seconds = HistogramGauges(PREPROCESSING_SECONDS)
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its pictures have to be fetched first."""
         for request in requests:
-            reply = Reply(request.get_response_sender())
+            reply = Reply(request.get_response_sender(), time.monotonic())
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)
@@ -58,6 +64,7 @@ class TritonPythonModel:
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
             reply.fail(error)
         else:
+            self._seconds.observe(time.monotonic() - reply.began)
             reply.sender.send(response, flags=FINAL)
 
     def finalize(self) -> None:

@@ -1,0 +1,53 @@
+"""Histograms of Triton's Python models, which may publish counters and gauges only (2.51).
+
+Each bucket is counted by itself, which costs two calls into Triton an observation; the supervisor
+adds them up when the page is asked for (`mm_runtime.launch.histograms`).
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import triton_python_backend_utils as pb_utils
+from prometheus_client.utils import floatToGoString
+
+from mm_api.metrics import Metric
+
+
+class HistogramGauges:
+    """One histogram with at most one label; may be used from any thread.
+
+    Args:
+        metric: its name, help, label and buckets.
+        values: of its label; none for a metric without one.
+    """
+
+    def __init__(self, metric: Metric, values: Sequence[str] = ()) -> None:
+        """Register two families of counters, each bucket at 0."""
+        self._lock = threading.Lock()
+        self._bounds = metric.buckets
+        # Metrics end with their family, so families are kept.
+        self._families = [
+            pb_utils.MetricFamily(
+                name=f"{metric.name}_{ending}",
+                description=metric.help,
+                kind=pb_utils.MetricFamily.COUNTER,
+            )
+            for ending in ("bucket", "sum")
+        ]
+        buckets, sums = self._families
+        labels = [dict(zip(metric.labels, (value,), strict=True)) for value in values] or [{}]
+        bounds = [floatToGoString(bound) for bound in (*metric.buckets, float("inf"))]
+        self._buckets = {
+            next(iter(one.values()), ""): [
+                buckets.Metric(labels={**one, "le": le}) for le in bounds
+            ]
+            for one in labels
+        }
+        self._sums = {next(iter(one.values()), ""): sums.Metric(labels=one) for one in labels}
+
+    def observe(self, amount: float, value: str = "") -> None:
+        """Count one observation under a value of the label."""
+        with self._lock:
+            self._buckets[value][bisect_left(self._bounds, amount)].increment(1)
+            self._sums[value].increment(amount)

@@ -1,0 +1,155 @@
+"""A slow encoder holds up its own request; what none answers is encoded here, once each."""
+
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from mm_runtime.engine.encoders.client import EncoderError, Why
+from mm_runtime.engine.encoders.first import EncodersFirst, Results
+from mm_runtime.engine.encoding import Outputs
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors
+
+SECONDS = 30
+"""For what happens at once; a busy machine may take a while."""
+
+
+def picture(number: int) -> Tensors:
+    """Return a request with one picture."""
+    return {"IMAGE": np.array([number])}
+
+
+def reads(inputs: Tensors) -> object | None:
+    """Read as a family's encoder does: no picture, or one that is wrong."""
+    if "IMAGE" not in inputs:
+        return None
+    if inputs["IMAGE"].item() < 0:
+        raise RequestError("a wrong picture")
+    return inputs["IMAGE"]
+
+
+@dataclass
+class Scripted:
+    """Encoders that answer when they are let, and this server's own encoder."""
+
+    fails: bool = False
+    defect: bool = False
+    may_answer: dict[int, threading.Event] = field(default_factory=dict)
+    encoded_here: list[list[int]] = field(default_factory=list)
+    told: list[tuple[str, int]] = field(default_factory=list)
+    answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
+
+    def ask(self, inputs: Tensors) -> Outputs:
+        """Answer as an encoder does."""
+        number = inputs["IMAGE"].item()
+        if number in self.may_answer:
+            assert self.may_answer[number].wait(SECONDS)
+        if self.fails:
+            raise EncoderError(Why.UNAVAILABLE, "none is there")
+        return {"THERE": np.array([number])}
+
+    def own(self, requests: Sequence[Tensors]) -> Results:
+        """Encode here."""
+        if self.defect:
+            raise ValueError("the engine is broken")
+        numbers = [one["IMAGE"].item() for one in requests]
+        self.encoded_here.append(numbers)
+        return [{"HERE": np.array([number])} for number in numbers]
+
+    def encoded(self, by: str, requests: int, seconds: float) -> None:
+        """Count."""
+        assert seconds >= 0
+        self.told.append((by, requests))
+
+    def fell_back(self, why: Why) -> None:
+        """Count."""
+        self.told.append((why.value, 1))
+
+    def submit(self, first: EncodersFirst, number: int, inputs: Tensors) -> None:
+        """Send a request; its answer comes with its number."""
+
+        def done(outcome: Outputs | Exception) -> None:
+            self.answers.put((number, outcome))
+
+        first.submit(inputs, done)
+
+    def answer(self) -> tuple[int, str]:
+        """Return the next answer: the request's number, and what it got."""
+        number, outcome = self.answers.get(timeout=SECONDS)
+        if isinstance(outcome, dict):
+            return number, ",".join(outcome) or "nothing"
+        return number, str(outcome)
+
+
+def encoders_first(script: Scripted, parallel: int = 2) -> EncodersFirst:
+    """Return what is tested."""
+    return EncodersFirst(
+        script.own, reads=reads, client=script, parallel=parallel, together=2, told=script
+    )
+
+
+def test_others_pass_by_a_slow_encoder() -> None:
+    """Pictures of other encoders, no pictures and wrong ones are answered meanwhile."""
+    script = Scripted(may_answer={1: threading.Event()})
+    first = encoders_first(script)
+    script.submit(first, 1, picture(1))
+    script.submit(first, 2, picture(2))
+    script.submit(first, 3, {})
+    script.submit(first, 4, picture(-1))
+    meanwhile = {script.answer() for _ in range(3)}
+    script.may_answer[1].set()
+
+    assert meanwhile == {(2, "THERE"), (3, "nothing"), (4, "a wrong picture")}
+    assert script.answer() == (1, "THERE")
+    first.close()
+    assert script.told == [("encoders", 1)] * 2
+
+
+def test_what_none_answers_is_encoded_here_together() -> None:
+    """Each request once, as many at a time as the own encoder takes, and every one answered."""
+    script = Scripted(fails=True)
+    first = encoders_first(script)
+    for number in range(7):
+        script.submit(first, number, picture(number))
+    answers = {script.answer() for _ in range(7)}
+    first.close()
+
+    assert answers == {(number, "HERE") for number in range(7)}
+    assert sorted(one for batch in script.encoded_here for one in batch) == list(range(7))
+    assert {len(batch) for batch in script.encoded_here} <= {1, 2}
+    assert script.told == [("unavailable", 1)] * 7
+
+
+def test_a_defect_is_told_and_gives_its_place_back() -> None:
+    """More failures than places: a place that were lost would stop the last ones."""
+    script = Scripted(fails=True, defect=True)
+    first = encoders_first(script)
+    for number in range(5):
+        script.submit(first, number, picture(number))
+    answers = {script.answer() for _ in range(5)}
+    first.close()
+
+    assert answers == {(number, "the engine is broken") for number in range(5)}
+
+
+def test_no_more_wait_than_there_are_places() -> None:
+    """A request too many waits outside until one was answered: pixels are held for no more."""
+    script = Scripted(may_answer={1: threading.Event(), 2: threading.Event()})
+    first = encoders_first(script)
+    for number in (1, 2):
+        script.submit(first, number, picture(number))
+    third = threading.Thread(target=script.submit, args=(first, 3, picture(3)))
+    third.start()
+    with pytest.raises(queue.Empty):
+        script.answers.get(timeout=0.2)
+    script.may_answer[2].set()
+
+    assert {script.answer(), script.answer()} == {(2, "THERE"), (3, "THERE")}
+    script.may_answer[1].set()
+    assert script.answer() == (1, "THERE")
+    third.join(SECONDS)
+    first.close()
