@@ -4,12 +4,12 @@ Each bucket is counted by itself, which costs two calls into Triton an observati
 adds them up when the page is asked for (`mm_runtime.launch.histograms`).
 """
 
+import math
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 
 import triton_python_backend_utils as pb_utils
-from prometheus_client.utils import floatToGoString
 
 from mm_api.metrics import Metric
 
@@ -37,7 +37,7 @@ class HistogramGauges:
         ]
         buckets, sums = self._families
         labels = [dict(zip(metric.labels, (value,), strict=True)) for value in values] or [{}]
-        bounds = [floatToGoString(bound) for bound in (*metric.buckets, float("inf"))]
+        bounds = [repr(float(bound)) for bound in (*metric.buckets, math.inf)]
         self._buckets = {
             next(iter(one.values()), ""): [
                 buckets.Metric(labels={**one, "le": le}) for le in bounds

@@ -4,11 +4,10 @@ They count each bucket by itself (`mm_runtime.engine.histogram_gauges`); here th
 up, and the type is said.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-
-from prometheus_client.utils import floatToGoString
 
 from mm_api.metrics import Metric
 
@@ -52,9 +51,13 @@ def _series(name: str, labels: str, counts: dict[float, float], total: float) ->
     before = f"{labels}," if labels else ""
     for bound in sorted(counts):
         passed += counts[bound]
-        le = floatToGoString(bound)
-        lines.append(f'{name}_bucket{{{before}le="{le}"}} {floatToGoString(passed)}')
+        le = _text(bound)
+        lines.append(f'{name}_bucket{{{before}le="{le}"}} {_text(passed)}')
     braces = f"{{{labels}}}" if labels else ""
-    lines.append(f"{name}_count{braces} {floatToGoString(passed)}")
-    lines.append(f"{name}_sum{braces} {floatToGoString(total)}")
+    lines.append(f"{name}_count{braces} {_text(passed)}")
+    lines.append(f"{name}_sum{braces} {_text(total)}")
     return lines
+
+
+def _text(value: float) -> str:
+    return "+Inf" if value == math.inf else repr(value)
