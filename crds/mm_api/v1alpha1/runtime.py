@@ -51,7 +51,7 @@ class RuntimeSpec(Scheduling):
         ge=0,
         le=256,
         description="Processes of Triton's model tensorrt_llm_bls; each serves one request at a "
-        "time. 0: the model is not served. Absent: 1; several have been seen to stall.",
+        "time. 0: the model is not served. Absent: 1.",
     )
     max_concurrency: int | None = Field(
         default=None,

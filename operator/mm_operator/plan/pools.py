@@ -35,10 +35,8 @@ _SHM_STUB_BYTES = 16 * MIB
 """A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
 
 BLS_INSTANCES = 1
-"""Processes of `tensorrt_llm_bls` unless the spec says how many. Several have been seen to stall:
-once in some 300 long streams Triton 2.51 called one of four "not healthy" under twelve clients, for
-a reason that was not found. Each also starts in 0.3 s of a core and holds 28 MB, while most clients
-use the gateway, which needs none."""
+"""Processes of `tensorrt_llm_bls` unless the spec says how many: each starts in 0.3 s of a core and
+holds 28 MB, while most clients use the gateway, which needs none."""
 
 _SHM_MINIMUM_BYTES = 256 * MIB
 """Lets a client of Triton itself send a raw picture of about 40 million pixels."""
