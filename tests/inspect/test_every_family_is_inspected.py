@@ -78,10 +78,40 @@ def test_byt5_needs_no_tokenizer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        pytest.param("mt5", "spiece.model", id="t5"),
+        pytest.param("mbart", "sentencepiece.bpe.model", id="mbart"),
+        pytest.param("vila", "llm/tokenizer.model", id="llama-in-a-part"),
+    ],
+)
+def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path) -> None:
+    """The build makes the file that servers read of them; it is told which, if it must."""
+    source = source_of(family, tmp_path / "source")
+    (source / name).write_bytes(b"pieces")
+    whole = inspect(source, InspectOptions())
+    for path in source.rglob("tokenizer.json"):
+        path.unlink()
+
+    facts = inspect(source, InspectOptions())
+
+    assert (None, name) == (whole.sentence_piece_model, facts.sentence_piece_model)
+
+
+def test_fairseqs_pieces_are_not_its_vocabulary(tmp_path: Path) -> None:
+    """Its dictionary numbers the words, not the model that cuts them."""
+    source = source_of("nmt", tmp_path / "source")
+    (source / "tokenizer.json").rename(source / "sentencepiece.bpe.model")
+
+    with pytest.raises(InspectRefusedError, match="FairSeq's dictionaries"):
+        inspect(source, InspectOptions(allow_pickle=True))
+
+
+@pytest.mark.parametrize(
     ("family", "words"),
     [
         pytest.param("nmt", "that Moses and BPE codes have made", id="fairseq"),
-        pytest.param("mt5", "AutoProcessor.from_pretrained", id="sentencepiece"),
+        pytest.param("mt5", "neither tokenizer.json nor a Sent.*AutoProcessor", id="beside"),
         pytest.param("vila", "into llm/: AutoTokenizer", id="in-a-part"),
     ],
 )

@@ -134,6 +134,11 @@ class ModelFacts(Document):
     parameters: int = Field(ge=1, description="Number of weights, from the safetensors headers.")
     custom_code: bool = Field(description="config.json names Python code of the checkpoint itself.")
     image_token_id: int | None = None
+    sentence_piece_model: str | None = Field(
+        default=None,
+        description="File of the checkpoint that the build makes tokenizer.json of. None: the "
+        "checkpoint has that file, or its family needs none.",
+    )
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None

@@ -26,6 +26,7 @@ PROCESSOR_PREFIXES = (
     "vocab",
     "merges",
     "spiece",
+    "sentencepiece",
 )
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 
@@ -222,9 +223,9 @@ class Places:
         return self.unfinished / TOKENIZER_FOLDER
 
     @property
-    def read_by_servers(self) -> Path:
-        """Where the engine holds the checkpoint's own tokenizer."""
-        return self.weights if self.staged else self.processor
+    def checkpoint_tokenizer(self) -> Path:
+        """Where the checkpoint's own tokenizer is once it was fetched."""
+        return self.weights if self.staged or self.checkpoint else self.processor
 
     def fetched(self, name: str) -> Path:
         """Return where a file of the checkpoint goes."""

@@ -1,4 +1,4 @@
-"""PURE: the step that makes a tokenizer for the family whose checkpoints have no file of one."""
+"""PURE: the step that makes a tokenizer for checkpoints that have no file of one for servers."""
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
@@ -10,15 +10,15 @@ def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
 
     Args:
         plan: of the build.
-        source: where the engine has the checkpoint's own tokenizer, from the working directory.
+        source: where the checkpoint's own tokenizer lies, from the working directory.
     """
-    if plan.engine.family != "byt5":
+    if plan.engine.family != "byt5" and plan.facts.sentence_piece_model is None:
         return ()
     return (
         module_step(
             plan,
             "make-tokenizer",
-            "write tokenizer.json, which is all that servers read: its tokens are bytes",
+            "write tokenizer.json, which is all that servers read",
             inputs=(source,),
             outputs=(f"engine/{TOKENIZER_FOLDER}",),
         ),

@@ -82,6 +82,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
                 outputs=(checkpoint,),
             )
         )
+    chosen += tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
     if plan.engine.family == "whisper":
         chosen.append(
             module_step(
@@ -107,7 +108,6 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             outputs=("engine/processor",),
         )
     )
-    chosen += tokenizer_steps(plan, "engine/processor")
     chosen.append(
         module_step(
             plan,

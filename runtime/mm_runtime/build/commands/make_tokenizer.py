@@ -1,7 +1,12 @@
-"""Write ByT5's `tokenizer.json`: servers read nothing else, and its tokens are a text's bytes."""
+"""Write the `tokenizer.json` that a checkpoint does not have: servers read nothing else.
+
+ByT5's tokens are a text's bytes; the others that have none have a SentencePiece model.
+"""
 
 import json
 import logging
+from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -22,17 +27,32 @@ EXTRA_IDS = 125
 
 def make_tokenizer(context: StepContext) -> None:
     """Write the tokenizer's two files; none where the checkpoint has its own."""
-    own, target = context.places.read_by_servers, context.places.tokenizer
+    own, target = context.places.checkpoint_tokenizer, context.places.tokenizer
     target.mkdir(parents=True, exist_ok=True)
     if (own / TOKENIZER).is_file():
         log.info("the checkpoint has a %s", TOKENIZER)
         return
-    path = own / CONFIG
-    config = dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
+    named = context.plan.facts.sentence_piece_model
+    if named is None:
+        config = _config(own)
+        text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
+        config = {**BYTES_SPECIAL, **config}
+    else:
+        # transformers, which imports torch: ByT5 needs neither
+        from mm_runtime.build.commands.sentence_pieces import converted  # noqa: PLC0415
+
+        model = own / named
+        weights = context.places.weights / named
+        text, special = converted(model, weights.parent / "config.json")
+        config = {**_config(model.parent), **special}
     write_durably(target / TOKENIZER, text)
-    write_durably(target / CONFIG, json.dumps({**BYTES_SPECIAL, **config}, indent=2))
+    write_durably(target / CONFIG, json.dumps(config, indent=2))
     log.info("made a %s", TOKENIZER)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def bytes_tokenizer(extra_ids: int) -> str:

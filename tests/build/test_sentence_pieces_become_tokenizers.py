@@ -1,0 +1,161 @@
+"""A SentencePiece model becomes a tokenizer.json that gives the same ids."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentencepiece import SentencePieceProcessor
+
+from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_runtime.build.commands import sentence_pieces
+from mm_runtime.build.commands.make_tokenizer import make_tokenizer
+from mm_runtime.build.commands.step import StepContext
+from mm_runtime.build.places import Places
+from mm_runtime.build.steps import steps
+from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.errors import PermanentError
+from support.families.pipeline import plan_of
+from support.model_configs import facts_of
+from support.sentence_pieces import train, write_config
+
+TEXTS = (
+    *sentence_pieces.SAMPLES,
+    *("translate English to German: a red square .", "WORDS—dash", "e\u0301 vs é", "a\xa0b\u200bc"),
+    *("זה משפט", "ภาษาไทย", "Ελληνικά", "tiếng Việt", "ҚАЗАҚ тілі", "۱۲۳ ٤٥٦", "中文\uff0c标点。"),
+)
+CORPUS = [text for at, text in enumerate(TEXTS, start=3) for _ in range(at)]
+"""Each its own number of times: of two ways to split a text one is always better."""
+
+SPACED = ("  two  spaces ", " ", "▁ under")
+"""Where LLaMA's own rule differs between versions of transformers."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of checkpoint."""
+
+    family: str
+    file: str
+    kind: str
+    config: dict[str, Any]
+    around: Callable[[list[int], SentencePieceProcessor], list[int]]
+    """Ids of the pieces -> ids of a prompt, as the slow tokenizer of the family gives them."""
+
+
+def with_end(ids: list[int], _: SentencePieceProcessor) -> list[int]:
+    """T5: the model's own ids and </s>."""
+    return [*ids, 1]
+
+
+def fairseq(ids: list[int], pieces: SentencePieceProcessor) -> list[int]:
+    """mBART-50: <s> <pad> </s> <unk> come first; language before the text, </s> behind it."""
+    german = pieces.get_piece_size() + 1 + 2  # ar_AR, cs_CZ, de_DE
+    return [german, *(3 if one == 0 else one + 1 for one in ids), 2]
+
+
+def fairseq_of_2020(ids: list[int], pieces: SentencePieceProcessor) -> list[int]:
+    """mBART: as above, but </s> and language behind the text; no language named: en_XX."""
+    english = pieces.get_piece_size() + 1 + 3
+    return [*(3 if one == 0 else one + 1 for one in ids), 2, english]
+
+
+def with_begin(ids: list[int], _: SentencePieceProcessor) -> list[int]:
+    """LLaMA: <s> and the model's own ids."""
+    return [1, *ids]
+
+
+ENDS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+T5 = {"tokenizer_class": "T5Tokenizer", **ENDS}
+CASES = {
+    "t5": Case("t5", "spiece.model", "t5", T5, with_end),
+    "mt5": Case("mt5", "spiece.model", "t5", {**T5, "extra_ids": 0}, with_end),
+    "class-in-config": Case("mt5", "spiece.model", "t5", {"extra_ids": 0}, with_end),
+    "mbart-50": Case(
+        "mbart",
+        "sentencepiece.bpe.model",
+        "mbart",
+        {"tokenizer_class": "MBart50Tokenizer", "src_lang": "de_DE"},
+        fairseq,
+    ),
+    "mbart": Case(
+        "mbart",
+        "sentencepiece.bpe.model",
+        "mbart",
+        {"tokenizer_class": "MBartTokenizer"},
+        fairseq_of_2020,
+    ),
+    "vila": Case(
+        "vila",
+        "llm/tokenizer.model",
+        "llama",
+        {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "add_bos_token": True, **ENDS},
+        with_begin,
+    ),
+}
+
+
+def fetched(case: Case, folder: Path) -> StepContext:
+    """Return a Reference build that has fetched a checkpoint's files of a tokenizer."""
+    facts = facts_of(case.family).model_copy(update={"sentence_piece_model": case.file})
+    plan = plan_of(facts)
+    places = Places(folder, plan.fingerprint)
+    model = places.fetched(case.file)
+    config = places.fetched(str(Path(case.file).parent / "config.json"))
+    for path in (model, config):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    train(case.kind, CORPUS, model)
+    write_config(model.parent, **case.config)
+    config.write_text(f'{{"model_type": "{case.family}"}}')
+    return StepContext(plan, "", places)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
+    """In every script; servers find the file, and the tokens that end or begin a text."""
+    case = CASES[name]
+    context = fetched(case, tmp_path)
+    make_tokenizer(context)
+    made = TextCodec(context.places.unfinished / TOKENIZER_FOLDER)
+    pieces = SentencePieceProcessor(model_file=str(context.places.fetched(case.file)))
+    texts = TEXTS if case.kind == "llama" else TEXTS + SPACED
+    expected = {text: case.around(pieces.encode(text), pieces) for text in texts}
+    assert expected == {text: made.encode_prompt(text) for text in texts}
+    assert made.end_id == made.encode_word("</s>")[-1]
+    known = "translate English to German: a red square ."
+    assert made.decode(made.encode_prompt(known)) == known
+
+
+def test_another_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What splits a text otherwise than SentencePiece is never served; the text is named."""
+    context = fetched(CASES["mbart"], tmp_path)
+    monkeypatch.setattr(sentence_pieces, "_normalizer", lambda _: None)  # as transformers 5.23
+    with pytest.raises(PermanentError, match=r"splits 'two  spaces' into|splits 'ﬁne "):
+        make_tokenizer(context)
+    assert not list(context.places.tokenizer.iterdir())
+
+
+def test_what_is_no_model_is_told(tmp_path: Path) -> None:
+    """A file cut on its way is not called a problem of transformers."""
+    context = fetched(CASES["mt5"], tmp_path)
+    path = context.places.fetched("spiece.model")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(PermanentError, match=r"spiece.model is no SentencePiece model"):
+        make_tokenizer(context)
+
+
+def test_a_class_that_nobody_has_is_told(tmp_path: Path) -> None:
+    """With what a person can do."""
+    case = replace(CASES["mt5"], config={"tokenizer_class": "NoSuchTokenizer"})
+    context = fetched(case, tmp_path)
+    with pytest.raises(PermanentError, match=r"spiece.model.*save_pretrained"):
+        make_tokenizer(context)
+
+
+def test_only_such_checkpoints_have_the_step() -> None:
+    """Before any engine, which takes an hour."""
+    facts = facts_of("mt5")
+    bare = facts.model_copy(update={"sentence_piece_model": "spiece.model"})
+    names = [[step.name for step in steps(plan_of(one))] for one in (facts, bare)]
+    assert names == [["fetch"], ["fetch", "make-tokenizer"]]
