@@ -105,7 +105,7 @@ def _compare(model: Path, pieces: Any, tokenizer: Tokenizer) -> None:
     for text in SAMPLES:
         expected = [pieces.id_to_piece(one) for one in pieces.encode(text)]
         ids = tokenizer.encode(text, add_special_tokens=False).ids
-        found = [tokenizer.id_to_token(one) for one in ids]
+        found = [str(tokenizer.id_to_token(one)) for one in ids]
         if found != expected and not _tied(pieces, found, expected):
             raise PermanentError(
                 f"transformers {version('transformers')} makes a tokenizer of {model.name} that"
