@@ -18,6 +18,7 @@ from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
@@ -182,13 +183,14 @@ class Operator:
         self, client: Client, evidence: Evidence, applier: Applier, minor: int
     ) -> Controller[Key]:
         settings = self._settings
-        stores = StoreIdentities(client)
+        stores, claims = StoreIdentities(client), ClaimModes(client)
         observer = Observer(
             self._models,
             self._cache,
             self._nodes,
             evidence=evidence,
             stores=stores,
+            claims=claims,
             settings=replace(settings.planning, exact_autoscalers=minor >= _TOLERANCE_SINCE),
         )
         served = settings.namespaces
@@ -204,6 +206,7 @@ class Operator:
             observer=observer,
             evidence=evidence,
             stores=stores,
+            claims=claims,
             flights=flights,
             applier=applier,
             clock=lambda: datetime.now(UTC),

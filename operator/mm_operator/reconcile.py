@@ -14,6 +14,7 @@ from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
+from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.evidence import Evidence
@@ -52,6 +53,7 @@ class Reconciler:
         observer: makes snapshots from the caches.
         evidence: logs and events of failing Jobs.
         stores: which stores of users are one.
+        claims: which claims of users one node may attach.
         flights: Leases of engines that namespaces share.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
@@ -70,6 +72,7 @@ class Reconciler:
         observer: Observer,
         evidence: Evidence,
         stores: StoreIdentities,
+        claims: ClaimModes,
         flights: Flights,
         applier: Applier,
         clock: Callable[[], datetime],
@@ -84,6 +87,7 @@ class Reconciler:
         self._observer = observer
         self._evidence = evidence
         self._stores = stores
+        self._claims = claims
         self._flights = flights
         self._applier = applier
         self._clock = clock
@@ -135,6 +139,7 @@ class Reconciler:
         record = self._models.find(key)
         if record:
             await self._stores.gather(record)
+            await self._claims.gather(record)
         jobs = self._observer.jobs_of(record) if record else ()
         return await self._evidence.gather(jobs, self._clock())
 

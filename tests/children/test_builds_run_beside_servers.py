@@ -1,27 +1,78 @@
-"""A claim that one node may attach: builds wish to run where the pods are that hold it."""
+"""A claim that one node may attach: Jobs wish to run where the pods are that hold it."""
 
 from typing import Any
 
 import pytest
 
-from support.staged import children, inspected
+from mm_api import labels
+from support.models import snapshot_of
+from support.staged import children, inspected, planned
 
-CLAIM = {"build": {"store": {"persistentVolumeClaim": {"claimName": "engines"}}}}
+
+def claims(**fields: str) -> dict[str, Any]:
+    """Return a spec whose source and store lie on claims of the user's, by their names."""
+    made = {name: {"persistentVolumeClaim": {"claimName": claim}} for name, claim in fields.items()}
+    return {
+        **({"model": {"source": made["source"]}} if "source" in made else {}),
+        **({"build": {"store": made["store"]}} if "store" in made else {}),
+    }
+
+
 BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}}}}
+OWN_AFFINITY = {"build": {"affinity": {"podAffinity": {}}}}
+BOTH = claims(source="models", store="engines")
+
+
+def wishes(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return whose pods a Job wishes to be beside: the selectors of its affinity."""
+    affinity = job["spec"]["template"]["spec"].get("affinity", {})
+    found = affinity.get("podAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
+    return [one["podAffinityTerm"]["labelSelector"] for one in found or ()]
+
+
+def of(*models: str) -> dict[str, Any]:
+    """Return the selector of the serving pods of models; without any: of the namespace."""
+    servers = {
+        labels.APP_NAME: labels.APP_NAME_VALUE,
+        labels.APP_COMPONENT: labels.Component.SERVER,
+    }
+    chosen = {"key": labels.MODEL, "operator": "In", "values": list(models)}
+    return {"matchLabels": servers, **({"matchExpressions": [chosen]} if models else {})}
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "held", "expected"),
     [
-        pytest.param({}, True, id="the-operators-claim"),
-        pytest.param(CLAIM, False, id="a-claim-of-the-users"),
-        pytest.param(BUCKET, False, id="a-bucket"),
-        pytest.param({"build": {"affinity": {"podAffinity": {}}}}, False, id="an-own-affinity"),
+        pytest.param({}, {}, [of()], id="the-operators-claim"),
+        pytest.param(BOTH, {}, [], id="claims-that-any-node-may-attach"),
+        pytest.param(BUCKET, {}, [], id="a-bucket"),
+        pytest.param(OWN_AFFINITY, {}, [], id="an-own-affinity"),
+        pytest.param(BOTH, {"engines": ("b", "llava")}, [of("b", "llava")], id="the-users-store"),
+        pytest.param(
+            BOTH, {"models": ("c",), "engines": ("b",)}, [of("b", "c")], id="source-and-store"
+        ),
+        pytest.param(
+            claims(source="models"), {"models": ("c",)}, [of("c"), of()], id="source-and-operators"
+        ),
+        pytest.param(BOTH, {"models": ()}, [], id="nobody-serves-from-the-source"),
+        pytest.param(
+            {**BOTH, "build": {**BOTH["build"], **OWN_AFFINITY["build"]}},
+            {"engines": ("b",)},
+            [],
+            id="an-own-affinity-and-claim",
+        ),
     ],
 )
-def test_builds_wish_to_be_beside_servers(changes: dict[str, Any], *, expected: bool) -> None:
+def test_builds_wish_to_be_beside_servers(
+    changes: dict[str, Any], held: dict[str, tuple[str, ...]], expected: list[dict[str, Any]]
+) -> None:
     """It is a wish and no rule: a GPU of another node may be needed more."""
-    job = children(inspected(changes))["Job/build"]
-    affinity = job["spec"]["template"]["spec"].get("affinity", {})
-    wishes = affinity.get("podAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
-    assert bool(wishes) is expected
+    job = children(inspected(changes, claims_of_one_node=held))["Job/build"]
+    assert expected == wishes(job)
+
+
+def test_inspections_follow_the_source() -> None:
+    """A checkpoint on a claim that another model serves from is read where that one runs."""
+    held = {"models": ("c",), "engines": ("b",)}
+    job = children(planned(snapshot_of(BOTH, claims_of_one_node=held)))["Job/inspect"]
+    assert [of("c")] == wishes(job)

@@ -117,6 +117,6 @@ def _pod(
             pod.scratch("tmp"),
         ],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-        **volumes.beside_servers(spec),
+        **volumes.beside_servers(snapshot, spec, volumes.build_volumes(spec)),
         **pod.placement(spec.build, gpu),
     }

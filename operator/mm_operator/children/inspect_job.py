@@ -109,5 +109,6 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         "shareProcessNamespace": pod.SHARE_PROCESSES,
         "volumes": [*volumes.source_volumes(spec), pod.scratch("tmp")],
         **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
+        **volumes.beside_servers(snapshot, spec, volumes.source_volumes(spec)),
         **pod.placement(spec.build, Gpu()),
     }

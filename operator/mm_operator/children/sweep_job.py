@@ -20,6 +20,7 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     if not sweep.start or wanted is None:
         return None
     store = store_of(spec)
+    attached = [] if store.bucket else [volumes.store_volume(spec)]
     arguments = ["store", "gc", "--store", store.address, "--keep", *sweep.keep]
     arguments += ["--unused-for", f"{duration.parse(wanted).total_seconds():g}"]
     container: Manifest = {
@@ -58,11 +59,11 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
                     "securityContext": pod.pod_security(),
                     "shareProcessNamespace": pod.SHARE_PROCESSES,
                     "volumes": [
-                        *([] if store.bucket else [volumes.store_volume(spec)]),
+                        *attached,
                         pod.scratch("tmp"),
                     ],
                     **pod.pull_secrets(list(spec.runtime.image_pull_secrets)),
-                    **volumes.beside_servers(spec),
+                    **volumes.beside_servers(snapshot, spec, attached),
                     **pod.placement(spec.build, Gpu()),
                 },
             },

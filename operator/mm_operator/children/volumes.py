@@ -3,6 +3,7 @@
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
+from mm_operator.model import Snapshot
 from mm_operator.plan import adapters
 from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, store_of
 
@@ -81,24 +82,45 @@ def store_volume(spec: MultimodalModelSpec) -> Manifest:
     return _claim(STORE, store_of(spec).claim, read_only=False)
 
 
-def beside_servers(spec: MultimodalModelSpec) -> Manifest:
-    """Return the wish to run where pods hold the operator's own claim, which one node may attach.
+def beside_servers(
+    snapshot: Snapshot, spec: MultimodalModelSpec, attached: list[Manifest]
+) -> Manifest:
+    """Return the wish to run where serving pods hold a claim that one node may attach.
 
     A wish only: a build may need a GPU of another node, and then waits until the claim is free. An
-    affinity of the user's counts instead; a claim of the user's may be attached anywhere.
+    affinity of the user's counts instead.
+
+    Args:
+        snapshot: says which claims of the user's are such, and whose pods hold them.
+        spec: of the model.
+        attached: volumes of the pod that shall run there.
     """
-    store = store_of(spec)
-    if not store.operator_made or store.bucket or spec.build.affinity:
+    if spec.build.affinity:
         return {}
+    store, own = store_of(spec), snapshot.claims_of_one_node
+    claims = {one["persistentVolumeClaim"]["claimName"] for one in attached}
+    models = {model for claim in claims & own.keys() for model in own[claim]}
+    wishes = [_wish(sorted(models))] if models else []
+    if store.operator_made and not store.bucket and store.claim in claims:
+        wishes.append(_wish([]))
+    if not wishes:
+        return {}
+    return {
+        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    }
+
+
+def _wish(models: list[str]) -> Manifest:
+    """Return the wish to be beside serving pods of models; without any: of the namespace."""
     servers = {
         labels.APP_NAME: labels.APP_NAME_VALUE,
         labels.APP_COMPONENT: labels.Component.SERVER,
     }
-    term = {"labelSelector": {"matchLabels": servers}, "topologyKey": "kubernetes.io/hostname"}
-    wish = {"weight": 100, "podAffinityTerm": term}
-    return {
-        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
-    }
+    selector: Manifest = {"matchLabels": servers}
+    if models:
+        selector["matchExpressions"] = [{"key": labels.MODEL, "operator": "In", "values": models}]
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 100, "podAffinityTerm": term}
 
 
 def store_mount() -> Manifest:

@@ -38,6 +38,10 @@ class ModelRecord:
     deleting: bool
     shares_store: bool
     """Uses the store that the operator makes in the namespace."""
+    claims: tuple[str, ...]
+    """Claims of the user's that its Jobs attach, sorted."""
+    served_claim: str
+    """That of them which its serving pods attach, too; empty: none."""
     ready: bool
     """The condition Ready is True."""
     waiting: bool
@@ -61,6 +65,7 @@ class ModelCache:
         self._records: dict[Key, ModelRecord] = {}
         self._sharers: dict[str, dict[str, Owner]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Owner, ...]] = {}
+        self._holders: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
         """Return the number of models."""
@@ -93,6 +98,10 @@ class ModelCache:
             self._sorted[namespace] = tuple(sorted(self._sharers[namespace].values()))
         return self._sorted[namespace]
 
+    def claim_holders(self, namespace: str, claim: str) -> tuple[str, ...]:
+        """Return the models whose serving pods attach a claim of the user's, by name."""
+        return tuple(sorted(self._holders.get((namespace, claim), ())))
+
     def put(self, item: dict[str, Any], *, own: bool = False) -> None:
         """Take an added or changed object; `own` for the answer to a write of ours."""
         fresh = _record(item)
@@ -101,6 +110,7 @@ class ModelCache:
             return
         self._records[fresh.key] = fresh
         self._share(fresh)
+        self._hold(held, fresh)
         if not own:
             self.on_change(fresh.key)
 
@@ -111,6 +121,7 @@ class ModelCache:
             return
         del self._records[key]
         self._unshare(key)
+        self._hold(held, None)
         self.on_change(key)
 
     def replace(self, items: list[dict[str, Any]], version: int) -> None:
@@ -131,6 +142,15 @@ class ModelCache:
             sharers[fresh.key.name] = owner
             self._sorted.pop(fresh.key.namespace, None)
 
+    def _hold(self, held: ModelRecord | None, fresh: ModelRecord | None) -> None:
+        if held is not None and held.served_claim:
+            place = (held.key.namespace, held.served_claim)
+            self._holders[place].discard(held.key.name)
+            if not self._holders[place]:
+                del self._holders[place]
+        if fresh is not None and fresh.served_claim:
+            self._holders[fresh.key.namespace, fresh.served_claim].add(fresh.key.name)
+
     def _unshare(self, key: Key) -> None:
         if self._sharers[key.namespace].pop(key.name, None) is not None:
             self._sorted.pop(key.namespace, None)
@@ -139,7 +159,7 @@ class ModelCache:
 def _record(item: dict[str, Any]) -> ModelRecord:
     metadata, spec = item["metadata"], item.get("spec") or {}
     status = item.get("status") or {}
-    store = ((spec.get("build") or {}).get("store")) or {}
+    store = _part(spec, "build", "store")
     return ModelRecord(
         key=Key(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
@@ -148,6 +168,9 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         deleting="deletionTimestamp" in metadata,
         shares_store=not store.get("persistentVolumeClaim"),
+        claims=_claims(spec),
+        # Engines of a bucket are pulled to the node's disk.
+        served_claim="" if store.get("s3") else _claim_name(store),
         ready=any(
             condition.get("type") == ConditionType.READY and condition.get("status") == "True"
             for condition in status.get("conditions") or ()
@@ -158,6 +181,25 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         replicas_set_by=_setter(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )
+
+
+def _claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    source = _part(spec, "model", "source")
+    adapters = [_part(one, "source") for one in _part(spec, "engine").get("lora") or ()]
+    cache = (_part(source, "huggingFace").get("cache") or {}).get("claimName", "")
+    places = (_part(spec, "build", "store"), source, *adapters)
+    return tuple(sorted({cache, *map(_claim_name, places)} - {""}))
+
+
+def _claim_name(place: Mapping[str, Any]) -> str:
+    return str(_part(place, "persistentVolumeClaim").get("claimName", ""))
+
+
+def _part(item: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return an object inside of others; an empty one where there is none."""
+    for name in names:
+        item = item.get(name) or {}
+    return item
 
 
 def _setter(managed: Sequence[Mapping[str, Any]]) -> Setter:

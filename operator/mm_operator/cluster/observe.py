@@ -12,6 +12,7 @@ from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.cluster.cache import Cache, Cached
+from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
 from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.jobs import job_state
@@ -61,6 +62,7 @@ class Observer:
         *,
         evidence: Evidence,
         stores: StoreIdentities,
+        claims: ClaimModes,
         settings: PlanSettings,
     ) -> None:
         self._models = models
@@ -68,6 +70,7 @@ class Observer:
         self._nodes = nodes
         self._evidence = evidence
         self._stores = stores
+        self._claims = claims
         self._settings = settings
 
     def snapshot(
@@ -95,6 +98,10 @@ class Observer:
             store_sharers=self._models.store_sharers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
             store_identity=self._stores.identity(record),
+            claims_of_one_node={
+                claim: self._models.claim_holders(key.namespace, claim)
+                for claim in self._claims.for_one_node(record)
+            },
             deleting=record.deleting,
             scaling=scaling,
             servers=servers,

@@ -129,6 +129,9 @@ class Snapshot:
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     store_identity: str = ""
     """What tells the volume of the user's store from others; empty when nobody else can use it."""
+    claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Claims of the user's that the model's Jobs attach and only one node may have -> the models
+    whose serving pods attach them."""
     deleting: bool = False
     servers: tuple[ServerState, ...] = ()
     """What those servers said that are in trouble."""

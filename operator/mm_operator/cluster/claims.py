@@ -1,0 +1,64 @@
+"""Which claims of users one node may attach: read from the claim, of its volume once it is bound.
+
+Each is read once and then every ten minutes: what a volume can do does not change, but a claim may
+be deleted and made anew.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.models import ModelRecord
+from mm_operator.cluster.resources import CLAIM
+
+KEPT_SECONDS = 600.0
+_UNBOUND_SECONDS = 30.0
+
+_SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+"""With one of these among a volume's modes the attach controller lets a second node have it
+(isMultiAttachForbidden in pkg/volume/util of Kubernetes)."""
+
+
+class ClaimModes:
+    """Knows for each model which of its claims only one node may attach.
+
+    Args:
+        client: for the reads.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[bool, float]] = {}
+
+    async def gather(self, record: ModelRecord) -> None:
+        """Read the claims of a model that are not known or were read long ago.
+
+        Raises:
+            ClusterError: one could not be read; a Job that is made then would stay where it is.
+        """
+        for claim in record.claims:
+            key = (record.key.namespace, claim)
+            if key in self._known and self._clock() < self._known[key][1]:
+                continue
+            found = await self._client.get(CLAIM, *key)
+            bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
+            kept = KEPT_SECONDS if bound else _UNBOUND_SECONDS
+            self._known[key] = (is_for_one_node(found or {}), self._clock() + kept)
+
+    def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
+        """Return the claims of a model that one node may attach."""
+        unknown = (False, 0.0)
+        namespace = record.key.namespace
+        return tuple(
+            name for name in record.claims if self._known.get((namespace, name), unknown)[0]
+        )
+
+
+def is_for_one_node(claim: Mapping[str, Any]) -> bool:
+    """Return whether a second node may not attach a claim; unbound, as it asks for its volume."""
+    status, spec = claim.get("status") or {}, claim.get("spec") or {}
+    modes = frozenset(status.get("accessModes") or spec.get("accessModes") or ())
+    return bool(modes) and not modes & _SEVERAL_NODES

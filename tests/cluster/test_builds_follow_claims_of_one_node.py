@@ -1,0 +1,105 @@
+"""Claims of users on a real API server: who may attach them, and where Jobs then wish to run."""
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.claims import is_for_one_node
+from support.absent_kubelet import built, inspected, serving, wait_for_pod
+from support.clusters import apply, eventually, kubectl
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+STORE = {"persistentVolumeClaim": {"claimName": "engines"}}
+SHARED, ALONE = "ReadWriteMany", "ReadWriteOnce"
+
+
+@pytest.mark.parametrize(
+    ("asked", "bound", "expected"),
+    [
+        pytest.param([ALONE], [], True, id="not-bound"),
+        pytest.param([ALONE], [ALONE], True, id="one-node"),
+        pytest.param([ALONE], [ALONE, SHARED], False, id="its-volume-can-do-more"),
+        pytest.param([SHARED], [SHARED], False, id="several-nodes"),
+        pytest.param(["ReadOnlyMany"], [], False, id="read-by-several"),
+        pytest.param(["ReadWriteOncePod"], ["ReadWriteOncePod"], True, id="one-pod"),
+        pytest.param([], [], False, id="missing"),
+    ],
+)
+def test_modes_say_who_may_attach(asked: list[str], bound: list[str], *, expected: bool) -> None:
+    """What the volume can do counts, and until there is one what the claim asks for."""
+    claim = {"spec": {"accessModes": asked}, "status": {"accessModes": bound}}
+    assert expected == is_for_one_node(claim)
+
+
+def claim_on_a_disk(api: Api, mode: str) -> str:
+    """Make a claim bound to a volume of one mode; return the volume's name."""
+    volume = f"engines-{uuid4().hex[:8]}"
+    common = {"accessModes": [mode], "storageClassName": ""}
+    apply(
+        api.cluster,
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": f"/var/lib/nowhere/{volume}"},
+                "claimRef": {"namespace": api.namespace, "name": "engines"},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "engines", "namespace": api.namespace},
+            "spec": {
+                **common,
+                "volumeName": volume,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    )
+    return volume
+
+
+def wished(pod: dict[str, Any]) -> list[list[str]]:
+    """Return the models whose pods a pod wishes to be beside."""
+    affinity = pod["spec"].get("affinity", {}).get("podAffinity", {})
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+    selectors = [one["podAffinityTerm"]["labelSelector"] for one in terms]
+    return [one["matchExpressions"][0]["values"] for one in selectors]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(ALONE, [["first", "second"]], id="one-node"),
+        pytest.param(SHARED, [], id="several-nodes", marks=pytest.mark.slow),
+    ],
+)
+def test_a_second_build_follows_the_first_models_pods(
+    api: Api, tmp_path: Path, mode: str, expected: list[list[str]]
+) -> None:
+    """A model serves from the claim; the next engine is built where its pods are."""
+    volume = claim_on_a_disk(api, mode)
+    build = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
+    try:
+        with running_operator(api.cluster, tmp_path, api.namespace):
+            api.apply(document({"build": {"store": STORE}}, name="first"))
+            inspected(api, "first")
+            built(api)
+            assert eventually(lambda: api.kubectl("get", "deployments", "-o", "name"), timeout=30)
+            serving(api, "first")
+            other = {"build": {"store": STORE}, "engine": {"maxBatchSize": 2}}
+            api.apply(document(other, name="second"))
+            inspected(api, "second")
+            assert expected == wished(wait_for_pod(api, build))
+    finally:
+        kubectl(api.cluster, "delete", "pv", volume, "--wait=false")
