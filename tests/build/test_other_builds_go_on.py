@@ -1,4 +1,4 @@
-"""Builds of the Reference engine and of staged checkpoints outlive kills and full disks as well."""
+"""Builds of every other kind outlive kills and full disks as well, in every step there is."""
 
 import shutil
 import tempfile
@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.build import commands
 from mm_runtime.build import manifest as manifests
 from mm_runtime.build.steps import steps
+from support import many_steps
 from support.build_sites import Site
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.staging_sites import StagingSite, staging_site
+from support.trtllm_sites import TrtllmSite
 
-Either = Site | StagingSite
+Either = Site | StagingSite | TrtllmSite
 
 STORE_BYTES = 64 * 1024 * 1024
 SECONDS = 300
@@ -24,11 +27,15 @@ SECONDS = 300
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["reference", "staged"])
+@pytest.fixture(params=["reference", "staged", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
         return staging_site(tmp_path / "staged")
+    if request.param == "adapters":
+        return many_steps.quantized_llava(tmp_path / "adapters")
+    if request.param == "whisper":
+        return many_steps.whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
     return site
 
@@ -38,7 +45,8 @@ def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
     folder = tempfile.mkdtemp(prefix="mm-word-")
     try:
         word = Path(folder) / "termination-log"
-        return run_builder(site.arguments, word, kill_at=kill_at, seconds=SECONDS)
+        own = site.environment if isinstance(site, TrtllmSite) else None
+        return run_builder(site.arguments, word, environment=own, kill_at=kill_at, seconds=SECONDS)
     finally:
         shutil.rmtree(folder)
 
@@ -87,3 +95,21 @@ def test_disk_full_at_every_step(undisturbed: Either, tmp_path: Path) -> None:
         assert result is not None
         assert result.failure is None
         manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+
+
+def test_no_step_is_missing(tmp_path: Path) -> None:
+    """A step that is added must be killed and starved here, or beside it, as well."""
+    sites = (
+        staging_site(tmp_path / "staged"),
+        many_steps.quantized_llava(tmp_path / "adapters"),
+        many_steps.whisper(tmp_path / "whisper"),
+    )
+    survived = {step.module for site in sites for step in steps(site.plan)}
+    folder = Path(commands.__file__).parent
+    known = {
+        f"{commands.__name__}.{path.stem}"
+        for path in folder.glob("*.py")
+        if "    run_step(" in path.read_text()
+    }
+    vision = {"export_vision", "verify_vision", "build_vision"}  # of the Reference engine
+    assert {f"{commands.__name__}.{name}" for name in vision} == known - survived

@@ -107,7 +107,9 @@ def fetched(case: Case, folder: Path) -> StepContext:
         path.parent.mkdir(parents=True, exist_ok=True)
     train(case.kind, CORPUS, model)
     write_config(model.parent, **case.config)
-    config.write_text(f'{{"model_type": "{case.family}"}}')
+    kind = "llava" if case.kind == "llama" else case.family
+    for path in (config, model.parent / "config.json"):  # as engines of TensorRT-LLM have it
+        path.write_text(f'{{"model_type": "{kind}"}}')
     return StepContext(plan, "", places)
 
 

@@ -50,10 +50,13 @@ def converted(model: Path, config: Path) -> tuple[str, dict[str, Any]]:
     """
     pieces = _pieces(model)
     with TemporaryDirectory() as folder:
-        for path in (*model.parent.glob("*.json"), model):
-            shutil.copyfile(path, Path(folder) / path.name)
+        beside = {path.name: path for path in model.parent.glob("*.json")} | {model.name: model}
+        # Of a multimodal model it makes transformers 5 leave the named class aside.
+        beside.pop(config.name, None)
         if not _names_class(model.parent / CONFIG) and config.is_file():
-            shutil.copyfile(config, Path(folder) / "config.json")
+            beside[config.name] = config
+        for name, path in beside.items():
+            shutil.copyfile(path, Path(folder) / name)
         try:
             made = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         except (ImportError, KeyError, OSError, TypeError, ValueError) as error:
