@@ -18,7 +18,7 @@ from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
 from mm_runtime.inspect.adapters import with_adapters as inspect_adapters
 from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
 from support.model_configs import planned
-from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
+from support.trtllm_sites import TrtllmSite, journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
 Q_PROJ = "self_attn.q_proj"
@@ -132,6 +132,7 @@ def test_what_was_inspected_is_planned_and_built(
     }
 
     assert plan.fingerprint == whole.fingerprint
+    assert list(journalled(site).values()) == printed(site)
     assert {
         part: config["lora_config"]["lora_target_modules"] for part, config in configs.items()
     } == {"encoder": ["attn_q"], "decoder": ["cross_attn_v"]}

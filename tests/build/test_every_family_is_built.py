@@ -1,16 +1,14 @@
 """The plan's commands build engines of every family, word for word, with the recorded tools."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mm_operator.cli.plan_commands import as_commands
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode
 from support.model_configs import BUILT_ONLY, ENCODER_DECODERS, MODELS, VERSIONS, WITH_PICTURES
-from support.trtllm_sites import journalled, trtllm_site, use_site
+from support.trtllm_sites import journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
 
@@ -40,9 +38,7 @@ def test_family_is_built(
     if family in (*WITH_PICTURES, *BUILT_ONLY):
         assert "multimodal_encoder/model.engine" in files
     assert {f"{folder}/rank0.engine" for folder in folders} <= files
-    printed = as_commands(site.planned).replace("\\\n", " ")
-    commands = [shlex.split(line) for line in printed.splitlines() if line[:1] not in {"#", ""}]
-    assert [["set", "-eu"], *journalled(site).values()] == commands
+    assert list(journalled(site).values()) == printed(site)
     assert (manifest.versions["tensorrt_llm"], manifest.gpu is not None) == ("0.20.0", True)
 
 
@@ -108,11 +104,12 @@ def test_variants_are_built(
     step: str,
     expected: set[str],
 ) -> None:
-    """Versions, parallelism and quantization: each file of each rank is there."""
+    """Versions, parallelism and quantization: each file of each rank, by the printed commands."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets[version], family, engine))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
     manifest = manifests.read(site.places.manifest)
     assert expected <= {file.path for file in manifest.files}
     assert step in result.step_seconds
+    assert list(journalled(site).values()) == printed(site)
     assert manifest.versions["tensorrt_llm"] == version

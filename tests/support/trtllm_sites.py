@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
+from mm_operator.cli.plan_commands import as_commands
 from mm_runtime.build.places import Places
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.source import source_digest
@@ -101,6 +103,13 @@ def journalled(site: TrtllmSite) -> dict[str, list[str]]:
     """Return step -> command as the finished engine's journal has it."""
     journal = json.loads((site.places.engine / "build" / "journal.json").read_text())
     return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}
+
+
+def printed(site: TrtllmSite) -> list[list[str]]:
+    """Return the commands of `mmctl plan -o commands`, word by word, without the shell's own."""
+    text = as_commands(site.planned).replace("\\\n", " ")
+    lines = [shlex.split(line) for line in text.splitlines() if line[:1] not in {"#", ""}]
+    return [line for line in lines if line != ["set", "-eu"]]
 
 
 def use_site(monkeypatch: pytest.MonkeyPatch, site: TrtllmSite) -> TrtllmSite:
