@@ -1,5 +1,6 @@
 """A SentencePiece model becomes a tokenizer.json that gives the same ids."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,6 +153,17 @@ def test_a_class_that_nobody_has_is_told(tmp_path: Path) -> None:
     case = replace(CASES["mt5"], config={"tokenizer_class": "NoSuchTokenizer"})
     context = fetched(case, tmp_path)
     with pytest.raises(PermanentError, match=r"spiece.model.*save_pretrained"):
+        make_tokenizer(context)
+
+
+def test_an_image_without_the_library_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images of TensorRT-LLM are not ours."""
+    context = fetched(CASES["mt5"], tmp_path)
+    monkeypatch.delitem(sys.modules, sentence_pieces.__name__)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(PermanentError, match=r"has no sentencepiece, .* of spiece\.model"):
         make_tokenizer(context)
 
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
+from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +39,13 @@ def make_tokenizer(context: StepContext) -> None:
         text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
         config = {**BYTES_SPECIAL, **config}
     else:
-        # transformers, which imports torch: ByT5 needs neither
-        from mm_runtime.build.commands.sentence_pieces import converted  # noqa: PLC0415
-
+        try:  # transformers, which imports torch: ByT5 needs neither
+            from mm_runtime.build.commands.sentence_pieces import converted  # noqa: PLC0415
+        except ImportError as error:
+            raise PermanentError(
+                f"The image has no {error.name}, which makes tokenizer.json of {named}: use a"
+                " builder's image that has it, or save a fast tokenizer beside that file."
+            ) from error
         model = own / named
         weights = context.places.weights / named
         text, special = converted(model, weights.parent / "config.json")
