@@ -7,7 +7,7 @@ import pytest
 from support.build_plans import change_serving
 from support.picture_host import PictureHost, serve_pictures
 from support.served import Served, start_serving
-from support.tiny_llava import BuiltEngine, build_engine
+from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
 
 MODELS = ("ensemble", "tensorrt_llm_bls")
 """What clients ask."""
@@ -25,7 +25,8 @@ MAX_SEQ_LEN = 1024
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    engine = build_engine(tmp_path_factory.mktemp("tiny-engine"), max_seq_len=MAX_SEQ_LEN)
+    folder = tmp_path_factory.mktemp("tiny-engine")
+    engine = build_adapted(folder, CHECKPOINT, ADAPTERS, {"max_seq_len": MAX_SEQ_LEN})
     fetches = {
         "allowed_hosts": ["localhost"],
         "allow_private_networks": True,

@@ -6,14 +6,26 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
+from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 
 
 def build_plan(
-    facts: ModelFacts, *, tolerance: float = 1e-3, allow_pickle: bool = False
+    facts: ModelFacts,
+    *,
+    tolerance: float = 1e-3,
+    allow_pickle: bool = False,
+    adapters: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuildPlan:
-    """Return the plan of a Reference engine for eight requests with one picture each."""
+    """Return the plan of a Reference engine for eight requests with one picture each.
+
+    Args:
+        facts: of the checkpoint, and of its adapters when there are some.
+        tolerance: of the vision engine.
+        allow_pickle: as in the spec.
+        adapters: name -> where the build finds it.
+    """
     assert facts.vision is not None
     batch, images = 8, 2
     engine = EngineSpec(
@@ -41,7 +53,22 @@ def build_plan(
         builder_version="1",
     )
     fingerprint = hashlib.sha256(engine.to_json().encode()).hexdigest()
-    return BuildPlan(fingerprint=fingerprint, engine=engine, facts=facts, allow_pickle=allow_pickle)
+    lora = [
+        LoraAdapter(
+            name=one.name,
+            uid=uid,
+            source=str(adapters[one.name]),
+            source_digest=one.source_digest,
+        )
+        for uid, one in enumerate(facts.lora.adapters if facts.lora else ())
+    ]
+    return BuildPlan(
+        fingerprint=fingerprint,
+        engine=engine,
+        facts=facts,
+        lora=lora or None,
+        allow_pickle=allow_pickle,
+    )
 
 
 def serving_plan(fingerprint: str, **changes: object) -> ServingPlan:

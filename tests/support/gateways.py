@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 from mm_runtime.gateway.engine import Engine
@@ -62,8 +63,8 @@ def write_processor(engine_dir: Path) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 
 
-def toy_manifest() -> EngineManifest:
-    """Return the toy model's manifest."""
+def toy_manifest(adapters: Sequence[str] = ()) -> EngineManifest:
+    """Return the toy model's manifest; `adapters` are names of LoRA adapters."""
     digest = "sha256:" + "0" * 64
     engine = EngineSpec(
         source_digest=digest,
@@ -92,7 +93,15 @@ def toy_manifest() -> EngineManifest:
     return EngineManifest(
         fingerprint=FINGERPRINT,
         created=datetime(2026, 1, 1, tzinfo=UTC),
-        plan=BuildPlan(fingerprint=FINGERPRINT, engine=engine, facts=_toy_facts(digest)),
+        plan=BuildPlan(
+            fingerprint=FINGERPRINT,
+            engine=engine,
+            facts=_toy_facts(digest),
+            lora=[
+                LoraAdapter(name=name, uid=uid, source="/adapters")
+                for uid, name in enumerate(adapters)
+            ],
+        ),
         files=[],
         steps=[],
         versions={},
@@ -121,12 +130,17 @@ def toy_serving(**changes: object) -> ServingPlan:
 
 
 def toy_gateway(
-    directory: Path, engine: Engine, *, auth_token_file: Path | None = None, **changes: object
+    directory: Path,
+    engine: Engine,
+    *,
+    auth_token_file: Path | None = None,
+    adapters: Sequence[str] = (),
+    **changes: object,
 ) -> Gateway:
     """Return a connected gateway of the toy model in front of any engine."""
     write_processor(directory)
     return build_gateway(
-        manifest=toy_manifest(),
+        manifest=toy_manifest(adapters),
         serving=toy_serving(**changes),
         engine_dir=directory,
         engine=engine,

@@ -6,6 +6,7 @@ The engine is built by the real `mm-runtime inspect` and `mm-runtime build`, onc
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from support.build_plans import build_plan, serving_plan
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
 CHECKPOINT = EXAMPLE / "checkpoint"
 PICTURES = EXAMPLE / "pictures"
+ADAPTERS = {"colors": EXAMPLE / "adapters" / "colors"}
+"""Name -> folder of each committed LoRA adapter."""
+
 FEATURES_PER_IMAGE = 16
 IMAGE_SIDE = 56
 VOCABULARY = 91
@@ -62,11 +66,19 @@ class BuiltEngine:
 
 def build_engine(folder: Path, checkpoint: Path = CHECKPOINT, **limits: int) -> BuiltEngine:
     """Inspect and build a checkpoint under `folder`; `limits` replace the plan's."""
-    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", checkpoint)).facts
+    return build_adapted(folder, checkpoint, {}, limits)
+
+
+def build_adapted(
+    folder: Path, checkpoint: Path, adapters: Mapping[str, Path], limits: Mapping[str, int]
+) -> BuiltEngine:
+    """Inspect and build a checkpoint with LoRA adapters, given as name -> folder."""
+    given = [word for name, path in adapters.items() for word in ("--adapter", f"{name}={path}")]
+    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", checkpoint, *given)).facts
     assert facts is not None
-    plan = build_plan(facts)
+    plan = build_plan(facts, adapters=adapters)
     if limits:
-        changed = plan.engine.limits.model_copy(update=limits)
+        changed = plan.engine.limits.model_copy(update=dict(limits))
         plan = plan.model_copy(
             update={"engine": plan.engine.model_copy(update={"limits": changed})}
         )

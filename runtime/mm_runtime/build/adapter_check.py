@@ -16,6 +16,9 @@ from mm_runtime.inspect.weights import read_header
 UNSERVED: Final = (
     "use_dora",
     "use_qalora",
+    "use_bdlora",
+    "kasa_config",
+    "arrow_config",
     "rank_pattern",
     "alpha_pattern",
     "modules_to_save",

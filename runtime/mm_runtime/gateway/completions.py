@@ -60,11 +60,11 @@ class Completion(ABC):
     whole_object: str
     chunk_object: str
 
-    def __init__(self, *, model: ServedModel, request_id: str, created: int) -> None:
+    def __init__(self, *, model: ServedModel, asked: str, request_id: str, created: int) -> None:
         self._head = {
             "id": f"{self.prefix}-{request_id}",
             "created": created,
-            "model": model.name,
+            "model": asked,
             "system_fingerprint": f"fp_{model.fingerprint[:10]}",
         }
 

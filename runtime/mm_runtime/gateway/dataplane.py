@@ -6,9 +6,9 @@ alone is refused before an image is fetched.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.engine import Ended, Engine, EngineRequest, FinishReason, Sampling
-from mm_runtime.gateway.errors import InvalidRequestError, UnknownModelError
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.listener import Listener
+from mm_runtime.gateway.model_names import ModelNames
 from mm_runtime.gateway.openai import (
     ChatRequest,
     CompletionRequest,
@@ -46,6 +47,7 @@ class ServedModel:
         max_video_frames: of one video; 0: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.
+        adapters: name of each LoRA adapter -> its id.
     """
 
     name: str
@@ -56,6 +58,12 @@ class ServedModel:
     max_video_frames: int
     temperature: float
     top_p: float
+    adapters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> ModelNames:
+        """What clients may call it."""
+        return ModelNames(self.name, self.adapters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class PreparedChat:
     sampling: Sampling
     stops: tuple[str, ...]
     turns: tuple[Turn, ...] = ()
+    adapter: int | None = None
+    """Id of the LoRA adapter that answers; None: the base model."""
 
     @property
     def image_count(self) -> int:
@@ -163,9 +173,9 @@ class ChatService:
             UnknownModelError: it names another model.
             InvalidRequestError: anything else that the client must change.
         """
-        self.check_model(request.model)
+        adapter = self.model.names.adapter(request.model)
         if isinstance(request, TranscriptionRequest):
-            return await self._prepare_sound(request)
+            return replace(await self._prepare_sound(request), adapter=adapter)
         asked = self._read(request)
         marks = len(asked.images) + len(asked.videos)
         text_tokens = await self._count(asked.prompt, marks, video=bool(asked.videos))
@@ -195,6 +205,7 @@ class ChatService:
             sampling=self._choose_sampling(request),
             stops=request.stops,
             turns=asked.turns,
+            adapter=adapter,
         )
 
     async def answer(self, chat: PreparedChat, *, request_id: str) -> AsyncGenerator[Event, None]:
@@ -215,6 +226,7 @@ class ChatService:
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
                 turns=chat.turns,
+                adapter=chat.adapter,
             )
             cutter = StopCutter(chat.stops)
             counter = TokenCounter()
@@ -236,20 +248,6 @@ class ChatService:
             tokens = counter.total
             cut = tokens >= chat.budget.max_tokens and not cutter.stopped
             yield Finished(FinishReason.LENGTH if cut else FinishReason.STOP, tokens)
-
-    def check_model(self, name: str) -> None:
-        """Refuse a model that is not the served one.
-
-        Raises:
-            UnknownModelError: the name differs.
-        """
-        if name != self.model.name:
-            raise UnknownModelError(
-                f"The model {name[:100]!r} does not exist here; this endpoint serves "
-                f"{self.model.name!r}.",
-                param="model",
-                code="model_not_found",
-            )
 
     async def _prepare_sound(self, request: TranscriptionRequest) -> PreparedChat:
         if self._listener is None:

@@ -53,6 +53,7 @@ class EngineRequest:
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
         sound: float32[samples] at the model's rate, or None.
+        adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: features of pictures are shared with requests of the same one; empty: of none.
     """
 
@@ -65,6 +66,7 @@ class EngineRequest:
     max_tokens: int
     sampling: Sampling
     turns: tuple[Turn, ...] = ()
+    adapter: int | None = None
 
 
 class Engine(Protocol):

@@ -86,7 +86,7 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
     if isinstance(request, TranscriptionRequest):
         return Transcript(request, DEFAULT_LANGUAGE)
     kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
-    return kind(model=model, request_id=request_id, created=int(time.time()))
+    return kind(model=model, asked=request.model, request_id=request_id, created=int(time.time()))
 
 
 class Endpoint:

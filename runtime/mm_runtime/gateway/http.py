@@ -17,7 +17,6 @@ from mm_runtime.gateway.errors import (
     ErrorResponse,
     GatewayError,
     InvalidRequestError,
-    UnknownModelError,
     error_response,
 )
 from mm_runtime.gateway.exchange import Endpoint
@@ -39,22 +38,17 @@ class Routes:
     server_metrics: ServerMetrics
 
     async def list_models(self, request: Request) -> Response:
-        """List the one model."""
+        """List the model and its adapters."""
         self.auth.check(request.headers.get("authorization"))
-        return JSONResponse({"object": "list", "data": [self._describe()]})
+        described = [self._describe(name) for name in self.model.names.parents()]
+        return JSONResponse({"object": "list", "data": described})
 
     async def get_model(self, request: Request) -> Response:
         """Describe a model."""
         self.auth.check(request.headers.get("authorization"))
         name = request.path_params["name"]
-        if name != self.model.name:
-            raise UnknownModelError(
-                f"The model {name[:100]!r} does not exist here; this endpoint serves "
-                f"{self.model.name!r}.",
-                param="model",
-                code="model_not_found",
-            )
-        return JSONResponse(self._describe())
+        self.model.names.adapter(name)
+        return JSONResponse(self._describe(name))
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process answers; Triton's state does not matter here."""
@@ -73,13 +67,14 @@ class Routes:
         page = self.metrics.render() + await self.server_metrics.read()
         return Response(page, headers={"content-type": _METRICS_TYPE})
 
-    def _describe(self) -> dict[str, object]:
-        return {
-            "id": self.model.name,
+    def _describe(self, name: str) -> dict[str, object]:
+        described: dict[str, object] = {
+            "id": name,
             "object": "model",
             "created": self.model.created,
             "owned_by": "multimodal-operator",
         }
+        return described if name == self.model.name else {**described, "parent": self.model.name}
 
 
 def build_app(

@@ -81,6 +81,8 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
     if request.cache_salt and (request.images or request.video is not None):
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(tensor("cache_salt", salt))
+    if request.adapter is not None:
+        inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
     if request.sound is not None:
         inputs.append(tensor("WAV", request.sound[np.newaxis]))
     return [*inputs, *_picture_inputs(request.images)]

@@ -194,6 +194,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
         max_video_frames=0 if vision is None else serving.gateway.max_video_frames,
         temperature=float(generation.get("temperature") or 1.0) if sampled else 0.0,
         top_p=float(generation.get("top_p") or 1.0),
+        adapters={one.name: one.uid for one in directory.manifest.plan.adapters},
     )
 
 

@@ -1,0 +1,45 @@
+"""PURE: what clients may call a model: its name, or that of one of its LoRA adapters.
+
+As other servers of open models do, an adapter is a model of its own that has the base model as its
+`parent`. `BASE:ADAPTER` names it too, and it alone where an adapter is called like its base model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mm_runtime.gateway.errors import UnknownModelError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """The names that one gateway answers to."""
+
+    base: str
+    adapters: Mapping[str, int]
+    """Name -> id, as the engine takes it."""
+
+    def adapter(self, asked: str) -> int | None:
+        """Return the id of the adapter that a name means, None for the base model.
+
+        Raises:
+            UnknownModelError: nothing here has that name.
+        """
+        if asked == self.base:
+            return None
+        found = self.adapters.get(asked.removeprefix(f"{self.base}:"))
+        if found is None:
+            served = ", ".join(map(repr, self.parents()))
+            raise UnknownModelError(
+                f"The model {asked[:100]!r} does not exist here; this endpoint serves {served}.",
+                param="model",
+                code="model_not_found",
+            )
+        return found
+
+    def parents(self) -> dict[str, str | None]:
+        """Return every listed name, and of adapters the model that they change."""
+        listed = {
+            f"{self.base}:{name}" if name == self.base else name: self.base
+            for name in self.adapters
+        }
+        return {self.base: None, **listed}

@@ -1,0 +1,74 @@
+"""LoRA adapters at the gateway: models with a parent, asked by name."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.gateways import MODEL, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+ADAPTERS = ("french", MODEL)
+"""The second one is called as its base model."""
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    """An engine that keeps what it was asked."""
+    return ScriptedEngine()
+
+
+@pytest.fixture
+async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway whose model has two adapters."""
+    async with (
+        serve(toy_gateway(tmp_path, engine, adapters=ADAPTERS)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+    ):
+        yield client
+
+
+async def _ask(client: httpx.AsyncClient, model: str) -> tuple[int, dict[str, Any]]:
+    body = {"model": model, "messages": [{"role": "user", "content": "what is it ?"}]}
+    answer = await client.post("/v1/chat/completions", json=body)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("model", "adapter"),
+    [
+        pytest.param(MODEL, None, id="base"),
+        pytest.param("french", 0, id="name"),
+        pytest.param(f"{MODEL}:french", 0, id="base-and-name"),
+        pytest.param(f"{MODEL}:{MODEL}", 1, id="same-name"),
+    ],
+)
+async def test_a_name_chooses_the_adapter(
+    client: httpx.AsyncClient, engine: ScriptedEngine, model: str, adapter: int | None
+) -> None:
+    """The engine gets the adapter's id, the client the name that it asked for."""
+    status, answer = await _ask(client, model)
+    asked = [request.adapter for request in engine.requests]
+    assert (200, model, [adapter]) == (status, answer["model"], asked)
+
+
+async def test_unknown_adapters_are_refused(
+    client: httpx.AsyncClient, engine: ScriptedEngine
+) -> None:
+    """404 as for any unknown model; the message lists what there is."""
+    for name in ("german", f"{MODEL}:german", "other:french", f"{MODEL}:"):
+        status, answer = await _ask(client, name)
+        assert (status, answer["error"]["code"]) == (404, "model_not_found")
+        assert f"serves '{MODEL}', 'french', '{MODEL}:{MODEL}'." in answer["error"]["message"]
+    assert engine.requests == []
+
+
+async def test_adapters_are_listed_with_their_parent(client: httpx.AsyncClient) -> None:
+    """As other servers of open models list them; each can be looked up by its id."""
+    listed = (await client.get("/v1/models")).json()["data"]
+    expected = [(MODEL, None), ("french", MODEL), (f"{MODEL}:{MODEL}", MODEL)]
+    assert expected == [(one["id"], one.get("parent")) for one in listed]
+    for one in listed:
+        assert one == (await client.get(f"/v1/models/{one['id']}")).json()
