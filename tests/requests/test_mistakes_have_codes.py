@@ -83,6 +83,10 @@ TENSORS: dict[str, Tensors] = {
     "NaN pixels": {**ASKED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
     "video for a model without": {**ASKED, "video_bytes_input": np.stack([RED] * 3)[None]},
     "truncated picture": {**ASKED, "image_url_input": text(data_url(TRUNCATED))},
+    "LoRA adapter that nobody knows": {
+        **ASKED,
+        "lora_task_id": np.array([[5]], dtype=np.uint64),
+    },
 }
 
 PATHS = {
@@ -177,6 +181,8 @@ def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], di
         return [{"type": "text", "text": "what " * 200}], more
     if mistake == "video for a model without":
         return [said, {"type": "video_url", "video_url": {"url": host.url("a.mp4")}}], more
+    if mistake == "LoRA adapter that nobody knows":
+        return [said], {"model": "tiny:none"}
     if mistake == "no tokens asked for":
         return [said], more
     urls = [str(one) for one in _urls(tensors_of(mistake, host))]
@@ -197,14 +203,6 @@ def test_openai(gateway: str, host: PictureHost, row: Row) -> None:
     answer = httpx.post(f"{gateway}/v1/chat/completions", json=body, timeout=SECONDS)
     code = answer.json()["error"]["code"]
     assert row.openai == f"{answer.status_code} {code or ''}".strip(), answer.text
-
-
-def test_unknown_adapters_are_refused(served: Served) -> None:
-    """`tensorrt_llm_bls` has an input for them, and says that it knows none."""
-    asked = {**ASKED, "lora_task_id": np.array([[5]], dtype=np.uint64)}
-    status, message = ask(served, "tensorrt_llm_bls", asked)
-    assert "INVALID_ARGUMENT" == status  # noqa: SIM300
-    assert "lora_task_id 5 is unknown" in message
 
 
 def _encoded(image: Image.Image, kind: str, **options: object) -> str:
