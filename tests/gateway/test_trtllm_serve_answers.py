@@ -9,6 +9,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
+from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.gateway.trtllm_serve import TrtllmServeEngine
 from support.eventually import eventually
 from support.gateways import MODEL, Running, serve, toy_gateway
@@ -178,6 +179,50 @@ async def test_a_client_that_leaves_ends_the_servers_work(
     await writer.wait_closed()
     await eventually(lambda: load.running == 0, seconds=SECONDS)
     await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+
+
+async def test_a_salt_goes_on(client: httpx.AsyncClient, server: RecordedServer) -> None:
+    """The server keeps KV blocks of other salts apart; without one it is told nothing."""
+    for more in ({"cache_salt": "ann"}, {}):
+        await client.post("/v1/chat/completions", json=body(order("none"), **more))
+    assert [one.get("cache_salt") for one in server.asked[-2:]] == ["ann", None]
+
+
+async def test_a_salt_is_refused_where_nothing_keeps_it(
+    tmp_path: Path, server: RecordedServer
+) -> None:
+    """A server that is too old for it is not asked: 400 names the field and the version."""
+    asked = len(server.asked)
+    engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS, takes_salt=False)
+    async with (
+        serve(toy_gateway(tmp_path, engine)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+    ):
+        answer = await client.post(
+            "/v1/chat/completions", json=body(order("none"), cache_salt="ann")
+        )
+    await engine.close()
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "cache_salt")
+    assert "since 1.1" in error["message"]
+    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("version", "takes"),
+    [("0.20.0", False), ("1.0.0", False), ("1.1.0rc2", False), ("1.1.0", True), ("1.2.0rc1", True)],
+)
+def test_the_salt_came_with_a_release(version: str, takes: bool) -> None:  # noqa: FBT001
+    """Of the first release's candidates not all know the field, so none is trusted."""
+    plan = TrtllmServe(
+        version=version,
+        checkpoint="models/toy",
+        port=8000,
+        argv=["trtllm-serve"],
+        options_file="options.yaml",
+        options={},
+    )
+    assert plan.takes_salt == takes
 
 
 async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) -> None:

@@ -5,9 +5,13 @@ equal word for word. Paths are relative to a folder where `models/NAME` is the c
 part is the name that the server tells its clients.
 """
 
+import re
+
 from pydantic import Field, JsonValue
 
 from mm_api.base import Document
+
+_SALTED = (1, 1)
 
 
 class TrtllmServe(Document):
@@ -23,6 +27,17 @@ class TrtllmServe(Document):
     options: dict[str, JsonValue] = Field(
         description="Its content: fields of upstream's LlmArgs; they win over flags."
     )
+
+    @property
+    def takes_salt(self) -> bool:
+        """Return whether a chat may have the field `cache_salt`, which keeps KV blocks apart.
+
+        Upstream's ChatCompletionRequest forbids fields it does not know, and knows this one since
+        1.1 (NVIDIA/TensorRT-LLM, pull request 7106); of its release candidates not all do.
+        """
+        release, candidate, _ = self.version.partition("rc")
+        numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
+        return numbers > _SALTED or (numbers == _SALTED and not candidate)
 
     @property
     def ranks(self) -> int:

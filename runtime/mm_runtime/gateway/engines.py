@@ -19,4 +19,5 @@ def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServe
         f"127.0.0.1:{plan.port}",
         serving.model,
         request_seconds=serving.gateway.request_timeout_seconds,
+        takes_salt=plan.takes_salt,
     )

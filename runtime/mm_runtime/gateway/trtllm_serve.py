@@ -48,10 +48,14 @@ class TrtllmServeEngine:
         address: host:port.
         model: the name that the server knows, for its answers.
         request_seconds: of silence that a request may have, which its own deadline ends before.
+        takes_salt: the server knows `cache_salt`.
     """
 
-    def __init__(self, address: str, model: str, *, request_seconds: float) -> None:
+    def __init__(
+        self, address: str, model: str, *, request_seconds: float, takes_salt: bool = True
+    ) -> None:
         self._model = model
+        self._takes_salt = takes_salt
         self._client = httpx.AsyncClient(
             base_url=f"http://{address}",
             timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
@@ -78,6 +82,13 @@ class TrtllmServeEngine:
         Closing the iterator closes the connection, which is how upstream learns that nobody wants
         the rest: it looks once a second.
         """
+        if request.cache_salt and not self._takes_salt:
+            # Served without it, others could learn from delays what this client has sent.
+            raise InvalidRequestError(
+                "The model's TensorRT-LLM keeps no caches apart: it knows `cache_salt` since 1.1. "
+                "Leave the field out, or have the model served by a newer one.",
+                param="cache_salt",
+            )
         body = await asyncio.to_thread(_encoded, self._model, request)
         try:
             async with self._client.stream(
@@ -109,6 +120,8 @@ def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
     for name in ("presence_penalty", "frequency_penalty"):
         if (value := getattr(sampling, name)) is not None:
             body[name] = value
+    if request.cache_salt:
+        body["cache_salt"] = request.cache_salt
     return body
 
 

@@ -14,6 +14,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from arguments import VERSION
+
 LISTENING = "INFO: Uvicorn running on http://{host}:{port}"
 
 FIELDS = {
@@ -22,6 +24,7 @@ FIELDS = {
     *("stream_options", "temperature", "top_p", "tools", "tool_choice", "user", "best_of"),
     *("use_beam_search", "top_k", "min_p", "repetition_penalty", "stop_token_ids"),
     *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt"),
+    *(() if VERSION.startswith(("0.", "1.0.")) else ("cache_salt",)),
 }
 """Of ChatCompletionRequest, which forbids others. `max_tokens` is the alias that it reads:
 `max_completion_tokens` is the attribute's name and is refused."""
