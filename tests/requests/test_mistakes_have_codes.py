@@ -4,6 +4,8 @@ import base64
 import io
 import queue
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
+from numpy.typing import NDArray
 from PIL import Image
 from tritonclient.utils import np_to_triton_dtype
 
@@ -211,6 +214,26 @@ def _encoded(image: Image.Image, kind: str, **options: object) -> str:
     return data_url(buffer.getvalue(), kind.lower())
 
 
+def _sixteen_bits(pixels: NDArray[np.uint8]) -> str:
+    """Return RGB of 16 bits a channel, which Pillow reads and does not write, as a PNG."""
+    height, width, _ = pixels.shape
+    rows = (pixels.astype(">u2") * 257).tobytes()
+    step = width * 3 * 2
+    filtered = b"".join(b"\0" + rows[at : at + step] for at in range(0, len(rows), step))
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(filtered)),
+        (b"IEND", b""),
+    )
+    return data_url(
+        b"\x89PNG\r\n\x1a\n"
+        + b"".join(
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+            for kind, body in parts
+        )
+    )
+
+
 def _odd_pictures() -> dict[str, str]:
     red = Image.fromarray(RED)
     sideways = Image.Exif()
@@ -218,6 +241,7 @@ def _odd_pictures() -> dict[str, str]:
     return {
         "animated GIF": _encoded(red, "GIF", save_all=True, append_images=[red.rotate(90)]),
         "CMYK JPEG": _encoded(red.convert("CMYK"), "JPEG"),
+        "16-bit PNG": _sixteen_bits(RED),
         "EXIF": _encoded(red.rotate(90), "JPEG", exif=sideways, quality=95),
     }
 

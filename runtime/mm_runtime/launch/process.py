@@ -87,13 +87,27 @@ class ChildProcess:
 
     def wait(self, seconds: float | None = None, stop: StopSignal | None = None) -> int | None:
         """Wait for the end; return the exit code, or None when time is up or `stop` was set."""
+        self.wait_beside((), seconds, stop)
+        return self.exit_code
+
+    def wait_beside(
+        self, others: Sequence[int], seconds: float | None = None, stop: StopSignal | None = None
+    ) -> int | None:
+        """Wait for the end, or for one of other processes; return the descriptor of that one.
+
+        Args:
+            others: descriptors that become readable with the end of a process.
+            seconds: to wait; None: without end.
+            stop: ends the wait too.
+        """
         if self.exit_code is not None:
-            return self.exit_code
-        watched = [self._pidfd, *([stop.fd] if stop else [])]
+            return None
+        watched = [self._pidfd, *others, *([stop.fd] if stop else [])]
         readable, _, _ = select.select(watched, [], [], seconds)
         if self._pidfd in readable:
             self._reap()
-        return self.exit_code
+            return None
+        return next((one for one in others if one in readable), None)
 
     def terminate(self) -> None:
         """Ask the whole group to end."""

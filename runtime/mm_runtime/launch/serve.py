@@ -18,12 +18,16 @@ from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.server import Server
 from mm_runtime.launch.sharing import Sharing, shared
 from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.launch.stubs import Stubs
 from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.launch.trtllm_serve import prepare_trtllm_serve
 from mm_runtime.repository.values import Role
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
 
 log = logging.getLogger(__name__)
+
+STUB_GONE_SECONDS = 1.0
+"""Until a server whose model's process is gone counts as one that lives on without it."""
 
 
 def serve(options: ServeOptions) -> int:
@@ -111,7 +115,7 @@ def _run_once(
         if wait_until_ready(child, server, stop, seconds=options.startup_seconds):
             sharing.check()
             told.shares(sharing.mode, sharing.problem)
-            code = child.wait(None, stop)
+            code = _wait_for_an_end(child, server, stop)
             if code is None:
                 drain(
                     child,
@@ -125,6 +129,24 @@ def _run_once(
         server.clean()
         log.info("%s ended with exit code %d", server.name, last)
     return code
+
+
+def _wait_for_an_end(child: ChildProcess, server: Server, stop: StopSignal) -> int | None:
+    """Return the exit code of a server that ended; None when a signal came first."""
+    with Stubs(child.pid) as stubs:
+        dead = child.wait_beside(stubs.descriptors, None, stop)
+        if dead is None:
+            return child.exit_code
+        # A server that ends takes its stubs along, and may be a moment behind them.
+        if stop.is_set or child.wait(STUB_GONE_SECONDS, stop) is not None or stop.is_set:
+            return child.exit_code
+        log.error(
+            "the process of model %s of %s has died, for want of memory perhaps; the server is"
+            " ended, because it would refuse every request and never end open streams",
+            stubs.name(dead),
+            server.name,
+        )
+    return child.stop(0)
 
 
 def _verified_engine(options: ServeOptions) -> EngineManifest:

@@ -1,0 +1,91 @@
+"""The processes in which Triton's Python models run, watched beside the server's own.
+
+Triton 2.51 starts none again that was killed, by the kernel for want of memory for example: it says
+that it is ready, refuses every request with "Stub process ... is not healthy", and never ends the
+streams that were open. So one that dies ends the server, which is then started again whole.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mm_runtime.launch.backends import STUB
+
+_PROC = Path("/proc")
+
+
+class Stubs:
+    """Every stub below a server, as it is now; readable by its descriptor once it has ended.
+
+    Args:
+        server: the process id of the server, or of what started it.
+    """
+
+    def __init__(self, server: int) -> None:
+        self._names: dict[int, str] = {}
+        """Descriptor -> the name of the model."""
+
+        for pid, name in _stubs_below(server):
+            try:
+                self._names[os.pidfd_open(pid)] = name
+            except ProcessLookupError:  # between two looks; the server itself will be asked next
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for descriptor in self._names:
+            os.close(descriptor)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """One for each stub, to be waited for."""
+        return tuple(self._names)
+
+    def name(self, descriptor: int) -> str:
+        """Return the model whose process a descriptor is."""
+        return self._names[descriptor]
+
+
+def _stubs_below(server: int) -> Iterator[tuple[int, str]]:
+    """Yield process id and model of each stub that descends from a process."""
+    parents = dict(_parents())
+    for pid in parents:
+        words = _words(pid)
+        if words and Path(words[0]).name == STUB and _descends(pid, server, parents):
+            yield pid, Path(words[1]).parent.parent.name  # STUB MODEL/VERSION/model.py ...
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for process in _PROC.iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            status = (process / "stat").read_text()
+        except OSError:
+            continue  # it has just ended
+        # The second field is the program's name in parentheses, which may hold anything.
+        yield int(process.name), int(status.rpartition(")")[2].split()[1])
+
+
+def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
+    while pid in parents:
+        pid = parents[pid]
+        if pid == ancestor:
+            return True
+    return False
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return []

@@ -1,0 +1,84 @@
+"""Each model of Triton runs in a process of its own; one that dies costs what was in flight."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_runtime.launch.stubs import Stubs
+from support.encoder_pairs import counted, until
+from support.ensemble import Ensemble, EnsembleError
+from support.served import Served, start_serving
+from support.tiny_llava import BuiltEngine, build_engine, samples
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
+
+MODELS = ("preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
+LONG = 900
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """The tiny model with room for answers that take seconds."""
+    return build_engine(tmp_path_factory.mktemp("engine"), max_seq_len=1024)
+
+
+@pytest.fixture
+def served(engine: BuiltEngine) -> Iterator[Served]:
+    """A running server."""
+    with start_serving(engine.manifest, engine.serving) as server:
+        server.wait_until_ready()
+        yield server
+
+
+def process_of(served: Served, model: str) -> int:
+    """Return the process in which a model runs."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if f"{served.folder}/repository/{model}/1/model.py" in words:
+                return int(process.name)
+    raise AssertionError(f"{model} has no process")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=[] if model == "tensorrt_llm" else [pytest.mark.slow])
+        for model in MODELS
+    ],
+)
+def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -> None:
+    """Open streams end with an error, and the server is back by itself, counted as one restart."""
+
+    def stream(_: int) -> str:
+        with Ensemble(served.grpc_url) as client:
+            try:
+                client.ask("What is in the image?", max_tokens=LONG, min_tokens=LONG, stream=True)
+            except EnsembleError as error:
+                return str(error)
+        return "answered"
+
+    with Stubs(served.process.pid) as stubs:
+        assert {stubs.name(one) for one in stubs.descriptors} == set(MODELS)
+    with ThreadPoolExecutor(3) as pool:
+        streams = [pool.submit(stream, number) for number in range(3)]
+        until(lambda: counted(served, "nv_trt_llm_request_metrics").get("active") == 3)
+        os.kill(process_of(served, model), signal.SIGKILL)
+        # Without the watch each of them would wait for ever.
+        assert all(one.result(60) != "answered" for one in streams)
+    until(lambda: "it is started again" in served.log)
+    until(served.ready)
+    sample = samples()[0]
+    with Ensemble(served.grpc_url) as client:
+        assert client.ask(sample.question).text
+    assert counted(served, "mm_server_restarts_total") == {"": 1.0}
+    assert "tritonserver ended by itself" in served.log
+    assert httpx.get(f"{served.http_url}/v2/health/ready", timeout=10).is_success
