@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 
 import httpx
@@ -99,4 +100,23 @@ async def test_a_client_that_leaves_cancels_at_once(tmp_path: Path, *, stream: b
         assert engine.cancelled == 1
         async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
             metrics = (await client.get("/metrics")).text
+    assert f'mm_requests_total{{code="499",model="{MODEL}"}} 1.0' in metrics
+
+
+async def test_a_client_that_stops_reading_is_gone(tmp_path: Path) -> None:
+    """Its connection stays open and nobody reads: the slot is free before the answer's end."""
+    engine = ScriptedEngine(pieces=("x" * 2**18,) * 63)  # 16 MB: more than any socket's buffers
+    body = json.dumps({**QUESTION, "stream": True, "max_tokens": 64}).encode()
+    async with serve(toy_gateway(tmp_path, engine)) as running:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(0)  # as asyncio wants it
+        with client:
+            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", running.port))
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+            await asyncio.get_running_loop().sock_sendall(client, f"{head}\r\n\r\n".encode() + body)
+            await eventually(lambda: engine.cancelled == 1, seconds=20)
+            assert running.gateway.admission.load.running == 0
+        async with httpx.AsyncClient(base_url=running.url, timeout=10) as other:
+            metrics = (await other.get("/metrics")).text
     assert f'mm_requests_total{{code="499",model="{MODEL}"}} 1.0' in metrics

@@ -1,12 +1,19 @@
 """Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 
 from starlette.types import Send
 
+from mm_runtime.gateway.body import ClientGoneError
+
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
+_STALLED_SECONDS = 1.0
+"""Until a client that takes nothing more counts as gone. Sending waits only when some 64 KiB and
+the kernel's own buffers are full: half a minute of an answer's text that nobody has read."""
+
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
@@ -64,7 +71,16 @@ class Reply:
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def _write(self, content: bytes, *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        """Send a part of the body.
+
+        Raises:
+            ClientGoneError: the client has stopped reading.
+        """
+        try:
+            async with asyncio.timeout(_STALLED_SECONDS):
+                await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        except TimeoutError:
+            raise ClientGoneError from None
         self.complete = not more
 
 
