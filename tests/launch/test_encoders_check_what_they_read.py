@@ -9,16 +9,10 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.launch.needed_files import needed_files
 from mm_runtime.repository.values import Role
-from support.tiny_llava import BuiltEngine, build_engine
+from support.served import EngineFiles
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """The tiny model's engine."""
-    return build_engine(tmp_path_factory.mktemp("built"))
-
-
-def damaged(built: BuiltEngine, manifest: EngineManifest, folder: Path, path: str) -> Path:
+def damaged(built: EngineFiles, manifest: EngineManifest, folder: Path, path: str) -> Path:
     """Return a copy of the engine by links, in which one file has other bytes of its length."""
     for file in manifest.files:
         place = folder / file.path
@@ -26,7 +20,7 @@ def damaged(built: BuiltEngine, manifest: EngineManifest, folder: Path, path: st
         if file.path == path:
             place.write_bytes(b"?" * file.size)
         else:
-            place.symlink_to(built.directory / file.path)
+            place.symlink_to(built.manifest.parent / file.path)
     return folder
 
 
@@ -39,11 +33,11 @@ def damaged(built: BuiltEngine, manifest: EngineManifest, folder: Path, path: st
     ],
 )
 def test_a_damaged_file_is_found_by_those_who_open_it(
-    built: BuiltEngine, tmp_path: Path, path: str, refusing: list[Role]
+    random_engine: EngineFiles, tmp_path: Path, path: str, refusing: list[Role]
 ) -> None:
     """Weights of the language model keep no encoder from its work; its own files do."""
-    manifest = manifests.read(built.manifest)
-    folder = damaged(built, manifest, tmp_path, path)
+    manifest = manifests.read(random_engine.manifest)
+    folder = damaged(random_engine, manifest, tmp_path, path)
     found = []
     for role in Role:
         try:
@@ -53,8 +47,8 @@ def test_a_damaged_file_is_found_by_those_who_open_it(
     assert found == refusing
 
 
-def test_an_encoder_leaves_most_of_an_engine_to_others(built: BuiltEngine) -> None:
+def test_an_encoder_leaves_most_of_an_engine_to_others(random_engine: EngineFiles) -> None:
     """What is left out is what is large."""
-    files = manifests.read(built.manifest).files
+    files = manifests.read(random_engine.manifest).files
     left = {file.path for file in files} - {file.path for file in needed_files(files, Role.ENCODER)}
     assert left == {"llm/model.safetensors"}
