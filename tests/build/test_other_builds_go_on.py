@@ -27,7 +27,7 @@ SECONDS = 300
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["reference", "staged", "adapters", "whisper"])
+@pytest.fixture(params=["reference", "rtx", "staged", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
@@ -37,7 +37,17 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     if request.param == "whisper":
         return many_steps.whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
-    return site
+    return _with_an_engine(site) if request.param == "rtx" else site
+
+
+def _with_an_engine(site: Site) -> Site:
+    """Return the site of a vision engine that needs no GPU to be built."""
+    pytest.importorskip("tensorrt_rtx_bindings")
+    engine = site.plan.engine
+    assert engine.vision is not None
+    vision = engine.vision.model_copy(update={"engine": "TensorRTRTX"})
+    built = engine.model_copy(update={"vision": vision})
+    return replace(site, plan=site.plan.model_copy(update={"engine": built}))
 
 
 def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
