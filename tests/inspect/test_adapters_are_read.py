@@ -66,6 +66,26 @@ def without_rank(folder: Path) -> Path:
     return written
 
 
+def with_dora(folder: Path) -> Path:
+    """Write an adapter that is more than two matrices."""
+    written = adapter(folder, "self_attn.q_proj")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_dora": True}
+    (written / "adapter_config.json").write_text(json.dumps(config))
+    return written
+
+
+def half(folder: Path) -> Path:
+    """Write an adapter without the second matrix of its module."""
+    tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
+    return write_adapter(folder, dict([tensors.popitem()]), rank=4)
+
+
+def of_another_rank(folder: Path) -> Path:
+    """Write an adapter whose configuration tells another rank than its matrices have."""
+    tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
+    return write_adapter(folder, tensors, rank=2)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -76,6 +96,9 @@ def without_rank(folder: Path) -> Path:
         ),
         pytest.param(pickled, "is a pickle (adapter_model.bin)", id="pickle"),
         pytest.param(without_rank, "has r = None", id="rank"),
+        pytest.param(with_dora, "uses use_dora", id="dora"),
+        pytest.param(half, "has not both matrices of one rank", id="half"),
+        pytest.param(of_another_rank, "says that the rank is 2", id="another-rank"),
         pytest.param(lambda folder: folder, "does not exist", id="missing"),
     ],
 )
