@@ -10,11 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import APIStatusError, OpenAI
+from openai import APIConnectionError, APIStatusError, OpenAI
 
 from mm_api.labels import APP_COMPONENT, Component
 from support.clusters import eventually
 from support.installed import Installed, Space, model_space
+from support.outside import kill_container
 from support.tiny_llava import CHECKPOINT, Sample, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -24,6 +25,9 @@ CLIENTS = 4
 BUILD_SECONDS = 240
 """Until an engine is built and its pods are asked for; measured 10 to 80 on a busy machine."""
 REQUEST_TIMEOUT = 30.0
+PAUSE_SECONDS = 0.2
+"""After a failure: a refused connection costs nothing, and would be tried thousands of times."""
+
 LEAST_REQUESTS = 50
 """Fewer would prove little; measured: several hundred during one update."""
 
@@ -74,6 +78,7 @@ class Load:
                     text = ask(client, sample, streamed=streamed)
                 except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
                     self.failed.append(f"{type(error).__name__}: {error}")
+                    self.stop.wait(PAUSE_SECONDS)
                 else:
                     if text == sample.answer:
                         self.right += 1
@@ -200,3 +205,48 @@ def test_a_model_that_is_not_served_is_not_found(address: str) -> None:
             model="another", messages=[{"role": "user", "content": "what ?"}]
         )
     assert caught.value.status_code == 404
+
+
+@pytest.mark.slow
+def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -> None:
+    """Clients see broken connections while its container is started again, and no wrong answer."""
+    [name] = serving_pods(space)
+    pod = space.get("pod", name)
+    before = _restarts(pod)
+    load = Load(address)
+    threads = [
+        threading.Thread(
+            target=load.ask_until_stopped, args=(sample,), kwargs={"streamed": True, "pooled": True}
+        )
+        for sample in samples()[:CLIENTS]
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        eventually(lambda: load.right >= LEAST_REQUESTS, timeout=60, interval=1)
+        kill_container(pod, "mm-runtime\0gateway")
+        eventually(
+            lambda: _restarts(space.get("pod", name))["gateway"] > before["gateway"],
+            timeout=60,
+            interval=1,
+        )
+        answered = load.right
+        eventually(lambda: load.right >= answered + LEAST_REQUESTS, timeout=60, interval=1)
+        broken = len(load.failed)
+        time.sleep(5)
+    finally:
+        load.stop.set()
+        for thread in threads:
+            thread.join(REQUEST_TIMEOUT)
+    assert {one.partition(":")[0] for one in load.failed} <= {
+        APIConnectionError.__name__,
+        "RemoteProtocolError",  # the stream that was being read: httpx's own error
+    }
+    assert broken == len(load.failed) > 0
+    after = _restarts(space.get("pod", name))
+    assert after == {**before, "gateway": before["gateway"] + 1}
+
+
+def _restarts(pod: dict[str, Any]) -> dict[str, int]:
+    """Return how often each container was started again."""
+    return {one["name"]: one["restartCount"] for one in pod["status"]["containerStatuses"]}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
 from mm_operator.errors import SpecError
 from mm_operator.plan.draft import Draft, draft
 from support.models import llava_7b_facts, spec_of, tiny_facts
@@ -209,6 +209,17 @@ def test_memory_terms_of_a_known_model() -> None:
         memory.prompt_table_bytes,
         memory.kv_cache_bytes,
     ) == (14_126_854_144, 8 * 576 * 4096 * 2, 2 * 32 * 32 * 128 * 2 * 2560 * 8)
+
+
+def test_adapters_count_as_weights() -> None:
+    """Two of rank 8 on one projection of LLaVA 1.5 7B: a bound by its widest matrix, 11,008."""
+    adapters = [AdapterFacts(name=name, source_digest=f"sha256:{name * 64}") for name in "ab"]
+    lora = LoraFacts(adapters=adapters, modules={"llm": ["attn_q"]}, rank=8)
+    facts = llava_7b_facts().model_copy(update={"lora": lora})
+    source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
+    asked = [{"name": name, "source": source} for name in "ab"]
+    more = drafted(facts, {"engine": {"lora": asked}}).footprint.weights_bytes
+    assert more - 14_126_854_144 == 2 * (32 * 2 * 11_008 * 8) * 2
 
 
 def test_text_only_model_has_no_vision_plan() -> None:

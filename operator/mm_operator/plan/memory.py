@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import ModelFacts, TextFacts
+from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
@@ -67,7 +67,7 @@ def footprint(
     size = DTYPE_BYTES[dtype]
     text = facts.text
     return Footprint(
-        weights_bytes=facts.parameters * size,
+        weights_bytes=facts.parameters * size + _adapter_bytes(facts, size),
         vision_bytes=_vision_bytes(facts, vision_batch),
         prompt_table_bytes=limits.max_multimodal_len * text.hidden_size * size,
         kv_cache_bytes=2
@@ -98,6 +98,22 @@ def check_fits(planned: Footprint, memory_limit: int | str | None) -> None:
         f"{planned.host_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
         "spec.engine.maxSeqLen or spec.vision.featureCacheBytes",
     )
+
+
+def _adapter_bytes(facts: ModelFacts, size: int) -> int:
+    """Return a bound of what all LoRA adapters hold: each as if it had every module and rank."""
+    if facts.lora is None:
+        return 0
+    numbers = 0
+    for engine, modules in facts.lora.modules.items():
+        stack: TextFacts | EncoderFacts = facts.text
+        if engine == "encoder" and facts.encoder:
+            stack = facts.encoder
+        heads = stack.attention_heads * stack.head_size
+        widest = max(stack.hidden_size, stack.intermediate_size, heads)
+        # Two matrices a module: from its input down to the rank, from there up to its output.
+        numbers += stack.layers * len(modules) * 2 * widest * facts.lora.rank
+    return len(facts.lora.adapters) * numbers * size
 
 
 def _crossing(text: TextFacts) -> int:
