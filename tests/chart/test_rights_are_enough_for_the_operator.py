@@ -91,7 +91,13 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
             config.uninstall(RELEASE, timeout=60)
 
     assert reason == "InspectPending", log.read_text(encoding="utf-8")
-    assert "orbidden" not in log.read_text(encoding="utf-8")
+    # A namespace of an earlier test may be on its way out: nobody has the right to write there.
+    forbidden = [
+        line
+        for line in log.read_text(encoding="utf-8").splitlines()
+        if "orbidden" in line and "is being terminated" not in line
+    ]
+    assert forbidden == []
 
 
 def _planned(cluster: ClusterInfo) -> str | None:

@@ -18,6 +18,9 @@ TIMEOUT_SECONDS = 60.0
 
 CACHE_BYTES = 1 << 20
 
+TRITONS = "nv_inference_count"
+"""On every page of a tritonserver that answers."""
+
 
 def disaggregated(
     engine: BuiltEngine, folder: Path, *addresses: str, timeout_seconds: float = TIMEOUT_SECONDS
@@ -35,7 +38,7 @@ def disaggregated(
 
 def counted(served: Served, name: str) -> dict[str, float]:
     """Return the samples above 0 of a server's metric by their first label's value."""
-    text = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    text = _page(served)
     return {
         next((v for k, v in sample.labels.items() if k not in {"model", "version"}), ""): (
             sample.value
@@ -45,6 +48,19 @@ def counted(served: Served, name: str) -> dict[str, float]:
         # The parser gives every counter the ending, also those of Triton's that have none.
         if sample.name in {name, f"{name}_total"} and sample.value
     }
+
+
+def _page(served: Served) -> str:
+    """Return the metrics page once Triton's part is on it: the supervisor shows its own without."""
+    page = ""
+
+    def is_whole() -> bool:
+        nonlocal page
+        page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+        return TRITONS in page
+
+    until(is_whole)
+    return page
 
 
 def until(condition: Callable[[], bool]) -> None:

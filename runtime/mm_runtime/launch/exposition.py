@@ -60,6 +60,10 @@ ADVICE: dict[Pool, str] = {
 HISTOGRAMS = tuple(metric for metric in SERVER_METRICS if metric.kind is MetricKind.HISTOGRAM)
 """Triton's models publish them bucket by bucket."""
 
+PAGE_SECONDS = 8.0
+"""For the server's part of the page. One that is dead refuses at once; one that waits for a disk or
+a core is waited for nearly as long as Prometheus waits (10 s), for without it the page has gaps."""
+
 METRICS = "/metrics"
 LIVE, READY = "/health/live", "/health/ready"
 """For the kubelet, where the server itself answers on loopback only."""
@@ -165,7 +169,7 @@ class Exposition:
 
     def render(self) -> bytes:
         """Return the whole text: the server's, when it answers, and ours, under one label set."""
-        answer = get("127.0.0.1", self._inner, self._page)
+        answer = get("127.0.0.1", self._inner, self._page, seconds=PAGE_SECONDS)
         theirs = answer[1] if answer and answer[0] == http.client.OK else ""
         text = with_histograms(theirs, HISTOGRAMS) + generate_latest(self._registry).decode()
         return one_label_set(text, self._model).encode()

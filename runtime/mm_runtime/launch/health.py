@@ -91,9 +91,11 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
-def get(host: str, port: int, path: str) -> tuple[int, str] | None:
-    """Return status and text of a page, or None when nobody answers within `PROBE_SECONDS`."""
-    connection = http.client.HTTPConnection(host, port, timeout=PROBE_SECONDS)
+def get(
+    host: str, port: int, path: str, *, seconds: float = PROBE_SECONDS
+) -> tuple[int, str] | None:
+    """Return status and text of a page, or None when nobody answers within so many seconds."""
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
