@@ -244,9 +244,9 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from mm_api.documents.server_state import Role  # noqa: PLC0415
     from mm_runtime.launch.options import ServeOptions  # noqa: PLC0415 (see module)
     from mm_runtime.launch.serve import serve  # noqa: PLC0415
-    from mm_runtime.repository.values import Role  # noqa: PLC0415
 
     ports = settings.Ports(
         address=arguments.address,

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,26 @@ class Load:
     stop: threading.Event = field(default_factory=threading.Event)
     right: int = 0
     failed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Ask from several clients, streaming or not, with connections that last or do not."""
+        threads = [
+            threading.Thread(
+                target=self.ask_until_stopped,
+                args=(sample,),
+                kwargs={"streamed": bool(n % 2), "pooled": n < CLIENTS // 2},
+            )
+            for n, sample in enumerate(samples()[:CLIENTS])
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.stop.set()
+            for thread in threads:
+                thread.join(REQUEST_TIMEOUT)
 
     def ask_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
         """Ask one question again and again; note every failure.
@@ -141,17 +162,7 @@ def test_a_rolling_update_under_load_fails_no_request(
     """Every request that was sent while the pods were replaced was answered rightly."""
     before = space.get("deployment", MODEL)["metadata"]["generation"]
     load = Load(address)
-    threads = [
-        threading.Thread(
-            target=load.ask_until_stopped,
-            args=(sample,),
-            kwargs={"streamed": bool(n % 2), "pooled": n < CLIENTS // 2},
-        )
-        for n, sample in enumerate(samples()[:CLIENTS])
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with load.running():
         space.apply(space.model(MODEL, "tiny", **change))
         eventually(
             lambda: space.get("deployment", MODEL)["metadata"]["generation"] > before,
@@ -161,10 +172,6 @@ def test_a_rolling_update_under_load_fails_no_request(
         # The old pod drains after the new one is ready: until it is gone, requests may meet it.
         eventually(lambda: len(serving_pods(space)) == 1, timeout=120, interval=1)
         time.sleep(2)
-    finally:
-        load.stop.set()
-        for thread in threads:
-            thread.join(REQUEST_TIMEOUT)
     assert (load.failed, len(serving_pods(space))) == ([], 1)
     assert load.right >= LEAST_REQUESTS
 
@@ -214,15 +221,7 @@ def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -
     pod = space.get("pod", name)
     before = _restarts(pod)
     load = Load(address)
-    threads = [
-        threading.Thread(
-            target=load.ask_until_stopped, args=(sample,), kwargs={"streamed": True, "pooled": True}
-        )
-        for sample in samples()[:CLIENTS]
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with load.running():
         eventually(lambda: load.right >= LEAST_REQUESTS, timeout=60, interval=1)
         kill_container(pod, "mm-runtime\0gateway")
         eventually(
@@ -234,10 +233,6 @@ def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -
         eventually(lambda: load.right >= answered + LEAST_REQUESTS, timeout=60, interval=1)
         broken = len(load.failed)
         time.sleep(5)
-    finally:
-        load.stop.set()
-        for thread in threads:
-            thread.join(REQUEST_TIMEOUT)
     assert {one.partition(":")[0] for one in load.failed} <= {
         APIConnectionError.__name__,
         "RemoteProtocolError",  # the stream that was being read: httpx's own error

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.server_state import Role
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.launch.needed_files import needed_files
-from mm_runtime.repository.values import Role
 from support.served import EngineFiles
 
 

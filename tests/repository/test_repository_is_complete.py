@@ -8,11 +8,11 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
+from mm_api.documents.server_state import Role
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.records import DataType, ModelConfig, strings, tensor
-from mm_runtime.repository.values import Role
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
 from support.documents import manifest

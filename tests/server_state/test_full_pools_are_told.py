@@ -17,7 +17,7 @@ QUIET = ServerState(pools=[PoolState(pool="cuda", planned_bytes=CUDA)])
 
 
 def full(
-    pool: Pool = "cuda", *, size: int = CUDA, times: int = 1, role: Role = "server"
+    pool: Pool = "cuda", *, size: int = CUDA, times: int = 1, role: Role = Role.SERVER
 ) -> ServerState:
     """Return what a server says that found a pool full."""
     return ServerState(role=role, pools=[PoolState(pool=pool, planned_bytes=size, full=times)])
@@ -96,7 +96,7 @@ def test_a_full_pinned_pool_names_its_own_field() -> None:
 
 def test_encoders_in_pods_of_their_own_are_told_apart() -> None:
     """One of two encoders: pinned memory has a field; what is in the CUDA pool is not planned."""
-    snapshot, plan = served(full("pinned", role="encoder"), full(role="encoder"))
+    snapshot, plan = served(full("pinned", role=Role.ENCODER), full(role=Role.ENCODER))
     pods = (PodState(plan.rollout.serving_hash, "Running", ready=True),) * 2
     snapshot = replace(snapshot, observed=replace(snapshot.observed, encoder_pods=pods))
 

@@ -62,7 +62,7 @@ class Fleet:
             }
         )
 
-    def serve(self, address: str, role: Role = "server") -> Exposition:
+    def serve(self, address: str, role: Role = Role.SERVER) -> Exposition:
         """Start what a server container shows, on the port that every pod has."""
         shown = Ports(address=address, metrics=self._port)
         inner = Ports(metrics=free_port())
@@ -137,7 +137,7 @@ async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
 async def test_encoders_are_asked_beside_servers(fleet: Fleet) -> None:
     """Pods that only encode pictures are pods of the model, and say what they are."""
     fills(fleet.serve(HERE))
-    fills(fleet.serve(THERE, "encoder"))
+    fills(fleet.serve(THERE, Role.ENCODER))
     fleet.pod("a", HERE)
     fleet.pod("b", THERE, component="encoder")
     await fleet.round()

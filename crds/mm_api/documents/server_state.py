@@ -4,6 +4,7 @@ The supervisor of tritonserver writes it, the operator asks for it: a pod may no
 annotations, and its termination message is read only once it has ended.
 """
 
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +15,16 @@ PATH = "/state"
 """On the port of the server's metrics."""
 
 Pool = Literal["cuda", "pinned"]
-Role = Literal["server", "encoder"]
+
+
+class Role(StrEnum):
+    """What a pod is there for."""
+
+    SERVER = "server"
+    """Answers whole requests."""
+
+    ENCODER = "encoder"
+    """Encodes pictures for the servers of its model, and nothing else."""
 
 
 class PoolState(Document):
@@ -32,7 +42,7 @@ class ServerState(Document):
 
     format_version: Literal[1] = 1
     role: Role = Field(
-        default="server", description="Of the pod: language model, or vision encoder by itself."
+        default=Role.SERVER, description="Of the pod: language model, or vision encoder by itself."
     )
     pools: list[PoolState] = Field(default=[])
     sharing_problem: str = Field(

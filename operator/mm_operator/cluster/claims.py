@@ -1,7 +1,6 @@
 """Which claims of users one node may attach: read from the claim, of its volume once it is bound.
 
-Each is read once and then every ten minutes: what a volume can do does not change, but a claim may
-be deleted and made anew.
+Each is read once and then every ten minutes.
 """
 
 import time
@@ -9,11 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mm_operator.cluster.client import Client
+from mm_operator.cluster.kept import Kept
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import CLAIM
-
-KEPT_SECONDS = 600.0
-_UNBOUND_SECONDS = 30.0
 
 _SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 """With one of these among a volume's modes the attach controller lets a second node have it
@@ -30,8 +27,7 @@ class ClaimModes:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._clock = clock
-        self._known: dict[tuple[str, str], tuple[bool, float]] = {}
+        self._known = Kept[bool](clock)
 
     async def gather(self, record: ModelRecord) -> None:
         """Read the claims of a model that are not known or were read long ago.
@@ -41,19 +37,17 @@ class ClaimModes:
         """
         for claim in record.claims:
             key = (record.key.namespace, claim)
-            if key in self._known and self._clock() < self._known[key][1]:
+            if self._known.is_fresh(key):
                 continue
             found = await self._client.get(CLAIM, *key)
             bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
-            kept = KEPT_SECONDS if bound else _UNBOUND_SECONDS
-            self._known[key] = (is_for_one_node(found or {}), self._clock() + kept)
+            self._known.keep(key, is_for_one_node(found or {}), bound=bound)
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
         """Return the claims of a model that one node may attach."""
-        unknown = (False, 0.0)
         namespace = record.key.namespace
         return tuple(
-            name for name in record.claims if self._known.get((namespace, name), unknown)[0]
+            name for name in record.claims if self._known.of((namespace, name), unknown=False)
         )
 
 

@@ -1,8 +1,8 @@
 """Which claims of users lead to one file system: read from the volume that a claim is bound to.
 
 Two namespaces share a store when their claims are bound to volumes of one source, an NFS export or
-a disk of a driver. Each claim is read once and then every ten minutes: a binding does not change,
-but a claim may be deleted and made anew. Without the right to read volumes nothing is shared.
+a disk of a driver. Each claim is read once and then every ten minutes. Without the right to read
+volumes nothing is shared.
 """
 
 import hashlib
@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mm_operator.cluster.client import Client
+from mm_operator.cluster.kept import Kept
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import CLAIM, VOLUME
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
 
-KEPT_SECONDS = 600.0
-_UNBOUND_SECONDS = 30.0
 _FORBIDDEN = 403
 
 _NO_SOURCE = frozenset(
@@ -51,8 +50,7 @@ class StoreIdentities:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._clock = clock
-        self._known: dict[tuple[str, str], tuple[str, float]] = {}
+        self._known = Kept[str](clock)
         self._may_read = True
 
     async def gather(self, record: ModelRecord) -> None:
@@ -65,7 +63,7 @@ class StoreIdentities:
         if not claim or not self._may_read:
             return
         key = (record.key.namespace, claim)
-        if key in self._known and self._clock() < self._known[key][1]:
+        if self._known.is_fresh(key):
             return
         try:
             identity = await self._read(*key)
@@ -75,12 +73,11 @@ class StoreIdentities:
             self._may_read = False
             _LOG.info("engines are shared within namespaces only: %s", error)
             return
-        kept = KEPT_SECONDS if identity else _UNBOUND_SECONDS
-        self._known[key] = (identity, self._clock() + kept)
+        self._known.keep(key, identity, bound=bool(identity))
 
     def identity(self, record: ModelRecord) -> str:
         """Return what tells the store's volume from others; empty when it is not known."""
-        return self._known.get((record.key.namespace, claim_of(record)), ("", 0.0))[0]
+        return self._known.of((record.key.namespace, claim_of(record)), "")
 
     async def _read(self, namespace: str, claim: str) -> str:
         found = await self._client.get(CLAIM, namespace, claim)

@@ -37,23 +37,23 @@ def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
 
 def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
     """Return the sentences about one pool; empty when no server found it full."""
-    found = _found(pool, snapshot, "server")
+    found = _found(pool, snapshot, Role.SERVER)
     if not found:
         return ""
     present = max(one.planned_bytes for one in found)
     return (
-        f"{_told(pool, found, present, 'server', snapshot.observed.pods)}: {_COSTS[pool]}. "
+        f"{_told(pool, found, present, Role.SERVER, snapshot.observed.pods)}: {_COSTS[pool]}. "
         f"{_room(pool, plan)}{_advice(pool, present, _planned(pool, plan), plan)}"
     )
 
 
 def _full_in_encoders(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
     """Return the sentences about one pool of encoders in pods of their own."""
-    found = _found(pool, snapshot, "encoder")
+    found = _found(pool, snapshot, Role.ENCODER)
     if not found:
         return ""
     present = max(one.planned_bytes for one in found)
-    told = _told(pool, found, present, "encoder", snapshot.observed.encoder_pods)
+    told = _told(pool, found, present, Role.ENCODER, snapshot.observed.encoder_pods)
     if pool == "cuda":
         return (
             f"{told}: a plan puts nothing into it, because features leave as host memory. Let "
@@ -81,7 +81,7 @@ def _told(
     """Return whose pool of which size was full, and how often."""
     count, times = len(found), sum(one.full for one in found)
     every = max(count, sum(not pod.terminating for pod in pods))
-    article = "an" if noun == "encoder" else "a"
+    article = "an" if noun is Role.ENCODER else "a"
     return (
         f"The {pool} pool of {present:,} bytes was full in {count} of {every} "
         f"{noun}{'' if every == 1 else 's'}{f', {times} times' if times > count else ''} "

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Self
 
 from prometheus_client import (
@@ -94,7 +93,7 @@ class Exposition:
         *,
         page: str = METRICS,
         ready: Callable[[], bool] = lambda: False,
-        role: Role = "server",
+        role: Role = Role.SERVER,
     ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -113,7 +112,7 @@ class Exposition:
             planned.labels(pool).set(size)
             self._fallbacks.labels(pool)  # shown before the first one, so that a rate begins at 0
         self._model = model
-        self._role: Role = role
+        self._role = role
         self._inner = inner.metrics
         self._page = page
         self._ready = ready
@@ -133,12 +132,7 @@ class Exposition:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 log = logging.getLogger(__name__)
@@ -65,12 +64,7 @@ class MpsDaemon:
         log.info("MPS: the control daemon runs in %s", self._folder)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.ask("quit")
         except MpsUnavailableError as failure:

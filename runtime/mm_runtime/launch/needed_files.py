@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from mm_api.documents.engine_manifest import EngineFile
-from mm_runtime.repository.values import Role
+from mm_api.documents.server_state import Role
 
 _VISION = "vision"
 _WEIGHTS = frozenset({".safetensors", ".engine", ".npy", ".npz", ".bin", ".pt", ".pth"})

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import GpuSharing, MemoryPools, ServingPlan
 from mm_runtime.errors import PermanentError
-from mm_runtime.repository.values import Role
 from mm_runtime.settings import GATEWAY_PORT, STARTUP_SECONDS, Ports
 
 

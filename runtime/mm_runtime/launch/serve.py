@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.server_state import Role
 from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.exposition import Exposition
@@ -21,7 +22,6 @@ from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.launch.stubs import Stubs
 from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.launch.trtllm_serve import prepare_trtllm_serve
-from mm_runtime.repository.values import Role
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         options.serving.model,
         page=server.metrics.path,
         ready=lambda: server.state() is State.READY,
-        role=options.role.value,
+        role=options.role,
     )
 
 

@@ -3,7 +3,7 @@
 import os
 import select
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -25,12 +25,7 @@ class StopSignal:
         self._previous = [(number, signal.signal(number, self._handle)) for number in SIGNALS]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous:
             signal.signal(number, handler)  # type: ignore[arg-type]  # signal()'s own
         os.close(self._read)

@@ -8,7 +8,6 @@ streams that were open. So one that dies ends the server, which is then started 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mm_runtime.launch.backends import STUB
@@ -36,12 +35,7 @@ class Stubs:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for descriptor in self._names:
             os.close(descriptor)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.server_state import Role
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch import health
 from mm_runtime.launch.adapters import link_adapters
@@ -17,7 +18,6 @@ from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
 from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.repository.layout import layout
-from mm_runtime.repository.values import Role
 from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import EXIT_SECONDS
 

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from types import ModuleType
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.configs import (
@@ -18,7 +19,7 @@ from mm_runtime.repository.configs import (
     whisper_bls,
 )
 from mm_runtime.repository.pbtxt import render
-from mm_runtime.repository.values import RepositoryValues, Role, values_of
+from mm_runtime.repository.values import RepositoryValues, values_of
 
 PYTHON_MODELS = (
     preprocessing,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import PurePath
 
 from mm_api.documents.engine_manifest import EngineManifest
@@ -19,16 +18,6 @@ ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32":
 
 NAMES_SINCE = (0, 20)
 """TensorRT-LLM that calls `random_seed` `seed` and `min_length` `min_tokens`."""
-
-
-class Role(StrEnum):
-    """What a pod is there for."""
-
-    SERVER = "server"
-    """Answers whole requests."""
-
-    ENCODER = "encoder"
-    """Encodes pictures for the servers of its model, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
