@@ -1,12 +1,10 @@
-"""A server's startup probe gives it the time that its engine's bytes take from a slow store."""
+"""A server may take as long to start as its engine needs: by bytes first, then as was measured."""
 
 import pytest
 
-from mm_operator.children.containers import (
-    LEAST_START_SECONDS,
-    MOST_START_SECONDS,
-    start_seconds,
-)
+from mm_operator.plan.starts import LEAST_START_SECONDS, MOST_START_SECONDS, start_seconds
+
+_SEVENTY = 140 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -14,10 +12,24 @@ from mm_operator.children.containers import (
     [
         pytest.param(0, LEAST_START_SECONDS, id="nothing"),
         pytest.param(14 * 10**9, LEAST_START_SECONDS, id="seven-billion-parameters"),
-        pytest.param(140 * 10**9, 600 + 7000, id="seventy-billion-parameters"),
+        pytest.param(_SEVENTY, 600 + 7000, id="seventy-billion-parameters"),
         pytest.param(10**13, MOST_START_SECONDS, id="more-than-anybody-waits-for"),
     ],
 )
-def test_seconds(host_bytes: int, expected: int) -> None:
+def test_by_bytes(host_bytes: int, expected: int) -> None:
     """Never less than a small engine gets, never more than six hours, in between by bytes."""
     assert expected == start_seconds(host_bytes)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        pytest.param(4.0, 600, id="what-does-not-grow-with-the-engine"),
+        pytest.param(300.0, 1500, id="shorter-than-by-bytes"),
+        pytest.param(2000.0, 10_000, id="longer-than-by-bytes"),
+        pytest.param(10_000.0, MOST_START_SECONDS, id="more-than-anybody-waits-for"),
+    ],
+)
+def test_as_measured(measured: float, expected: int) -> None:
+    """Five times the slowest start that was seen, whatever the bytes say, within bounds."""
+    assert expected == start_seconds(_SEVENTY, measured)

@@ -55,6 +55,29 @@ def test_an_oom_kill_is_told() -> None:
     assert needs_log(found) == "build"
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, 5.0, id="first-attempt"),
+        pytest.param({"restartCount": 1}, None, id="second-attempt"),
+        pytest.param({"state": {}}, None, id="runs-not"),
+        pytest.param({"initialized": "False"}, None, id="not-up-yet"),
+    ],
+)
+def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> None:
+    """From the sidecar running to the pod being initialized, when nothing interrupted it."""
+    up = {"status": "True", "lastTransitionTime": "2026-01-02T03:04:10Z"}
+    pulled = container("pull", terminated={"exitCode": 0})
+    server = container("server", running={"startedAt": MADE})
+    given = dict(changes)
+    up["status"] = given.pop("initialized", "True")
+    found = pod(
+        initContainerStatuses=[pulled, server | given],
+        conditions=[{"type": "Initialized", **up}],
+    )
+    assert expected == pod_state(found).load_seconds
+
+
 def test_an_eviction_is_told() -> None:
     """A pod that was disrupted before a container ended has no exit code, but a reason."""
     found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])

@@ -34,6 +34,7 @@ from mm_operator.model import (
     StoredEngine,
 )
 from mm_operator.plan import decide, names
+from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
 from support.models import EPOCH, snapshot_of
@@ -169,12 +170,19 @@ class ImaginedCluster:
         fingerprint: str = job["metadata"]["annotations"][labels.INPUTS_HASH]
         return fingerprint
 
-    def pods_ready(self, name: str) -> None:
-        """Replace every pod by ready ones of the Deployment's template."""
+    def pods_ready(self, name: str, *, load_seconds: float | None = None) -> None:
+        """Replace every pod by ready ones of the Deployment's template.
+
+        Args:
+            name: of the Deployment.
+            load_seconds: how long each server took to start, where it can be seen.
+        """
         wanted = self.objects[Ref("Deployment", name)]["spec"]
         digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
         count = wanted["replicas"]
-        pod = PodState(digest, "Running", ready=True, container="gateway")
+        pod = PodState(
+            digest, "Running", ready=True, container="gateway", load_seconds=load_seconds
+        )
         self.pods[name] = (pod,) * count
         state = self.rolled[name]
         self.rolled[name] = replace(
@@ -324,6 +332,7 @@ class ImaginedCluster:
             wanted=manifest["spec"]["replicas"],
             updated=state.updated if state.serving_hash == digest else 0,
             serving_hash=digest,
+            start_seconds=probe_seconds(manifest["spec"]["template"]),
         )
 
     def _uid(self) -> str:

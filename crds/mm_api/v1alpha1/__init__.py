@@ -36,6 +36,7 @@ from mm_api.v1alpha1.status import (
     ObjectiveStatus,
     ScalingChange,
     ScalingStatus,
+    StartStatus,
     WorkStatus,
 )
 from mm_api.v1alpha1.validation import Problem, validate
@@ -81,6 +82,7 @@ __all__ = [
     "Scheduling",
     "SecretKeyRef",
     "SecretRef",
+    "StartStatus",
     "StoreClaim",
     "StoreSpec",
     "TlsSpec",

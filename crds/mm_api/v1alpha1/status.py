@@ -73,6 +73,16 @@ class EncodersStatus(ApiModel):
     ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
 
 
+class StartStatus(ApiModel):
+    """The slowest start of a server that was seen of one engine on one GPU."""
+
+    fingerprint: Short = Field(description="Fingerprint of the engine.")
+    gpu: Short | None = Field(default=None, description="Product of the GPU. Absent: none is used.")
+    load_seconds: float = Field(
+        ge=0, description="From the server's container running to the server being up."
+    )
+
+
 class ScalingChange(ApiModel):
     """One change of the number of replicas."""
 
@@ -156,6 +166,11 @@ class MultimodalModelStatus(ApiModel):
     )
     plan: PlanStatus | None = Field(default=None, description="Summary of the plan.")
     build: BuildStatus | None = Field(default=None, description="Summary of the build.")
+    start: StartStatus | None = Field(
+        default=None,
+        description="The slowest start of the planned engine; the startup probe of the next "
+        "revision follows it. Absent: none was seen.",
+    )
     replicas: int | None = Field(default=None, ge=0, description="Pods of every revision.")
     ready_replicas: int | None = Field(default=None, ge=0, description="Pods that can serve now.")
     encoders: EncodersStatus | None = Field(

@@ -27,15 +27,9 @@ PRE_STOP_SECONDS = 5
 """Load balancers learn of the pod's end in this time; without it 16 to 20 of 250 requests failed
 during a rolling update, with it 0 of 1,300."""
 
-LEAST_START_SECONDS, MOST_START_SECONDS = 1800, 6 * 3600
-"""Of a start, after which the container is started again: what a small engine may take on a node
-that pulls images at the same time, and what nobody waits for."""
-
-_SLOW_BYTES = 20 * 10**6
-"""A second of a slow store: 1 Gbit/s shared by five pods that start together."""
-
-_WARM_UP_SECONDS = 600
-"""For everything that does not grow with the engine."""
+_TOLD_SECONDS = 60
+"""A start that takes too long is ended by the server's supervisor, which says why, this long before
+the kubelet would kill both."""
 
 _SERVER_CPU = "500m"
 _GATEWAY_REQUESTS = {"cpu": "100m", "memory": "192Mi"}
@@ -49,6 +43,7 @@ def build_server(
     manifest: str,
     gpu: Gpu,
     host_bytes: int,
+    start_seconds: int,
     process_bytes: int = PROCESS_BYTES,
     resources: Resources | None = None,
     role: Sequence[str] = (),
@@ -61,6 +56,7 @@ def build_server(
         manifest: path of the engine's manifest inside the pod.
         gpu: GPUs of the pod.
         host_bytes: what the plan's terms take.
+        start_seconds: what it gets to start before it is started again.
         process_bytes: what the processes take on top of it.
         resources: the spec's; None: those of the language model's pods.
         role: arguments of a server that does not answer whole requests.
@@ -88,6 +84,8 @@ def build_server(
             str(GRPC_PORT),
             "--metrics-port",
             str(METRICS_PORT),
+            "--startup-timeout",
+            str(start_seconds - _TOLD_SECONDS),
             "--termination-log",
             pod.TERMINATION_LOG,
             *role,
@@ -99,7 +97,7 @@ def build_server(
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
         ),
-        **_server_probes(spec, host_bytes),
+        **_server_probes(spec, start_seconds),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
@@ -122,13 +120,13 @@ def _server_ports(spec: MultimodalModelSpec) -> list[Manifest]:
     return [_port("triton-http", HTTP_PORT), _port("triton-grpc", GRPC_PORT), metrics]
 
 
-def _server_probes(spec: MultimodalModelSpec, host_bytes: int) -> Manifest:
+def _server_probes(spec: MultimodalModelSpec, start_seconds: int) -> Manifest:
     """Return the probes. trtllm-serve listens on loopback: its supervisor answers for it."""
     health, port = "/v2/health", "triton-http"
     if spec.engine.backend == "PyTorch":
         health, port = "/health", "triton-metrics"
     return {
-        "startupProbe": _probe(f"{health}/ready", port, 1, start_seconds(host_bytes)),
+        "startupProbe": _probe(f"{health}/ready", port, 1, start_seconds),
         "livenessProbe": _probe(f"{health}/live", port, 10, 6),
         "readinessProbe": _probe(f"{health}/ready", port, 2, 3),
     }
@@ -185,16 +183,6 @@ def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
         return []
     items = [{"key": secret.key, "path": AUTH_FILE}]
     return [{"name": "auth", "secret": {"secretName": secret.name, "items": items}}]
-
-
-def start_seconds(host_bytes: int) -> int:
-    """Return how long a server may take to start, by the bytes that it reads.
-
-    Planned bytes, not measured seconds: a number that follows every start would change the pod's
-    template, and with it roll the model out again.
-    """
-    needed = _WARM_UP_SECONDS + -(-host_bytes // _SLOW_BYTES)
-    return min(MOST_START_SECONDS, max(LEAST_START_SECONDS, needed))
 
 
 def grace_seconds(spec: MultimodalModelSpec) -> int:

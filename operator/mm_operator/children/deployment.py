@@ -14,10 +14,11 @@ from mm_operator.children.serving_pod import (
     serving_deployment,
     serving_template,
 )
-from mm_operator.model import Plan, RolloutDecision, Snapshot
+from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import canonical_json
 from mm_operator.plan.retention import recorded_template
+from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
 
 
@@ -49,7 +50,7 @@ def pod_template(
         return recorded_template(snapshot, rollout)
     if not rollout.serving_hash or plan.serving_plan is None or plan.sizes is None:
         return None
-    return _fresh_template(snapshot, spec, rollout, plan.serving_plan, plan.sizes)
+    return _fresh_template(snapshot, spec, plan, plan.serving_plan, plan.sizes)
 
 
 def template_text(template: dict[str, Any]) -> str:
@@ -60,24 +61,26 @@ def template_text(template: dict[str, Any]) -> str:
 def _fresh_template(
     snapshot: Snapshot,
     spec: MultimodalModelSpec,
-    rollout: RolloutDecision,
+    plan: Plan,
     serving: ServingPlan,
     sizes: ModelPlan,
 ) -> dict[str, Any]:
     image = spec.runtime.image or snapshot.settings.runtime_image
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec.runtime.gpu, sizes)
+    read_bytes = hardware.host_bytes(sizes)
     server = containers.build_server(
         spec,
         image=image,
         manifest=manifest,
         gpu=gpu,
-        host_bytes=hardware.host_bytes(sizes),
+        host_bytes=read_bytes,
+        start_seconds=server_start_seconds(snapshot, plan, read_bytes),
     )
     return serving_template(
         snapshot,
         spec,
-        rollout,
+        plan.rollout,
         ServingPod(
             component=labels.Component.SERVER,
             containers=[containers.build_gateway(spec, image=image, manifest=manifest)],

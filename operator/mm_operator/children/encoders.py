@@ -24,6 +24,7 @@ from mm_operator.plan.encoders import GRPC_PORT
 from mm_operator.plan.memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.records import ENCODER_KEY
 from mm_operator.plan.retention import recorded_template
+from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
 _ROLE = ("--role", "encoder", "--gateway-port", "0")
@@ -52,12 +53,14 @@ def _pod(
 ) -> ServingPod:
     image = spec.runtime.image or snapshot.settings.runtime_image
     gpu = hardware.encoder_gpu(spec.runtime.gpu, sizes)
+    read_bytes = hardware.encoder_host_bytes(sizes)
     server = containers.build_server(
         spec,
         image=image,
         manifest=store_of(spec).manifest(serving.fingerprint),
         gpu=gpu,
-        host_bytes=hardware.encoder_host_bytes(sizes),
+        host_bytes=read_bytes,
+        start_seconds=start_seconds(read_bytes),
         process_bytes=_process_bytes(sizes),
         resources=spec.vision.resources,
         role=_ROLE,

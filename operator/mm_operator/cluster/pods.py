@@ -122,7 +122,22 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
         name=metadata.get("name", ""),
+        load_seconds=_load_seconds(status),
     )
+
+
+def _load_seconds(status: Mapping[str, Any]) -> float | None:
+    """Return how long the sidecar of a pod took until the kubelet found it started."""
+    sidecars = status.get("initContainerStatuses") or ()
+    if any(one.get("restartCount") for one in sidecars):
+        return None
+    running = [state for one in sidecars if (state := (one.get("state") or {}).get("running"))]
+    started = moment(running[0].get("startedAt")) if running else None
+    initialized = condition(status, "Initialized")
+    up = moment(initialized.get("lastTransitionTime"))
+    if initialized.get("status") != "True" or started is None or up is None:
+        return None
+    return max(0.0, (up - started).total_seconds())
 
 
 def _ended_well(container: Mapping[str, Any]) -> bool:

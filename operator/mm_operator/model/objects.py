@@ -184,6 +184,8 @@ class DeploymentState:
     serving_hash: str = ""
     replica_failure: str = ""
     stalled: str = ""
+    start_seconds: int | None = None
+    """What the startup probe gives the server of its pods; None: they have no such server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +220,6 @@ class PodState:
     """A container that does not run now ended because the engine is damaged."""
     name: str = ""
     """Only to delete it by."""
+    load_seconds: float | None = None
+    """From the server's container running to the server being up; None: it is not up, or was not
+    with the first attempt: then the times tell of a repair."""

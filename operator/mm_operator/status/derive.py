@@ -8,6 +8,7 @@ from mm_api.v1alpha1 import BuildStatus
 from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
 from mm_operator.plan import names
 from mm_operator.plan.fingerprint import plain
+from mm_operator.plan.starts import slowest_start
 from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions, timestamp
 from mm_operator.status.encoders import encoders_summary
@@ -16,6 +17,9 @@ from mm_operator.status.scaling import scaling_summary
 
 _MESSAGE_LIMIT = 1024
 """Characters: as many as the API takes in a short text; the condition holds the rest."""
+
+_PLANNED = ("plan", "build", "start")
+"""Parts of the status that follow from a plan."""
 
 _PERCENT_STEP = 5
 """A step's percentage is told in steps of this: each change is a write of the status."""
@@ -56,12 +60,16 @@ def url(snapshot: Snapshot) -> str:
 
 def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     if plan.frozen:
-        return {key: snapshot.status[key] for key in ("plan", "build") if key in snapshot.status}
+        return {key: snapshot.status[key] for key in _PLANNED if key in snapshot.status}
     summaries: dict[str, Any] = {}
     if plan.sizes is not None:
         summaries["plan"] = plain(plan_summary(plan.sizes, plan.rollout.serving_hash))
     if plan.build_plan is not None:
         summaries["build"] = plain(_build_summary(snapshot, plan, plan.build_plan.fingerprint))
+        start = slowest_start(snapshot, plan)
+        summaries |= {"start": plain(start)} if start else {}
+    elif "start" in snapshot.status:  # the next plan may want the same engine
+        summaries["start"] = snapshot.status["start"]
     return summaries
 
 

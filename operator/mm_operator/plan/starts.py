@@ -1,0 +1,126 @@
+"""How long a server may take to start before the kubelet starts it again.
+
+A new revision gets it from the slowest start of its engine that was measured, or from planned bytes
+while none was. The number is a part of the pod template, so a revision keeps the one that it was
+rolled out with: one that followed each start would roll the model out again each time.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from mm_api.v1alpha1 import StartStatus
+from mm_operator.model import Plan, RolloutDecision, Snapshot
+from mm_operator.plan.retention import recorded_template
+
+LEAST_START_SECONDS, MOST_START_SECONDS = 1800, 6 * 3600
+"""Of a start, after which the container is started again: what a small engine may take on a node
+that pulls images at the same time, and what nobody waits for."""
+
+TOGETHER = 5
+"""Pods that start at once and share what a store gives. One that was measured may have had its
+store for itself, so each of five may take five times as long."""
+
+_SLOW_BYTES = 20 * 10**6
+"""A second of a slow store: 1 Gbit/s shared by five pods that start together."""
+
+_WARM_UP_SECONDS = 600
+"""For everything that does not grow with the engine."""
+
+_SERVER = "server"
+
+
+def server_start_seconds(snapshot: Snapshot, plan: Plan, host_bytes: int) -> int:
+    """Return how long the server of the wanted revision may take to start.
+
+    Args:
+        snapshot: the model.
+        plan: its plan, with a revision to roll out or to keep.
+        host_bytes: what a server reads of its engine.
+    """
+    recorded = _recorded_seconds(snapshot, plan.rollout)
+    if recorded is not None:
+        return recorded
+    known = _known(snapshot, plan)
+    return start_seconds(host_bytes, known.load_seconds if known else None)
+
+
+def start_seconds(host_bytes: int, measured_seconds: float | None = None) -> int:
+    """Return how long a server may take to start.
+
+    Args:
+        host_bytes: what it reads.
+        measured_seconds: the slowest start of this engine; None: none was seen.
+    """
+    if measured_seconds is None:
+        needed = max(LEAST_START_SECONDS, _WARM_UP_SECONDS + -(-host_bytes // _SLOW_BYTES))
+    else:
+        needed = max(_WARM_UP_SECONDS, round(TOGETHER * measured_seconds))
+    return min(MOST_START_SECONDS, needed)
+
+
+def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
+    """Return the slowest start of the planned engine so far; None: none was seen.
+
+    Only a start that nothing interrupted is seen, and while another engine serves until this one is
+    built, no pod tells of this one.
+    """
+    known, rollout = _known(snapshot, plan), plan.rollout
+    seen = [
+        pod.load_seconds
+        for pod in snapshot.observed.pods
+        if not rollout.held
+        and pod.serving_hash == rollout.serving_hash
+        and pod.ready  # told with its being ready, so that a start costs no further write
+        and pod.load_seconds is not None
+    ]
+    if known is not None:
+        seen.append(known.load_seconds)
+    if plan.build_plan is None or not seen:
+        return None
+    return StartStatus(
+        fingerprint=plan.build_plan.fingerprint, gpu=_product(plan), load_seconds=max(seen)
+    )
+
+
+def _known(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
+    """Return what the status says of this engine on this GPU; of others it says nothing of use."""
+    written = snapshot.status.get("start")
+    if not written or plan.build_plan is None:
+        return None
+    try:
+        start = StartStatus.model_validate(written)
+    except ValidationError:  # of another version of the operator
+        return None
+    same = (start.fingerprint, start.gpu) == (plan.build_plan.fingerprint, _product(plan))
+    return start if same else None
+
+
+def _product(plan: Plan) -> str | None:
+    return plan.sizes.gpu.product if plan.sizes and plan.sizes.gpu else None
+
+
+def _recorded_seconds(snapshot: Snapshot, rollout: RolloutDecision) -> int | None:
+    """Return what the pods of a revision have; None: it was not rolled out, or its record is gone.
+
+    The Deployment says it too, but there anybody may have changed it.
+    """
+    deployment = snapshot.observed.deployment
+    template = recorded_template(snapshot, rollout)
+    found = probe_seconds(template) if template else None
+    if found is None and deployment and deployment.serving_hash == rollout.serving_hash:
+        return deployment.start_seconds
+    return found
+
+
+def probe_seconds(template: Mapping[str, Any]) -> int | None:
+    """Return how long the startup probe of a pod template's server lasts; None: it has none."""
+    try:
+        for container in template["spec"]["initContainers"]:
+            if container["name"] == _SERVER:
+                probe = container["startupProbe"]
+                return int(probe["periodSeconds"]) * int(probe["failureThreshold"])
+    except (KeyError, TypeError, ValueError):  # a record that somebody wrote over
+        return None
+    return None
