@@ -10,7 +10,7 @@ import pytest
 from sentencepiece import SentencePieceProcessor
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
-from mm_runtime.build.commands import sentence_pieces
+from mm_runtime.build.commands import library_tokenizer, sentence_pieces
 from mm_runtime.build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.places import Places
@@ -22,7 +22,7 @@ from support.model_configs import facts_of
 from support.sentence_pieces import train, write_config
 
 TEXTS = (
-    *sentence_pieces.SAMPLES,
+    *library_tokenizer.SAMPLES,
     *("translate English to German: a red square .", "WORDS—dash", "e\u0301 vs é", "a\xa0b\u200bc"),
     *("זה משפט", "ภาษาไทย", "Ελληνικά", "tiếng Việt", "ҚАЗАҚ тілі", "۱۲۳ ٤٥٦", "中文\uff0c标点。"),
 )

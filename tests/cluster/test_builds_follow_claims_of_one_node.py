@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from mm_api import labels
-from mm_operator.cluster.claims import is_for_one_node
-from support.absent_kubelet import built, inspected, serving, wait_for_pod
+from mm_operator.cluster.claims import Attached, attached_by
+from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
 from support.clusters import apply, eventually, kubectl
 from support.model_documents import document
 from support.model_namespace import Api
@@ -16,26 +16,29 @@ from support.operator_process import running_operator
 
 pytestmark = pytest.mark.cluster
 
+ANY, NODE, POD = Attached.BY_ANY, Attached.BY_ONE_NODE, Attached.BY_ONE_POD
+
 STORE = {"persistentVolumeClaim": {"claimName": "engines"}}
-SHARED, ALONE = "ReadWriteMany", "ReadWriteOnce"
+SHARED, ALONE, ALONE_POD = "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
 
 
 @pytest.mark.parametrize(
     ("asked", "bound", "expected"),
     [
-        pytest.param([ALONE], [], True, id="not-bound"),
-        pytest.param([ALONE], [ALONE], True, id="one-node"),
-        pytest.param([ALONE], [ALONE, SHARED], False, id="its-volume-can-do-more"),
-        pytest.param([SHARED], [SHARED], False, id="several-nodes"),
-        pytest.param(["ReadOnlyMany"], [], False, id="read-by-several"),
-        pytest.param(["ReadWriteOncePod"], ["ReadWriteOncePod"], True, id="one-pod"),
-        pytest.param([], [], False, id="missing"),
+        pytest.param([ALONE], [], NODE, id="not-bound"),
+        pytest.param([ALONE], [ALONE], NODE, id="one-node"),
+        pytest.param([ALONE], [ALONE, SHARED], ANY, id="its-volume-can-do-more"),
+        pytest.param([SHARED], [SHARED], ANY, id="several-nodes"),
+        pytest.param(["ReadOnlyMany"], [], ANY, id="read-by-several"),
+        pytest.param([ALONE_POD], [ALONE_POD], POD, id="one-pod"),
+        pytest.param([ALONE_POD], [], POD, id="one-pod-not-bound"),
+        pytest.param([], [], ANY, id="missing"),
     ],
 )
-def test_modes_say_who_may_attach(asked: list[str], bound: list[str], *, expected: bool) -> None:
+def test_modes_say_who_may_attach(asked: list[str], bound: list[str], expected: Attached) -> None:
     """What the volume can do counts, and until there is one what the claim asks for."""
     claim = {"spec": {"accessModes": asked}, "status": {"accessModes": bound}}
-    assert expected == is_for_one_node(claim)
+    assert expected == attached_by(claim)
 
 
 def claim_on_a_disk(api: Api, mode: str) -> str:
@@ -103,3 +106,30 @@ def test_a_second_build_follows_the_first_models_pods(
             assert expected == wished(wait_for_pod(api, build))
     finally:
         kubectl(api.cluster, "delete", "pv", volume, "--wait=false")
+
+
+def test_a_store_of_one_pod_is_refused(api: Api, tmp_path: Path) -> None:
+    """A user reads why in the status, and nothing has started."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "engines", "namespace": api.namespace},
+        "spec": {
+            "accessModes": [ALONE_POD],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    apply(api.cluster, claim)
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document({"build": {"store": STORE}}, name="first"))
+        planned = eventually(lambda: _condition(api, "Planned"), timeout=30)
+    assert planned
+    assert (planned["status"], planned["reason"]) == ("False", "NotSupported")
+    assert "claim engines is ReadWriteOncePod" in planned["message"]
+    assert not api.kubectl("get", "jobs", "-o", "name")
+
+
+def _condition(api: Api, kind: str) -> dict[str, Any] | None:
+    found = get(api, "mmm", "first").get("status", {}).get("conditions", ())
+    return next((one for one in found if one["type"] == kind), None)

@@ -98,6 +98,26 @@ def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path
     assert (None, name) == (whole.sentence_piece_model, facts.sentence_piece_model)
 
 
+def test_byte_pairs_of_bart_are_enough(tmp_path: Path) -> None:
+    """As it was published before tokenizer.json was thought of."""
+    source = source_of("bart", tmp_path / "source")
+    (source / "tokenizer.json").rename(source / "vocab.json")
+    (source / "merges.txt").write_text("#version: 0.2\n")
+
+    facts = inspect(source, InspectOptions())
+
+    assert (facts.byte_pair_vocabulary, facts.sentence_piece_model) == ("vocab.json", None)
+
+
+def test_half_of_the_byte_pairs_is_told(tmp_path: Path) -> None:
+    """A vocabulary does not say what is merged first."""
+    source = source_of("bart", tmp_path / "source")
+    (source / "tokenizer.json").rename(source / "vocab.json")
+
+    with pytest.raises(InspectRefusedError, match=r"has vocab\.json and .* nor merges\.txt"):
+        inspect(source, InspectOptions())
+
+
 def test_fairseqs_pieces_are_not_its_vocabulary(tmp_path: Path) -> None:
     """Its dictionary numbers the words, not the model that cuts them."""
     source = source_of("nmt", tmp_path / "source")
@@ -112,6 +132,7 @@ def test_fairseqs_pieces_are_not_its_vocabulary(tmp_path: Path) -> None:
     [
         pytest.param("nmt", "that Moses and BPE codes have made", id="fairseq"),
         pytest.param("mt5", "neither tokenizer.json nor a Sent.*AutoProcessor", id="beside"),
+        pytest.param("bart", r"nor vocab\.json with merges\.txt", id="byte-pairs"),
         pytest.param("vila", "into llm/: AutoTokenizer", id="in-a-part"),
     ],
 )

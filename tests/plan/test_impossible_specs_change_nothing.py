@@ -1,5 +1,6 @@
 """A spec that cannot be carried out freezes the model: whatever serves goes on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,9 @@ from mm_operator.errors import ClusterError, SpecError
 from mm_operator.model import Plan
 from mm_operator.plan import decide
 from support.models import snapshot_of, spec_of
+
+_ON_CLAIM = {"persistentVolumeClaim": {"claimName": "engines"}}
+_STORE = {"build": {"store": _ON_CLAIM}}
 
 
 def frozen_by(**fields: Any) -> Plan:
@@ -38,6 +42,12 @@ def frozen_by(**fields: Any) -> Plan:
             "whisper only: got blip2-t5",
             id="family",
         ),
+        pytest.param(
+            {"spec": spec_of(_STORE), "claims_of_one_pod": ("engines",)},
+            "NotSupported",
+            "claim engines is ReadWriteOncePod",
+            id="store-of-one-pod",
+        ),
     ],
 )
 def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
@@ -49,6 +59,20 @@ def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
         plan.problem.reason,
         words in plan.inspect.message,
     )
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param(_ON_CLAIM | {"s3": {"bucket": "engines"}}, id="work-of-a-bucket"),
+        pytest.param({}, id="another-claim"),
+    ],
+)
+def test_claims_that_no_pod_serves_from_pass(store: dict[str, Any]) -> None:
+    """One pod at a time is enough for Jobs; a claim made anew is seen by the next look."""
+    snapshot = snapshot_of({"build": {"store": store}}, claims_of_one_pod=("engines",))
+    assert not decide(snapshot).frozen
+    assert decide(replace(snapshot, spec=spec_of(_STORE))).recheck_after
 
 
 def test_known_family_passes() -> None:

@@ -1,10 +1,11 @@
-"""Which claims of users one node may attach: read from the claim, of its volume once it is bound.
+"""Which claims of users one node, or one pod, may attach: of the claim, once bound of its volume.
 
 Each is read once and then every ten minutes.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any
 
 from mm_operator.cluster.client import Client
@@ -16,9 +17,20 @@ _SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 """With one of these among a volume's modes the attach controller lets a second node have it
 (isMultiAttachForbidden in pkg/volume/util of Kubernetes)."""
 
+_ONE_POD = "ReadWriteOncePod"
+"""Never beside another mode (validateAccessModes in pkg/apis/core/validation of Kubernetes)."""
+
+
+class Attached(Enum):
+    """Who may have a claim at one time."""
+
+    BY_ANY = auto()
+    BY_ONE_NODE = auto()
+    BY_ONE_POD = auto()
+
 
 class ClaimModes:
-    """Knows for each model which of its claims only one node may attach.
+    """Knows for each model which of its claims only one node, or only one pod, may attach.
 
     Args:
         client: for the reads.
@@ -27,7 +39,7 @@ class ClaimModes:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._known = Kept[bool](clock)
+        self._known = Kept[Attached](clock)
 
     async def gather(self, record: ModelRecord) -> None:
         """Read the claims of a model that are not known or were read long ago.
@@ -41,18 +53,27 @@ class ClaimModes:
                 continue
             found = await self._client.get(CLAIM, *key)
             bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
-            self._known.keep(key, is_for_one_node(found or {}), bound=bound)
+            attached = attached_by(found or {})
+            # One that is refused is soon made anew, and the model waits for that.
+            self._known.keep(key, attached, bound=bound and attached is not Attached.BY_ONE_POD)
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
         """Return the claims of a model that one node may attach."""
-        namespace = record.key.namespace
-        return tuple(
-            name for name in record.claims if self._known.of((namespace, name), unknown=False)
-        )
+        return self._such(record, Attached.BY_ONE_NODE, Attached.BY_ONE_POD)
+
+    def for_one_pod(self, record: ModelRecord) -> tuple[str, ...]:
+        """Return the claims of a model that one pod may attach."""
+        return self._such(record, Attached.BY_ONE_POD)
+
+    def _such(self, record: ModelRecord, *those: Attached) -> tuple[str, ...]:
+        keys = [(record.key.namespace, name) for name in record.claims]
+        return tuple(key[1] for key in keys if self._known.of(key, Attached.BY_ANY) in those)
 
 
-def is_for_one_node(claim: Mapping[str, Any]) -> bool:
-    """Return whether a second node may not attach a claim; unbound, as it asks for its volume."""
+def attached_by(claim: Mapping[str, Any]) -> Attached:
+    """Return who may have a claim at one time; unbound, as it asks for its volume."""
     status, spec = claim.get("status") or {}, claim.get("spec") or {}
     modes = frozenset(status.get("accessModes") or spec.get("accessModes") or ())
-    return bool(modes) and not modes & _SEVERAL_NODES
+    if modes == {_ONE_POD}:
+        return Attached.BY_ONE_POD
+    return Attached.BY_ONE_NODE if modes and not modes & _SEVERAL_NODES else Attached.BY_ANY

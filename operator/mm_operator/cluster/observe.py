@@ -102,6 +102,7 @@ class Observer:
                 claim: self._models.claim_holders(key.namespace, claim)
                 for claim in self._claims.for_one_node(record)
             },
+            claims_of_one_pod=self._claims.for_one_pod(record),
             deleting=record.deleting,
             scaling=scaling,
             servers=servers,

@@ -132,6 +132,8 @@ class Snapshot:
     claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Claims of the user's that the model's Jobs attach and only one node may have -> the models
     whose serving pods attach them."""
+    claims_of_one_pod: tuple[str, ...] = ()
+    """Those of them that only one pod may have."""
     deleting: bool = False
     servers: tuple[ServerState, ...] = ()
     """What those servers said that are in trouble."""

@@ -1,6 +1,6 @@
 """The whole plan of one reconcile: every stage asked in order, each by its own module."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -24,7 +24,7 @@ from mm_operator.plan.engine_plan import EnginePlan, plan_engine
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.match import with_match
-from mm_operator.plan.preflight import first_problem
+from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
 from mm_operator.plan.siblings import with_siblings
@@ -32,6 +32,9 @@ from mm_operator.plan.store import identity_of, store_of
 
 JOINING_SECONDS = 3.0
 """Longer than a joint write of several models' owners takes, short beside any build."""
+
+CLAIM_SECONDS = 30.0
+"""Claims of users are not watched; as long as one without a volume is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ def decide(snapshot: Snapshot) -> Plan:
     if snapshot.spec is not None:
         problem = first_problem(snapshot.spec)
         if problem is None:
+            refused = store_problem(snapshot, snapshot.spec)
+            if refused:
+                return replace(_frozen(refused), recheck_after=CLAIM_SECONDS)
             return _decide(snapshot, snapshot.spec)
     return _frozen(problem or SpecError(Reason.INVALID_SPEC, "the spec cannot be read"))
 

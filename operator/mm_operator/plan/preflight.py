@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
+from mm_operator.model import Snapshot
 from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.families import SERVED
+from mm_operator.plan.store import store_of
 
 Checker = Callable[[MultimodalModelSpec], SpecError | None]
 
@@ -18,6 +20,23 @@ def first_problem(spec: MultimodalModelSpec) -> SpecError | None:
     """Return the first thing that makes the spec impossible, or None."""
     hits = (check(spec) for check in _CHECKERS)
     return next((hit for hit in hits if hit), None)
+
+
+def store_problem(snapshot: Snapshot, spec: MultimodalModelSpec) -> SpecError | None:
+    """Return why no pod could serve from the claim that keeps the engines, or None.
+
+    Engines of a bucket are pulled to the node's disk; a claim is then held by builds only.
+    """
+    store = store_of(spec)
+    if store.bucket or store.claim not in snapshot.claims_of_one_pod:
+        return None
+    return SpecError(
+        reason="NotSupported",
+        path="spec.build.store.persistentVolumeClaim.claimName",
+        message=f"claim {store.claim} is ReadWriteOncePod, so a build and the pods that serve what "
+        "it built can never have it at one time: use a claim that is ReadWriteOnce (one node) or "
+        "ReadWriteMany",
+    )
 
 
 def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:

@@ -12,7 +12,8 @@ def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
         plan: of the build.
         source: where the checkpoint's own tokenizer lies, from the working directory.
     """
-    if plan.engine.family != "byt5" and plan.facts.sentence_piece_model is None:
+    made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
+    if plan.engine.family != "byt5" and made_of is None:
         return ()
     return (
         module_step(

@@ -17,6 +17,7 @@ from mm_runtime.inspect.small_files import (
     read_object,
     read_optional,
 )
+from mm_runtime.inspect.tokenizer_files import tokenizer_source
 
 CODE_CONFIGS = (
     "tokenizer_config.json",
@@ -26,9 +27,6 @@ CODE_CONFIGS = (
 )
 """Besides config.json, files that can name Python code of the checkpoint. All of them are parsed,
 so that a truncated one is found here and not by the first request."""
-
-SENTENCE_PIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-"""As T5, mBART and LLaMA name theirs (VOCAB_FILES_NAMES of their tokenizers in transformers)."""
 
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
@@ -77,7 +75,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     preprocessor = read_optional(source / "preprocessor_config.json")
     dimensions = checkpoint.read(family, config, preprocessor)
     stored = _weights(source, family, config, options)
-    sentence_piece_model = _sentence_piece_model(source, family)
+    tokenizer = tokenizer_source(source, family)
     return ModelFacts(
         family=family,
         architecture=_architecture(config),
@@ -88,51 +86,11 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         parameters=stored.parameters,
         custom_code=custom_code is not None,
         image_token_id=dimensions.image_token_id,
-        sentence_piece_model=sentence_piece_model,
+        sentence_piece_model=tokenizer.pieces,
+        byte_pair_vocabulary=tokenizer.byte_pairs,
         text=dimensions.text,
         vision=dimensions.vision,
         encoder=dimensions.encoder,
-    )
-
-
-def _sentence_piece_model(source: Path, family: str) -> str | None:
-    """Return the file that the build makes a tokenizer of, relative to the checkpoint.
-
-    None where the checkpoint has tokenizer.json, the one file that servers here read, and for
-    ByT5, whose tokens are bytes. VILA keeps its tokenizer in llm/.
-
-    Raises:
-        InspectRefusedError: there is neither.
-    """
-    folders = (source, source / PARTS[0])
-    if family == "byt5" or any((one / "tokenizer.json").is_file() for one in folders):
-        return None
-    if family == "nmt":
-        advice = (
-            "FairSeq's dictionaries stand for words that Moses and BPE codes have made, which no"
-            " server here does: add a tokenizer.json that does both."
-        )
-        raise InspectRefusedError(
-            InspectReason.CONFIG_MISSING, f"{source} has no tokenizer.json. {advice}"
-        )
-    found = (one / name for one in folders for name in SENTENCE_PIECE_MODELS)
-    model = next((path for path in found if path.is_file()), None)
-    if model is not None:
-        return model.relative_to(source).as_posix()
-    if family == "vila":
-        advice = (
-            "Save a fast tokenizer into llm/:"
-            " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
-        )
-    else:
-        advice = (
-            "Save the processor with a fast tokenizer beside the weights:"
-            " AutoProcessor.from_pretrained(...).save_pretrained(...)."
-        )
-    raise InspectRefusedError(
-        InspectReason.CONFIG_MISSING,
-        f"{source} has neither tokenizer.json nor a SentencePiece model"
-        f" ({', '.join(SENTENCE_PIECE_MODELS)}). {advice}",
     )
 
 

@@ -1,15 +1,18 @@
 """Write the `tokenizer.json` that a checkpoint does not have: servers read nothing else.
 
-ByT5's tokens are a text's bytes; the others that have none have a SentencePiece model.
+ByT5's tokens are a text's bytes; the others that have none have a SentencePiece model, or the byte
+pairs that BART publishes.
 """
 
 import json
 import logging
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
+from mm_runtime.build.commands.byte_letters import byte_letters
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.durable import write_durably
 from mm_runtime.errors import PermanentError
@@ -33,26 +36,39 @@ def make_tokenizer(context: StepContext) -> None:
     if (own / TOKENIZER).is_file():
         log.info("the checkpoint has a %s", TOKENIZER)
         return
-    named = context.plan.facts.sentence_piece_model
-    if named is None:
+    facts = context.plan.facts
+    if facts.sentence_piece_model:
+        text, config = _converted(context, facts.sentence_piece_model, "sentence_pieces")
+    elif facts.byte_pair_vocabulary:
+        text, config = _converted(context, facts.byte_pair_vocabulary, "byte_pairs")
+    else:
         config = _config(own)
         text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
         config = {**BYTES_SPECIAL, **config}
-    else:
-        try:  # transformers, which imports torch: ByT5 needs neither
-            from mm_runtime.build.commands.sentence_pieces import converted  # noqa: PLC0415
-        except ImportError as error:
-            raise PermanentError(
-                f"The image has no {error.name}, which makes tokenizer.json of {named}: use a"
-                " builder's image that has it, or save a fast tokenizer beside that file."
-            ) from error
-        model = own / named
-        weights = context.places.weights / named
-        text, special = converted(model, weights.parent / "config.json")
-        config = {**_config(model.parent), **special}
     write_durably(target / TOKENIZER, text)
     write_durably(target / CONFIG, json.dumps(config, indent=2))
     log.info("made a %s", TOKENIZER)
+
+
+def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str, Any]]:
+    """Return tokenizer.json and tokenizer_config.json of a file of the checkpoint.
+
+    Args:
+        context: of the step.
+        named: the file, relative to the checkpoint.
+        by: module that converts such files; it imports torch, which ByT5 does not need.
+    """
+    try:
+        module = import_module(f"{__package__}.{by}")
+    except ImportError as error:
+        raise PermanentError(
+            f"The image has no {error.name}, which makes tokenizer.json of {named}: use a"
+            " builder's image that has it, or save a fast tokenizer beside that file."
+        ) from error
+    model = context.places.checkpoint_tokenizer / named
+    weights = context.places.weights / named
+    text, special = module.converted(model, weights.parent / "config.json")
+    return text, {**_config(model.parent), **special}
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -64,7 +80,7 @@ def bytes_tokenizer(extra_ids: int) -> str:
     """Return a tokenizer whose tokens are the bytes of a text in UTF-8."""
     first = list(BYTES_SPECIAL.values())
     ids = {token: at for at, token in enumerate(first)}
-    ids |= {letter: len(first) + byte for byte, letter in _letters().items()}
+    ids |= {letter: len(first) + byte for byte, letter in byte_letters().items()}
     tokenizer = Tokenizer(models.BPE(ids, []))  # without merges every letter stays a token
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -73,19 +89,6 @@ def bytes_tokenizer(extra_ids: int) -> str:
         single="$A </s>", special_tokens=[("</s>", ids["</s>"])]
     )
     return str(tokenizer.to_str())
-
-
-def _letters() -> dict[int, str]:
-    """Return byte -> the letter that stands for it inside of byte-level tokenizers.
-
-    Printable bytes of Latin-1 are their own; the others follow in their order from U+0100 on
-    (bytes_to_unicode of GPT-2's encoder.py, which all of them keep to).
-    """
-    own = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = (byte for byte in range(0x100) if byte not in own)
-    return {byte: chr(byte) for byte in own} | {
-        byte: chr(0x100 + at) for at, byte in enumerate(others)
-    }
 
 
 if __name__ == "__main__":

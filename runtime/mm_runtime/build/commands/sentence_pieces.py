@@ -1,34 +1,22 @@
 """A SentencePiece model as `tokenizer.json`: transformers makes it, SentencePiece checks it.
 
-Images hold different versions of transformers, and some convert otherwise than SentencePiece
-splits: 5.23 leaves out the normalization of mBART's model. So the normalization is taken from the
-model itself, and texts are split by both before anything is served.
+transformers 5.23 leaves out the normalization of mBART's model, so it is taken from the model
+itself, and texts are split by both before anything is served.
 """
 
-import json
-import shutil
-from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 from tokenizers import Regex, Tokenizer, normalizers
-from transformers import AutoTokenizer
 
-from mm_runtime.errors import PermanentError
-
-CONFIG = "tokenizer_config.json"
-
-SAMPLES = (
-    *("hello world", "", "line\nline\ttab", "two  spaces", "Grüße, 3 €", "naïve café"),
-    *("日本語のテキスト", "안녕하세요", "Привет, мир!", "مرحبا بالعالم", "नमस्ते दुनिया"),
-    *("ﬁne \uff46\uff55\uff4c\uff4c\u3000\uff57ide", "½ ² ™ …", "1,234.56", "\U0001f600 ok"),
-    "\x00\x7f\x80",
+from mm_runtime.build.commands.library_tokenizer import (
+    SAMPLES,
+    made_by_transformers,
+    special_tokens,
+    split_otherwise,
 )
-"""Scripts of their own, and what normalization changes. None begins or ends with a space: LLaMA's
-rule for those differs between versions of transformers itself."""
+from mm_runtime.errors import PermanentError
 
 UNIGRAM = 1
 """`TrainerSpec.ModelType` of sentencepiece_model.proto; LLaMA's is BPE, without normalization."""
@@ -49,35 +37,13 @@ def converted(model: Path, config: Path) -> tuple[str, dict[str, Any]]:
         PermanentError: it is no such model, or its conversion splits texts in another way.
     """
     pieces = _pieces(model)
-    with TemporaryDirectory() as folder:
-        beside = {path.name: path for path in model.parent.glob("*.json")} | {model.name: model}
-        # Of a multimodal model it makes transformers 5 leave the named class aside.
-        beside.pop(config.name, None)
-        if not _names_class(model.parent / CONFIG) and config.is_file():
-            beside[config.name] = config
-        for name, path in beside.items():
-            shutil.copyfile(path, Path(folder) / name)
-        try:
-            made = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        except (ImportError, KeyError, OSError, TypeError, ValueError) as error:
-            raise PermanentError(
-                f"transformers {version('transformers')} makes no tokenizer of {model.name}:"
-                f" {error}. {advice(model)}"
-            ) from error
+    made = made_by_transformers(model, config)
     tokenizer = made.backend_tokenizer
     proto = sentencepiece_model_pb2.ModelProto.FromString(pieces.serialized_model_proto())
     if proto.trainer_spec.model_type == UNIGRAM:
         tokenizer.normalizer = _normalizer(proto.normalizer_spec)
     _compare(model, pieces, tokenizer)
-    return str(tokenizer.to_str()), _special_tokens(made.special_tokens_map)
-
-
-def advice(model: Path) -> str:
-    """Return what a person can do where no conversion is right."""
-    return (
-        f"Save a fast tokenizer beside {model.name}:"
-        " AutoTokenizer.from_pretrained(...).save_pretrained(...)."
-    )
+    return str(tokenizer.to_str()), special_tokens(made)
 
 
 def _pieces(model: Path) -> Any:
@@ -88,10 +54,6 @@ def _pieces(model: Path) -> Any:
             f"{model.name} is no SentencePiece model: {error}. Copy the checkpoint again, or save"
             " its fast tokenizer (tokenizer.json) beside it."
         ) from error
-
-
-def _names_class(path: Path) -> bool:
-    return path.is_file() and "tokenizer_class" in json.loads(path.read_text(encoding="utf-8"))
 
 
 def _normalizer(spec: Any) -> Any:
@@ -110,11 +72,7 @@ def _compare(model: Path, pieces: Any, tokenizer: Tokenizer) -> None:
         ids = tokenizer.encode(text, add_special_tokens=False).ids
         found = [str(tokenizer.id_to_token(one)) for one in ids]
         if found != expected and not _tied(pieces, found, expected):
-            raise PermanentError(
-                f"transformers {version('transformers')} makes a tokenizer of {model.name} that"
-                f" splits {text!r} into {found}; SentencePiece splits it into {expected}."
-                f" {advice(model)}"
-            )
+            raise split_otherwise(model, text, found, "SentencePiece", expected)
 
 
 def _tied(pieces: Any, found: list[str], expected: list[str]) -> bool:
@@ -126,8 +84,3 @@ def _tied(pieces: Any, found: list[str], expected: list[str]) -> bool:
         for split in (found, expected)
     )
     return bool(abs(first - second) < TIE)
-
-
-def _special_tokens(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens with names (`eos_token`); lists of others are in tokenizer.json."""
-    return {name: str(token) for name, token in found.items() if not isinstance(token, list)}
