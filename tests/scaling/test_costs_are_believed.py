@@ -50,17 +50,35 @@ def test_a_refused_cost_is_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("before", "units"),
     [
-        pytest.param(None, "request and image_token", id="never-known"),
+        pytest.param(None, "request and text_token", id="never-known"),
         pytest.param(replace(COST, request_seconds=0.0), "request", id="known-as-zero"),
     ],
 )
 def test_without_one_before_slots_are_counted(before: WorkCost | None, units: str) -> None:
     """Part of the costs would be too little work: none is used, and the status says why."""
-    cost, problem = believed(measured([TOLD | {"request": 0.0, "image_token": -1.0}]), before)
+    cost, problem = believed(measured([TOLD | {"request": 0.0, "text_token": -1.0}]), before)
 
     assert cost is None
     assert f"no cost above zero for {units}, and none is known from before" in problem
     assert "requests in flight are counted instead" in problem
+
+
+def test_a_picture_that_costs_too_little_to_see_costs_what_words_do() -> None:
+    """Only the picture's cost was lost in noise: the rest is used, not slots; it follows pods."""
+    without = TOLD | {"image_token": 0.0}
+    cost, problem = believed(measured([without]), None)
+
+    assert cost == replace(COST, image_token_seconds=COST.text_token_seconds)
+    assert problem == (
+        "the pods measured no cost above zero for image_token: it counts as a text_token, which it "
+        "costs at least, until a pod measures it"
+    )
+    assert believed(measured([without]), cost) == (cost, problem)
+    quicker = measured([without | {"text_token": 0.0001}])
+    assert believed(quicker, cost)[0] == replace(
+        COST, text_token_seconds=0.0001, image_token_seconds=0.0001
+    )
+    assert believed(measured([TOLD]), cost) == (COST, "")
 
 
 def test_work_that_no_pod_told_costs_nothing() -> None:

@@ -6,9 +6,11 @@ import pytest
 
 from mm_operator.autoscaling import (
     Arrivals,
+    Decision,
     ScalingReason,
     Traffic,
     Tuning,
+    Veto,
     WorkCost,
     decide,
     fresh,
@@ -59,13 +61,59 @@ def test_refused_requests_are_demand() -> None:
     assert work(Arrivals(2, 0, 0), 0, COST) == work(Arrivals(1, 0, 0, refused=1), 0, COST)
 
 
-def test_without_a_measured_cost_requests_in_flight_are_the_demand() -> None:
+def test_without_a_measured_cost_slots_taken_are_the_demand() -> None:
     """Until the warm-up measured what a token costs, occupied slots say how much is needed."""
-    seen = replace(traffic(0), in_flight=24.0)
-    blind = replace(SIMPLE, cost=None, tuning=Tuning(slot_utilisation=0.3))
-    decision, _ = decide(tick(0, 1, seen), fresh(START, 1), blind)
+    decision = blind(replicas=2, in_flight=10.0)
 
-    assert decision.replicas == 10  # 24 of 8 slots each: 3 full replicas at 30 % of the slots
+    assert decision.replicas == 5  # 10 of 8 slots each: 1.25 full replicas at 30 % of the slots
+    assert decision.message == (
+        "What work costs is not measured: requests take the slots of 1.2 replicas; at 30% each "
+        "that takes 5."
+    )
+
+
+@pytest.mark.parametrize("in_flight", [pytest.param(size, id=f"{size}") for size in (9, 46, 5000)])
+def test_a_queue_says_that_more_is_needed_not_how_much(in_flight: int) -> None:
+    """However long it is: all slots of what serves are taken, and no more than that counts."""
+    decision = blind(replicas=1, in_flight=in_flight)
+
+    assert decision.replicas == 4  # 1 full replica at 30 % of the slots
+    assert decision.message == (
+        "What work costs is not measured: requests wait for the slots of 1 replica, all taken; at "
+        "30% each that takes 4."
+    )
+
+
+def test_a_queue_asks_for_no_more_while_replicas_start() -> None:
+    """It grows until they serve; then what is still taken is asked about anew."""
+    assert blind(replicas=4, ready=1, in_flight=500.0).replicas == 4
+    assert blind(replicas=4, in_flight=500.0).replicas == 14
+
+
+def blind(*, replicas: int, in_flight: float, **changes: float | str) -> Decision:
+    """Return the decision of a first tick for a model whose costs nobody measured."""
+    seen = replace(traffic(0), in_flight=in_flight)
+    objectives = replace(SIMPLE, cost=None, tuning=Tuning(slot_utilisation=0.3))
+    return decide(tick(0, replicas, seen, **changes), fresh(START, replicas), objectives)[0]
+
+
+def test_what_was_guessed_is_forgotten_when_costs_are_known() -> None:
+    """Slots that a queue took are no work: they hold nothing once work is counted, nor hurry it."""
+    state = fresh(START, 12)
+    unknown = replace(SIMPLE, cost=None)
+    for number in range(40):
+        crowded = replace(traffic(0.4), in_flight=96.0)
+        _, state = decide(tick(15.0 * number, 12, crowded), state, unknown)
+
+    held, state = decide(tick(600.0, 12, traffic(0.4)), state, SIMPLE)
+    assert [one.veto for one in held.vetoes] == [Veto.SHORT_MEMORY]
+    assert held.inputs["demandPeak"] == 0.4
+    released = [held]
+    for number in range(1, 20):
+        decision, state = decide(tick(600.0 + 15 * number, 12, traffic(0.4)), state, SIMPLE)
+        released.append(decision)
+
+    assert [one.replicas for one in released] == [12] * 10 + [6] * 10
 
 
 def test_a_trend_is_followed_over_the_cold_start() -> None:

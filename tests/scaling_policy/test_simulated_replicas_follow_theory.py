@@ -2,15 +2,17 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
-from mm_operator.autoscaling import LatencyMetric
+from mm_operator.autoscaling import LatencyMetric, Objectives
 from mm_operator.simulation import Faults, Fleet, Plan, Request, ServiceProfile, simulate
 from mm_operator.simulation.meters import Meters
 from mm_operator.simulation.replica import Replica
 from mm_operator.simulation.run import View
 from mm_operator.simulation.score import Change, Targets, reversals
+from mm_operator.simulation.slo_policy import SloPolicy
 
 TARGETS = Targets(first_token_seconds=1.0, inter_token_seconds=0.05)
 PROFILE = ServiceProfile(
@@ -62,6 +64,22 @@ def lived(requests: list[Request], seconds: int, profile: ServiceProfile = PROFI
         replica.advance(float(second), meters)
         meters.close_second(replica.inside)
     return meters
+
+
+def test_a_crowd_of_unknown_cost_does_not_take_the_whole_cluster() -> None:
+    """All slots of one replica ask for four, whatever waits behind them, until those serve."""
+    asked = Objectives(min_replicas=1, max_replicas=50, cost=None, slots_per_replica=2)
+    policy = SloPolicy(asked, cold_start_seconds=PROFILE.cold_start_seconds)
+    trace = [Request(float(at), 0, 0, 5) for at in range(300)]
+    trace += [Request(300 + at / 20, 0, 0, 5) for at in range(20 * 180)]
+
+    score = simulate(
+        trace, policy, plan(profile=replace(PROFILE, queue_size=10_000), max_replicas=50)
+    )
+
+    asked_at_once = [one for one in score.changes if one.at < 300 + PROFILE.cold_start_seconds]
+    assert [(one.before, one.after) for one in asked_at_once] == [(1, 4)]
+    assert score.refused == 0
 
 
 def test_a_request_alone_takes_its_prompt_and_its_steps() -> None:

@@ -40,6 +40,8 @@ class Demand:
     """Highest of the policy's memory, with now."""
     long_peak: float
     """Highest of the longer memory that a small step down looks back on, with now."""
+    queued: bool = False
+    """Whether more requests are inside than all Ready replicas have slots."""
 
 
 def demand_of(
@@ -60,7 +62,15 @@ def demand_of(
         jitter: by which share of the steady work an interval's usually differs from it.
     """
     tuning = objectives.tuning
-    newest, fast, steady = _now(traffic, objectives)
+    taken = traffic.in_flight / max(1, objectives.slots_per_replica)
+    serving = max(1, observation.ready)
+    newest, fast, steady = (
+        _work_now(traffic, objectives.cost)
+        if objectives.cost is not None
+        # No more slots are taken than there are. A queue in front of them says that more is needed
+        # and not how much: it grows for as long as the replicas take that were asked for.
+        else (min(taken, serving),) * 3
+    )
     usual = jitter * steady
     sudden = max(
         min(_counted(newest, traffic, tuning), newest - tuning.newest_jitter * usual),
@@ -79,6 +89,7 @@ def demand_of(
         forecast=now + rise,
         peak=_highest(now, memory, observation.at - look_back),
         long_peak=_highest(now, memory, observation.at - tuning.small_step_patience * look_back),
+        queued=taken > serving,
     )
 
 
@@ -108,15 +119,12 @@ def memory_seconds(observation: Observation, tuning: Tuning) -> float:
     return max(tuning.demand_memory_seconds, starts)
 
 
-def _now(traffic: Traffic, objectives: Objectives) -> tuple[float, float, float]:
-    if objectives.cost is None:
-        occupied = traffic.in_flight / max(1, objectives.slots_per_replica)
-        return occupied, occupied, occupied
+def _work_now(traffic: Traffic, cost: WorkCost) -> tuple[float, float, float]:
     output = traffic.mean_output_tokens or 0.0
     return (
-        work(traffic.newest, output, objectives.cost) if traffic.newest is not None else 0.0,
-        work(traffic.fast, output, objectives.cost),
-        work(traffic.steady, output, objectives.cost),
+        work(traffic.newest, output, cost) if traffic.newest is not None else 0.0,
+        work(traffic.fast, output, cost),
+        work(traffic.steady, output, cost),
     )
 
 

@@ -30,6 +30,28 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
     )
 
 
+def in_one_unit(state: State, at: float, objectives: Objectives) -> State:
+    """Return the memory without what was counted in another unit.
+
+    Slots taken and work are both told as full replicas, and a queue of slots is many times the work
+    behind it: kept beside each other, one would speak against a step down for the other's sake. The
+    look back begins anew, so nothing goes before it is long enough.
+    """
+    counted = objectives.cost is not None
+    if state.counted in (None, counted):
+        return replace(state, counted=counted)
+    return replace(
+        state,
+        counted=counted,
+        since=at,
+        demand=(),
+        jitter=None,
+        raised_load=None,
+        raised_utilisation=0.0,
+        outrun_at=None,
+    )
+
+
 def after_pace(state: State, at: float, wish: int, objectives: Objectives) -> State:
     """Return the memory with this tick's wish, as long as a stabilisation window needs it."""
     horizon = at - needed_seconds(objectives)

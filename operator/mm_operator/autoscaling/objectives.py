@@ -200,7 +200,7 @@ class Objectives:
     max_replicas: int
     latencies: tuple[LatencyObjective, ...] = ()
     cost: WorkCost | None = None
-    """`None`: not measured; then demand is requests in flight over `slots_per_replica`."""
+    """`None`: not measured; then demand is the slots that requests in flight take."""
     slots_per_replica: int = 1
     """Requests that one replica runs at a time: the engine's batch size."""
     warm_replicas: int = 0

@@ -12,7 +12,7 @@ from mm_operator.autoscaling.decision import Decision, ScalingReason, Veto, Veto
 from mm_operator.autoscaling.demand import Demand, demand_of, remembered
 from mm_operator.autoscaling.inputs import inputs_of, problem_of
 from mm_operator.autoscaling.jitter import jitter_of
-from mm_operator.autoscaling.memory import after_pace, watched
+from mm_operator.autoscaling.memory import after_pace, in_one_unit, watched
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
@@ -57,6 +57,7 @@ def decide(
 def _informed(
     observation: Observation, traffic: Traffic, state: State, objectives: Objectives
 ) -> tuple[Decision, State]:
+    state = in_one_unit(state, observation.at, objectives)
     usual = 0.0 if state.jitter is None else state.jitter.value
     demand = demand_of(observation, traffic, objectives, memory=state.demand, jitter=usual)
     pressure = pressure_of(traffic, objectives, state.pressure, state.high_ticks)
@@ -123,10 +124,7 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
     demand, objectives = situation.demand, situation.objectives
     share = fair_share(situation)
     carrying = whole(demand.forecast / share)
-    text = (
-        f"The arriving work keeps {replicas(demand.forecast)} busy; at {share:.0%} each "
-        f"that takes {carrying}."
-    )
+    text = f"{_load(situation)}; at {share:.0%} each that takes {carrying}."
     if objectives.warm_replicas:
         warm = carrying + objectives.warm_replicas
         stay = does(objectives.warm_replicas, "stay")
@@ -141,6 +139,15 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
         queue = f"{text} {helpers} that grows until {does(crew, 'they serve', 'it serves')}."
         yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
     yield _Wish(carrying, ScalingReason.DEMAND, text)
+
+
+def _load(situation: Situation) -> str:
+    busy = replicas(situation.demand.forecast)
+    if situation.objectives.cost is not None:
+        return f"The arriving work keeps {busy} busy"
+    if situation.demand.queued:
+        return f"What work costs is not measured: requests wait for the slots of {busy}, all taken"
+    return f"What work costs is not measured: requests take the slots of {busy}"
 
 
 def _custom(traffic: Traffic) -> Iterator[_Wish]:

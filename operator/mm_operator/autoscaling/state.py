@@ -27,6 +27,8 @@ class State:
     """Last time that replicas were added, by anybody."""
     replicas: int
     """What the last tick asked for; another number in the next observation is somebody else's."""
+    counted: bool | None = None
+    """Whether demand was work, not slots taken, at the last tick that saw any."""
     ready: int = 0
     """Pods that were Ready at the last tick."""
     relieved_at: float | None = None

@@ -1,10 +1,11 @@
 """From what pods measured of their work to the costs that are counted with. Pure.
 
 Middles of pods, so that one on a busy node does not decide. A cost that is not above zero is none:
-the one before holds, and where there never was one, slots are counted; either is told.
+the one before holds; where there never was one, a picture's token counts as one of text, and for
+any other unit slots are counted. Each is told.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
@@ -12,6 +13,11 @@ from mm_operator.autoscaling import WorkCost
 
 WORK_UNITS = ("request", "image_token", "text_token", "output_token")
 """Values of the label `unit` of `mm_work_seconds`."""
+
+
+AT_LEAST: Mapping[str, str] = {"image_token": "text_token"}
+"""Unit -> one that costs no more. The language model reads a row of a picture as it reads a word;
+the encoder's part comes on top, and was too little to be told from noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +56,40 @@ def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, s
         before: what was counted with until now.
     """
     known = {} if before is None else _by_unit(before)
-    unknown = [unit for unit in new.refused if known.get(unit, 0.0) <= 0]
+    kept, guessed = {}, {}
+    for unit in new.refused:
+        if (cost := known.get(unit, 0.0)) > 0 and not _is_guess(unit, known):
+            kept[unit] = cost
+        elif (guess := new.seconds.get(AT_LEAST.get(unit, ""), 0.0)) > 0:
+            guessed[unit] = guess
+    unknown = [unit for unit in new.refused if unit not in kept and unit not in guessed]
     if unknown:
         return None, (
             f"the pods measured no cost above zero for {' and '.join(unknown)}, and none is known "
             "from before: requests in flight are counted instead; restart a pod on a quiet node to "
             "have it measured anew"
         )
-    seconds = {**new.seconds, **{unit: known[unit] for unit in new.refused}}
+    seconds = {**new.seconds, **kept, **guessed}
     cost = WorkCost(**{f"{unit}_seconds": seconds.get(unit, 0.0) for unit in WORK_UNITS})
-    if not new.refused:
-        return cost, ""
-    return cost, (
-        f"the pods measured no cost above zero for {' and '.join(new.refused)}: the one known from "
-        "before is kept"
-    )
+    return cost, "; ".join(_problems(kept, guessed))
+
+
+def _problems(kept: Mapping[str, float], guessed: Mapping[str, float]) -> Iterator[str]:
+    if kept:
+        yield (
+            f"the pods measured no cost above zero for {' and '.join(kept)}: the one known from "
+            "before is kept"
+        )
+    for unit in guessed:
+        yield (
+            f"the pods measured no cost above zero for {unit}: it counts as a {AT_LEAST[unit]}, "
+            "which it costs at least, until a pod measures it"
+        )
+
+
+def _is_guess(unit: str, known: Mapping[str, float]) -> bool:
+    """Return whether what is known of a unit is the cost that stood in for it."""
+    return known[unit] == known.get(AT_LEAST.get(unit, ""))
 
 
 def _by_unit(cost: WorkCost) -> dict[str, float]:
