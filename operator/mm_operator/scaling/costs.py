@@ -56,10 +56,11 @@ def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, s
         before: what was counted with until now.
     """
     known = {} if before is None else _by_unit(before)
-    kept, guessed = {}, {}
+    kept: dict[str, float] = {}
+    guessed: dict[str, float] = {}
     for unit in new.refused:
-        if (cost := known.get(unit, 0.0)) > 0 and not _is_guess(unit, known):
-            kept[unit] = cost
+        if (former := known.get(unit, 0.0)) > 0 and not _is_guess(unit, known):
+            kept[unit] = former
         elif (guess := new.seconds.get(AT_LEAST.get(unit, ""), 0.0)) > 0:
             guessed[unit] = guess
     unknown = [unit for unit in new.refused if unit not in kept and unit not in guessed]
