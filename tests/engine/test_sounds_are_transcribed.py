@@ -40,13 +40,25 @@ class Ears:
     pair: RealGateway
     openai: OpenAI
 
+    def heard(self, sound: NDArray[np.float32]) -> torch.Tensor:
+        """Return the spectrogram of transformers' own extractor."""
+        found = self.extractor(sound, sampling_rate=RATE, return_tensors="pt").input_features
+        assert isinstance(found, torch.Tensor)
+        return found
+
+    def detected(self, sound: NDArray[np.float32]) -> str:
+        """Return the language that transformers detects."""
+        (found,) = self.model.detect_language(input_features=self.heard(sound)).tolist()
+        named = {at: token for token, at in self.model.generation_config.lang_to_id.items()}
+        return str(named[found][2:-2])
+
     def expected(
         self, sound: NDArray[np.float32], *, language: str = "en", tokens: int = ANSWER
     ) -> str:
         """Return what transformers writes down: its own extractor, its own `generate`."""
         words = tokenizer(texts.HEARD)
         prefix = words(PREFIX.format(language), add_special_tokens=False)["input_ids"]
-        heard = self.extractor(sound, sampling_rate=RATE, return_tensors="pt").input_features
+        heard = self.heard(sound)
         # Whisper's own generate() cuts sound into windows; this is the one below it.
         ids = GenerationMixin.generate(
             self.model,
@@ -101,6 +113,12 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
         yield Ears(model, extractor, pair, openai)
 
 
+def written(seed: int) -> NDArray[np.float32]:
+    """Return a sound as a file with sixteen bits a sample keeps it."""
+    kept: NDArray[np.float32] = (noise(0.8, seed=seed) * 32768).astype(np.int16) / np.float32(32768)
+    return kept
+
+
 @pytest.mark.parametrize("seconds", [pytest.param(0.3, id="short"), pytest.param(1.0, id="whole")])
 def test_triton(ears: Ears, seconds: float) -> None:
     """The ensemble and upstream's whisper_bls, with and without a prefix and a length."""
@@ -125,12 +143,13 @@ def test_triton(ears: Ears, seconds: float) -> None:
 
 def test_openai(ears: Ears) -> None:
     """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
-    sound = (noise(0.8, seed=2) * 32768).astype(np.int16) / np.float32(32768)
+    sound = written(2)
     expected = ears.expected(sound)
     german = ears.expected(sound, language="de")
     file = ("sound.wav", encode_sound(sound))
     asked: dict[str, Any] = {"model": ears.pair.model, "extra_body": {"max_tokens": ANSWER}}
     create = ears.openai.audio.transcriptions.create
+    assert ears.detected(sound) == "en"
     whole = create(file=file, **asked)
     assert (expected, 1) == (whole.text, whole.usage.seconds)
     assert german == create(file=file, language="de", **asked).text
@@ -143,6 +162,25 @@ def test_openai(ears: Ears) -> None:
     assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
     flac = ("sound.flac", encode_sound(sound, "flac", "flac"))
     assert expected == create(file=flac, **asked).text
+
+
+def test_languages_are_detected(ears: Ears) -> None:
+    """Without a language each sound gets the one that transformers detects, and is told it."""
+    create = ears.openai.audio.transcriptions.create
+    found = set()
+    for seed in range(8):
+        sound = written(seed)
+        language = ears.detected(sound)
+        expected = ears.expected(sound, language=language)
+        told = create(
+            file=("sound.wav", encode_sound(sound)),
+            model=ears.pair.model,
+            response_format="verbose_json",
+            extra_body={"max_tokens": ANSWER},
+        )
+        assert (language, expected) == (told.language, told.text)
+        found.add(language)
+    assert found == {"en", "de"}
 
 
 def test_what_is_refused(ears: Ears) -> None:

@@ -3,11 +3,18 @@
 Gateway and Triton read it alike; nothing here needs a vision engine or torch.
 """
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.spectrogram import LogMel
+from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 
 START = "<|startoftranscript|>"
@@ -23,6 +30,26 @@ class Prefixes:
     codec: TextCodec
     start: int
     """The token that every answer begins with."""
+
+    languages: Mapping[str, int] = field(default_factory=dict)
+    """Code -> token of each language that the checkpoint can tell; empty: it tells none."""
+
+    @classmethod
+    def load(cls, engine: EngineDirectory, codec: TextCodec) -> "Prefixes":
+        """Read a checkpoint's start and languages.
+
+        Raises:
+            OSError, ValueError: a file is missing or not understood.
+        """
+        return cls(codec, decoder_start(engine.llm)[0], _languages(engine.llm))
+
+    def detected(self, logits: NDArray[np.float32]) -> str:
+        """Return the language that is likeliest to follow the start, as transformers chooses it.
+
+        Args:
+            logits: float32 [vocabulary] of the token after the start.
+        """
+        return max(self.languages, key=lambda code: float(logits[self.languages[code]]))
 
     def write(self, language: str | None, task: str = TRANSCRIBE) -> str:
         """Return the prefix of a language and a task; a checkpoint of one language has no choice.
@@ -57,6 +84,13 @@ class Prefixes:
                 f"{self.write(None)}"
             )
         return ids
+
+
+def _languages(llm: Path) -> dict[str, int]:
+    path = llm / "generation_config.json"
+    chosen = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    known = chosen.get("lang_to_id") or {}
+    return {token.removeprefix("<|").removesuffix("|>"): at for token, at in known.items()}
 
 
 def load_spectrogram(engine: EngineDirectory) -> LogMel:

@@ -13,7 +13,6 @@ from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
 from mm_runtime.engine.preprocessing import NOTHING, Preprocessor
 from mm_runtime.engine.remote_pictures import Fetched
 from mm_runtime.engine.spectrogram import SAMPLE_RATE, LogMel
-from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tensors import Tensors, scalar, single, texts
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine.word_tensors import bias_tensor, word_tensors
@@ -38,8 +37,7 @@ class SoundPreprocessor:
             OSError, ValueError: a file is missing or not understood.
         """
         codec = TextCodec(engine.tokenizer)
-        prefixes = Prefixes(codec, decoder_start(engine.llm)[0])
-        return cls(codec, prefixes, load_spectrogram(engine), engine)
+        return cls(codec, Prefixes.load(engine, codec), load_spectrogram(engine), engine)
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
         """Return no URLs: sounds travel in the request."""

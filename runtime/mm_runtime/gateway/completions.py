@@ -20,6 +20,9 @@ class Usage:
     seconds: float = 0.0
     """Length of a sound."""
 
+    language: str = ""
+    """Of a sound."""
+
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's usage object."""
         usage: dict[str, object] = {

@@ -15,11 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission import Admission
-from mm_runtime.gateway.engine import Ended, Engine, EngineRequest, FinishReason, Sampling
+from mm_runtime.gateway.engine import (
+    Ended,
+    Engine,
+    EngineRequest,
+    FinishReason,
+    Sampling,
+    Scorer,
+)
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.images import ImageLoader, ImageReference
 from mm_runtime.gateway.layout import PromptLayout
-from mm_runtime.gateway.listener import Listener
+from mm_runtime.gateway.listener import DEFAULT_LANGUAGE, Listener
 from mm_runtime.gateway.model_names import ModelNames
 from mm_runtime.gateway.openai import (
     ChatRequest,
@@ -33,6 +40,8 @@ from mm_runtime.gateway.templates import Turn
 from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
+
+_LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
@@ -81,6 +90,8 @@ class PreparedChat:
     turns: tuple[Turn, ...] = ()
     adapter: int | None = None
     """Id of the LoRA adapter that answers; None: the base model."""
+    language: str = ""
+    """Of a sound, as the client named it or as it is taken; empty: the engine is asked first."""
 
     @property
     def image_count(self) -> int:
@@ -118,6 +129,8 @@ class Finished:
 
     reason: FinishReason
     completion_tokens: int
+    language: str = ""
+    """Of the sound; empty: there was none."""
 
 
 Event = Admitted | Piece | Finished
@@ -228,6 +241,10 @@ class ChatService:
                 turns=chat.turns,
                 adapter=chat.adapter,
             )
+            language = chat.language
+            if chat.sound is not None and not language:
+                language = await self._detected(request)
+                request = replace(request, prompt=self._prefix(language))
             cutter = StopCutter(chat.stops)
             counter = TokenCounter()
             ended: Ended | None = None
@@ -243,11 +260,12 @@ class ChatService:
             if held := cutter.flush():
                 yield Piece(held)
             if ended is not None:
-                yield Finished(ended.reason, ended.tokens)
+                yield Finished(ended.reason, ended.tokens, language)
                 return
             tokens = counter.total
             cut = tokens >= chat.budget.max_tokens and not cutter.stopped
-            yield Finished(FinishReason.LENGTH if cut else FinishReason.STOP, tokens)
+            reason = FinishReason.LENGTH if cut else FinishReason.STOP
+            yield Finished(reason, tokens, language)
 
     async def _prepare_sound(self, request: TranscriptionRequest) -> PreparedChat:
         if self._listener is None:
@@ -272,7 +290,19 @@ class ChatService:
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
+            language=request.language or ("" if self._listener.detects else DEFAULT_LANGUAGE),
         )
+
+    async def _detected(self, request: EngineRequest) -> str:
+        """Return the language of a sound; a slot of the engine is taken for one token."""
+        assert isinstance(self.engine, Scorer)  # noqa: S101  # else listeners detect nothing
+        assert self._listener is not None  # noqa: S101  # it made the request's prompt
+        question = replace(request, prompt=self._listener.question, sampling=_LIKELIEST)
+        return self._listener.detected(await self.engine.first_logits(question))
+
+    def _prefix(self, language: str) -> str:
+        assert self._listener is not None  # noqa: S101  # as above
+        return self._listener.prefix(language)[0]
 
     def _read(self, request: ChatRequest | CompletionRequest) -> _Asked:
         if self._listener is not None:

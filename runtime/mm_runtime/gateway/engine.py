@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,4 +84,16 @@ class Engine(Protocol):
 
     async def is_ready(self) -> bool:
         """Say whether the engine can answer now; never raises, answers within about a second."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """An engine that tells how likely each token is to come first."""
+
+    async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
+        """Return the logits [vocabulary] of the first token of an answer.
+
+        Raises only errors of `mm_runtime.gateway.errors`, as `Engine.generate` does.
+        """
         ...

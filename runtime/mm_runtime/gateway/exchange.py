@@ -43,7 +43,6 @@ from mm_runtime.gateway.errors import (
     RetryLaterError,
     error_response,
 )
-from mm_runtime.gateway.listener import DEFAULT_LANGUAGE
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, TranscriptionRequest
 from mm_runtime.gateway.record import ExchangeRecord
@@ -84,7 +83,7 @@ class _StreamForm:
 def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
     """Return the objects that carry the answer to a request."""
     if isinstance(request, TranscriptionRequest):
-        return Transcript(request, DEFAULT_LANGUAGE)
+        return Transcript(request)
     kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
     return kind(model=model, asked=request.model, request_id=request_id, created=int(time.time()))
 
@@ -262,6 +261,7 @@ def _usage(chat: PreparedChat, end: Finished) -> Usage:
         end.completion_tokens,
         features=chat.budget.features,
         seconds=seconds,
+        language=end.language,
     )
 
 

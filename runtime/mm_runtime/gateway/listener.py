@@ -5,8 +5,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.listening import DEFAULT_LANGUAGE, Prefixes
+from mm_runtime.engine.listening import DEFAULT_LANGUAGE, START, Prefixes
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.gateway.sound import Samples, decode_sound
@@ -22,11 +25,27 @@ class Listener:
         prefixes: what its decoder begins with.
         most_samples: what it hears at a time.
         executor: decodes; bounded, since a decoder takes memory.
+        may_detect: the engine tells the logits of a token.
     """
 
     prefixes: Prefixes
     most_samples: int
     executor: Executor
+    may_detect: bool
+
+    @property
+    def detects(self) -> bool:
+        """Say whether a sound whose language nobody named is asked for it."""
+        return self.may_detect and len(self.prefixes.languages) > 1
+
+    @property
+    def question(self) -> str:
+        """The prefix whose next token is the language."""
+        return START
+
+    def detected(self, logits: NDArray[np.float32]) -> str:
+        """Return the language that the engine's answer to the question names."""
+        return self.prefixes.detected(logits)
 
     def prefix(self, language: str | None) -> tuple[str, int]:
         """Return the prefix of a language and its number of tokens.

@@ -221,7 +221,7 @@ class TranscriptionRequest(GenerationRequest):
 
     file: bytes
     language: str | None = Field(default=None, min_length=2, max_length=16)
-    """A code. Absent: English; the checkpoint is not asked what it hears."""
+    """A code. Absent: the checkpoint is asked what it hears, where the engine can tell."""
 
     response_format: Literal["json", "text", "verbose_json"] = "json"
     temperature: float | None = Field(default=None, ge=0, le=1)

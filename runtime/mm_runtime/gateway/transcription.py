@@ -13,9 +13,8 @@ from mm_runtime.gateway.openai import TranscriptionRequest
 class Transcript:
     """One transcription and the objects that carry it."""
 
-    def __init__(self, request: TranscriptionRequest, language: str) -> None:
+    def __init__(self, request: TranscriptionRequest) -> None:
         self._form = request.response_format
-        self._language = request.language or language
         self._text = ""
 
     def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
@@ -30,7 +29,7 @@ class Transcript:
         }
         if self._form == "json":
             return answer
-        told = {"task": "transcribe", "language": self._language}
+        told = {"task": "transcribe", "language": usage.language}
         return {**answer, **told, "duration": round(usage.seconds, 3)}
 
     def opening(self, *, with_usage: bool) -> list[Event]:

@@ -5,6 +5,9 @@ that is the only call a decoupled ensemble answers.
 """
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
 import grpc
 import numpy as np
@@ -20,6 +23,7 @@ from mm_runtime.gateway.triton_errors import told_error
 from mm_runtime.gateway.triton_stream import TritonStream, tensor
 
 MODEL = "ensemble"
+_TEXT, _LOGITS = "text_output", "generation_logits"
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
@@ -46,20 +50,42 @@ class TritonEngine:
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
         """Yield one piece of text for each token; closing the iterator stops the generation."""
+        async with aclosing(self._responses(request, build_inputs(request), _TEXT)) as responses:
+            async for result in responses:
+                pieces = result.as_numpy(_TEXT)
+                if pieces is not None and pieces.size:
+                    yield pieces.reshape(-1)[0].decode("utf-8", errors="replace")
+
+    async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
+        """Return the logits [vocabulary] of the first token of an answer."""
+        told = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
+        inputs = [*build_inputs(replace(request, max_tokens=1)), told]
+        found: NDArray[np.float32] | None = None
+        async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
+            async for result in responses:  # to its end: a stream that is left goes on
+                logits = result.as_numpy(_LOGITS)
+                if found is None and logits is not None and logits.size:
+                    found = logits.reshape(-1, logits.shape[-1])[0]
+        if found is None:
+            raise engine_failed()
+        return found
+
+    async def _responses(
+        self, request: EngineRequest, inputs: list[InferInput], output: str
+    ) -> AsyncGenerator[Any, None]:
+        """Yield each response of the ensemble, with one of its outputs."""
         stream = TritonStream(
             self._client,
             {
                 "model_name": MODEL,
-                "inputs": build_inputs(request),
-                "outputs": [InferRequestedOutput("text_output")],
+                "inputs": inputs,
+                "outputs": [InferRequestedOutput(output)],
                 "request_id": request.request_id,
             },
         )
         try:
             async for result in stream.results():
-                pieces = result.as_numpy("text_output")
-                if pieces is not None and pieces.size:
-                    yield pieces.reshape(-1)[0].decode("utf-8", errors="replace")
+                yield result
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except InferenceServerException as error:

@@ -23,7 +23,7 @@ from mm_runtime.gateway.auth import BearerAuth
 from mm_runtime.gateway.body import BodyBudget, max_body_bytes
 from mm_runtime.gateway.dataplane import ChatService, ServedModel
 from mm_runtime.gateway.drain import Drain
-from mm_runtime.gateway.engine import Engine
+from mm_runtime.gateway.engine import Engine, Scorer
 from mm_runtime.gateway.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
@@ -128,7 +128,7 @@ def build_gateway(
         images=images,
         layout=PromptLayout(load_questions(directory, codec), pictures),
         talk=None if directory.facts.encoder else _talk(directory, codec),
-        listener=_listener(directory, codec, executor) if hears(directory) else None,
+        listener=_listener(directory, codec, executor, engine) if hears(directory) else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
     preflight = Preflight(service, work.run)
@@ -199,11 +199,15 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
 
 
 def _listener(
-    directory: EngineDirectory, codec: TextCodec, executor: ThreadPoolExecutor
+    directory: EngineDirectory, codec: TextCodec, executor: ThreadPoolExecutor, engine: Engine
 ) -> Listener:
     """Return how a model that hears is asked."""
-    prefixes = Prefixes(codec, decoder_start(directory.llm)[0])
-    return Listener(prefixes, load_spectrogram(directory).samples, executor)
+    # TensorRT-LLM tells logits only where the engine was built to gather them; ours are not.
+    may_detect = directory.manifest.plan.engine.backend == "Reference" and isinstance(
+        engine, Scorer
+    )
+    prefixes = Prefixes.load(directory, codec)
+    return Listener(prefixes, load_spectrogram(directory).samples, executor, may_detect)
 
 
 def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:

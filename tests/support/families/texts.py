@@ -154,7 +154,11 @@ def _nmt() -> Any:
 
 def _whisper() -> Any:
     import torch  # noqa: PLC0415
-    from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
+    from transformers import (  # noqa: PLC0415
+        GenerationConfig,
+        WhisperConfig,
+        WhisperForConditionalGeneration,
+    )
 
     sizes = {name: value for name, value in TWIN.items() if name != "max_position_embeddings"}
     config = WhisperConfig(
@@ -171,8 +175,15 @@ def _whisper() -> Any:
     with torch.no_grad():
         # Without places that differ, an answer is one word over and over.
         model.model.decoder.embed_positions.weight.normal_()
-    model.generation_config.suppress_tokens = list(SUPPRESSED)
-    model.generation_config.begin_suppress_tokens = list(SUPPRESSED_FIRST)
+    model.generation_config = GenerationConfig(
+        decoder_start_token_id=config.decoder_start_token_id,
+        is_multilingual=True,
+        lang_to_id={token: id_of(token, HEARD) for token in HEARD[1:3]},
+        task_to_id={"transcribe": id_of(HEARD[3], HEARD)},
+        no_timestamps_token_id=id_of(HEARD[4], HEARD),
+        suppress_tokens=list(SUPPRESSED),
+        begin_suppress_tokens=list(SUPPRESSED_FIRST),
+    )
     return model
 
 
