@@ -125,6 +125,12 @@ PREPROCESSING_SECONDS = Metric(
     (),
     _FAST,
 )
+EXECUTING_REQUESTS = Metric(
+    "mm_server_executing_requests",
+    _G,
+    "Requests that a stage before the language model has taken up and not answered.",
+    ("stage",),
+)
 
 SERVER_RESTARTS = Metric(
     "mm_server_restarts_total", _C, "Times tritonserver died and was started again in its pod."
@@ -158,6 +164,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODER_SECONDS,
     ENCODER_BATCH,
     PREPROCESSING_SECONDS,
+    EXECUTING_REQUESTS,
 )
 """Of the server container. Its port adds the label `model` to these and to Triton's own, whose
 label of that name becomes `triton_model`; the gateway's page repeats them all."""

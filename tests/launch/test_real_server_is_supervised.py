@@ -5,9 +5,9 @@ import os
 import shutil
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ import httpx
 import pytest
 
 from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE, EngineManifest
+from mm_api.metrics import EXECUTING_REQUESTS
 from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
-from mm_runtime.settings import Ports
-from support.build_plans import serving_plan
+from mm_runtime.settings import QUIET_SECONDS, Ports
+from support.build_plans import change_serving, serving_plan
+from support.picture_host import serve_pictures
 from support.served import EngineFiles, Served, free_ports, start_serving
 
 pytestmark = pytest.mark.triton
@@ -27,11 +29,19 @@ REQUEST_SECONDS = 60
 SHM = Path("/dev/shm")
 
 
-def ask(served: Served, *, tokens: int = 4) -> dict[str, Any]:
-    """Ask the ensemble a question without a picture; return the answer's JSON."""
-    body = {"text_input": "a red square", "max_tokens": tokens, "min_tokens": tokens, "end_id": -1}
+CLIENTS = 20
+"""As many as the plan lets in at one time: 4 run, 16 wait."""
+
+
+def ask(served: Served, *, tokens: int = 4, picture: str | None = None) -> dict[str, Any]:
+    """Ask the ensemble a question; return the answer's JSON."""
+    body: dict[str, Any] = {"text_input": "a red square", "max_tokens": tokens}
+    body |= {"min_tokens": tokens, "end_id": -1}
+    if picture:
+        body |= {"text_input": "<image> a red square", "image_url_input": picture}
     url = f"{served.http_url}/v2/models/ensemble/generate"
-    response = httpx.post(url, json=body, timeout=REQUEST_SECONDS).raise_for_status()
+    response = httpx.post(url, json=body, timeout=REQUEST_SECONDS)
+    assert response.is_success, response.text
     answer: dict[str, Any] = response.json()
     return answer
 
@@ -104,23 +114,33 @@ def test_drain_waits_for_the_gateway(random_engine: EngineFiles) -> None:
         assert regions(served) == []
 
 
-def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles) -> None:
-    """Requests that run when SIGTERM comes are answered in full."""
-    with start_serving(random_engine.manifest, random_engine.serving) as served:
+def test_drain_finishes_what_is_in_flight(random_engine: EngineFiles, tmp_path: Path) -> None:
+    """Requests that wait for a picture when SIGTERM comes are fetched, run and answered in full."""
+    serving = tmp_path / "serving.json"
+    shutil.copy(random_engine.serving, serving)
+    fetches = {
+        "allowed_hosts": ["localhost"],
+        "allow_private_networks": True,
+        "fetch_timeout_seconds": REQUEST_SECONDS,
+    }
+    change_serving(serving, gateway=fetches)
+    with (
+        serve_pictures() as host,
+        start_serving(random_engine.manifest, serving) as served,
+        ThreadPoolExecutor(CLIENTS) as clients,
+    ):
         served.wait_until_ready()
-        answers: list[dict[str, Any]] = []
-        threads = [
-            threading.Thread(target=lambda: answers.append(ask(served, tokens=90)))
-            for _ in range(24)
-        ]
-        for thread in threads:
-            thread.start()
-        _wait_until_generating(served)
+        url = host.url("late")
+        answers = [clients.submit(ask, served, tokens=90, picture=url) for _ in range(CLIENTS)]
+        # All of them: one that comes while the server stops is refused, and rightly so.
+        _wait_until_taken_up(served, CLIENTS)
         served.terminate()
-        for thread in threads:
-            thread.join(REQUEST_SECONDS)
+        _wait_for_log(served, "draining for at most")
+        time.sleep(2 * QUIET_SECONDS)  # longer than a drain that knew of no request would last
+        host.release()
+        texts = [one.result(REQUEST_SECONDS)["text_output"] for one in answers]
+        assert all(isinstance(text, str) for text in texts)
         assert served.wait() == 0
-        assert len(answers) == len(threads), served.log
 
 
 def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
@@ -269,15 +289,15 @@ def _wait_for_log(served: Served, words: str) -> None:
         time.sleep(0.05)
 
 
-def _wait_until_generating(served: Served) -> None:
+def _wait_until_taken_up(served: Served, requests: int) -> None:
+    """Return once so many requests are in hand of a model."""
     deadline = time.monotonic() + REQUEST_SECONDS
-    url = f"http://127.0.0.1:{served.metrics}/metrics"
-    while time.monotonic() < deadline:
-        text = httpx.get(url, timeout=5).text
-        for line in text.splitlines():
-            if 'request_type="active"' in line and float(line.rpartition(" ")[2]) > 0:
-                return
-    pytest.fail(f"nothing was generating: {served.log}")
+    count = 0.0
+    while count < requests:
+        assert time.monotonic() < deadline, f"{count} of {requests}: {served.log}"
+        page = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
+        names = (line for line in page.splitlines() if line.startswith(EXECUTING_REQUESTS.name))
+        count = sum(float(line.rpartition(" ")[2]) for line in names)
 
 
 def _wait_until_gone(pid: int) -> None:

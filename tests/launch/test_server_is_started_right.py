@@ -103,12 +103,18 @@ def test_installed_server_is_complete(tmp_path: Path) -> None:
             id="generating",
         ),
         pytest.param(
+            'mm_server_executing_requests{stage="preprocessing"} 2\n'
+            'mm_server_executing_requests{stage="encoding"} 3\n',
+            InFlight(0, 0, 5),
+            id="in-hand",
+        ),
+        pytest.param(
             "# HELP nv_trt_llm_request_metrics x\nnonsense\nother 7\n", InFlight(0, 0), id="others"
         ),
     ],
 )
 def test_requests_in_flight_are_counted(text: str, expected: InFlight) -> None:
-    """Queued and generating requests come from the server's metrics; limits do not count."""
+    """Queued, taken up and generating requests come from the metrics; limits do not count."""
     assert expected == parse_in_flight(text.splitlines())
 
 

@@ -69,6 +69,10 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
         ("UNAVAILABLE: the engine stops", EngineUnavailableError),
         ("[request id: a] Exceeds maximum queue size for model 'b'", EngineUnavailableError),
         ("Server not ready", EngineUnavailableError),
+        (
+            "in ensemble 'ensemble', Stub process 'preprocessing_0_0' is not healthy.",
+            EngineUnavailableError,
+        ),
         ("Request for unknown model: 'ensemble' is not found", EngineUnavailableError),
         ("CUDA error at INVALID_ARGUMENT: secret", EngineFailedError),
     ],

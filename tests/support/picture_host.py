@@ -20,6 +20,8 @@ class PictureHost:
     """Where the host listens."""
 
     port: int
+    release: Callable[[], None]
+    """Lets the page `late` answer."""
 
     def url(self, path: str) -> str:
         """Return the URL of one of its pages; its name is the one that the policy allows."""
@@ -33,6 +35,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.ended = threading.Event()
+        self.released = threading.Event()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,6 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = self.path.removeprefix("/")
         ways: dict[str, Callable[[], None]] = {
             "hang": self._hang,
+            "late": self._wait,
             "away": self._redirect,
             "page": lambda: self._answer(b"<html></html>", content_type="text/html"),
             "gigabyte": lambda: self._pour(content_length=str(GIGABYTE)),
@@ -61,6 +65,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hang(self) -> None:
         self.server.ended.wait(HANG_SECONDS)
+
+    def _wait(self) -> None:
+        self.server.released.wait(HANG_SECONDS)
+        self._answer((PICTURES / "red-square.png").read_bytes())
 
     def _redirect(self) -> None:
         self._head(302, location=f"http://127.0.0.1:{self.server.server_port}/red-square.png")
@@ -92,8 +100,9 @@ def serve_pictures() -> Iterator[PictureHost]:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield PictureHost(server.server_port)
+            yield PictureHost(server.server_port, server.released.set)
         finally:
             server.ended.set()
+            server.released.set()
             server.shutdown()
             thread.join()

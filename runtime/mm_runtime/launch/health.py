@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from mm_api.metrics import EXECUTING_REQUESTS
 from mm_runtime.settings import Ports
 
 PROBE_SECONDS = 2.0
@@ -35,10 +36,13 @@ class InFlight:
     generating: int
     """Accepted by the language model and not finished, waiting there included."""
 
+    executing: int = 0
+    """In hand of a model before the language model; Triton itself counts these nowhere."""
+
     @property
     def total(self) -> int:
         """Return their sum. A request may count twice for a moment; none counts as zero."""
-        return self.queued + self.generating
+        return self.queued + self.generating + self.executing
 
 
 _SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:]\w*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
@@ -50,7 +54,7 @@ ACTIVE = 'request_type="active"'
 
 def parse_in_flight(lines: Iterable[str]) -> InFlight:
     """Return the counts in a Prometheus text; a metric that is absent counts as zero."""
-    queued = generating = 0.0
+    queued = generating = executing = 0.0
     for line in lines:
         sample = _SAMPLE.match(line)
         if sample is None:
@@ -59,7 +63,9 @@ def parse_in_flight(lines: Iterable[str]) -> InFlight:
             queued += float(sample["value"])
         elif sample["name"] == GENERATING and ACTIVE in (sample["labels"] or ""):
             generating += float(sample["value"])
-    return InFlight(int(queued), int(generating))
+        elif sample["name"] == EXECUTING_REQUESTS.name:
+            executing += float(sample["value"])
+    return InFlight(int(queued), int(generating), int(executing))
 
 
 def probe(ports: Ports) -> State:

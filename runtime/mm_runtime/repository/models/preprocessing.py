@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import triton_python_backend_utils as pb_utils
 
 from mm_api.metrics import PREPROCESSING_SECONDS
+from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.histogram_gauges import HistogramGauges
 from mm_runtime.engine.preparing import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
@@ -24,9 +25,18 @@ class Reply(NamedTuple):
     began: float
     """When the request was taken up, by the clock that only goes forward."""
 
+    executing: Executing
+
     def fail(self, error: Exception) -> None:
         """Send an error."""
-        self.sender.send(refuse(error), flags=FINAL)
+        self.send(refuse(error))
+
+    def send(self, response: Any) -> None:
+        """Send the one response; the request is out of hand then."""
+        try:
+            self.sender.send(response, flags=FINAL)
+        finally:
+            self.executing.left()
 
 
 class TritonPythonModel:
@@ -39,11 +49,13 @@ class TritonPythonModel:
         self._preprocessor = load_preprocessor(self._settings.engine, serving)
         self._remote = RemotePictures.of(serving)
         self._seconds = HistogramGauges(PREPROCESSING_SECONDS)
+        self._executing = Executing("preprocessing")
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its pictures have to be fetched first."""
+        self._executing.entered(len(requests))
         for request in requests:
-            reply = Reply(request.get_response_sender(), time.monotonic())
+            reply = Reply(request.get_response_sender(), time.monotonic(), self._executing)
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)
@@ -65,7 +77,7 @@ class TritonPythonModel:
             reply.fail(error)
         else:
             self._seconds.observe(time.monotonic() - reply.began)
-            reply.sender.send(response, flags=FINAL)
+            reply.send(response)
 
     def finalize(self) -> None:
         """End the fetching thread."""

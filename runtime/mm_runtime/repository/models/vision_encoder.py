@@ -8,6 +8,7 @@ import numpy as np
 from mm_runtime.engine.encoder_model import EncoderModel
 from mm_runtime.engine.encoders.client import ASKED_IDENTITY, OTHER_ENGINE, OWN_IDENTITY
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.tensors import Tensors, texts
 from mm_runtime.engine.triton import ModelSettings, refuse, respond
 
@@ -19,11 +20,16 @@ class TritonPythonModel:
         """Load the vision engine."""
         self._settings = ModelSettings(args)
         self._model = EncoderModel(self._settings, asks_others=False)
+        self._executing = Executing("encoding")
         name = self._model.identity.encode()
         self._identity = {OWN_IDENTITY: np.array([[name]], dtype=np.object_)}
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Encode the pictures of all requests together."""
+        with self._executing.during(len(requests)):
+            return self._answered(requests)
+
+    def _answered(self, requests: Sequence[Any]) -> list[Any]:
         responses: list[Any] = [None] * len(requests)
         accepted: dict[int, Tensors] = {}
         for index, request in enumerate(requests):

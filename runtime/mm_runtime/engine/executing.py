@@ -1,0 +1,58 @@
+"""How many requests a Python model has in hand, as Triton's metric.
+
+Triton counts the requests that wait for a model (`nv_inference_pending_request_count`) and those
+that are over, and none that a model has taken up: one that fetches a picture, or waits for an
+encoder in another pod, is in neither. A server that is stopped meanwhile refuses the next step of
+its ensemble, so the drain has to know of it.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import triton_python_backend_utils as pb_utils
+
+from mm_api.metrics import EXECUTING_REQUESTS
+
+
+class Executing:
+    """The gauge of one model instance; may be called from any thread.
+
+    Args:
+        stage: the label's value: what the model does.
+    """
+
+    def __init__(self, stage: str) -> None:
+        """Register the metric, at 0."""
+        self._lock = threading.Lock()
+        family = pb_utils.MetricFamily(
+            name=EXECUTING_REQUESTS.name,
+            description=EXECUTING_REQUESTS.help,
+            kind=pb_utils.MetricFamily.GAUGE,
+        )
+        # Metrics end with their family, so it is kept.
+        self._family = family
+        self._metric = family.Metric(labels={"stage": stage})
+        self._count = 0
+
+    def entered(self, requests: int = 1) -> None:
+        """Count requests that were taken up."""
+        self._change(requests)
+
+    def left(self, requests: int = 1) -> None:
+        """Stop counting requests, after their response."""
+        self._change(-requests)
+
+    @contextmanager
+    def during(self, requests: int) -> Iterator[None]:
+        """Count requests that are answered when the context ends."""
+        self.entered(requests)
+        try:
+            yield
+        finally:
+            self.left(requests)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self._count += by
+            self._metric.set(self._count)
