@@ -30,6 +30,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.simulation import ServiceProfile
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.model import Part
 from mm_runtime.engine.vision.load import load_encoder
 
 HERE = Path(__file__).resolve().parent
@@ -83,7 +84,8 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     pixels = np.random.default_rng(1).random((4, 3, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
 
     def prompt(length: int) -> object:
-        return model.logits(model.prefill(0, 0, model.embed([7] * length, None))[-1:])
+        passed = model.run((), (), Part(0, model.embed([7] * length, None)))
+        return model.logits(passed.read[-1:])
 
     def pictures(count: int) -> object:
         read = encoder.read({"pixel_values": pixels[np.newaxis, :count]})
@@ -94,7 +96,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     return {
         "prompt_by_tokens": {one: timed(partial(prompt, one), rounds) for one in PROMPTS},
         "decode_by_batch": {
-            one: timed(partial(model.decode, [7] * one, [128] * one), rounds) for one in BATCHES
+            one: timed(partial(model.run, [7] * one, [128] * one), rounds) for one in BATCHES
         },
         "encoder_by_pictures": {one: timed(partial(pictures, one), rounds) for one in PICTURES},
     }

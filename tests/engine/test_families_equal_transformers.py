@@ -11,6 +11,9 @@ import pytest
 import torch
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.reference.load import load_model
+from support.collecting_sink import CollectingSink
+from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, picture
 from support.families.pictures import write
 from support.families.pipeline import Pipeline, build
@@ -81,6 +84,23 @@ def test_one_picture(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> 
     image = picture(*size, seed=1)
     pixels = np.asarray(image)[None, None]
     assert _expected(pipeline, upstream, [image]) == pipeline.ask(QUESTION, IMAGE_BYTES=pixels)
+
+
+def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
+    """Three requests together, their prompts read 3 tokens a step: parts end inside pictures."""
+    pipeline, upstream = both
+    images = [picture(*size, seed=4) for size in SIZES]
+    requests = [
+        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(image)[None, None]) for image in images
+    ]
+    limits = pipeline.directory.limits
+    start = engine_starter(load_model(pipeline.directory))
+    sinks = [CollectingSink() for _ in requests]
+    with start(max_seq_len=limits.max_seq_len, max_num_tokens=5, prompt_rows=3) as engine:
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        answers = [sink.wait() for sink in sinks]
+    assert [_expected(pipeline, upstream, [image]) for image in images] == answers
 
 
 def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:

@@ -68,8 +68,8 @@ def _expected(
 
 
 @pytest.mark.parametrize(
-    "max_num_tokens",
-    [pytest.param(1024, id="whole prompts"), pytest.param(16, id="prompts in chunks of 16")],
+    "prompt_rows",
+    [pytest.param(1024, id="whole prompts"), pytest.param(3, id="prompts in parts of 3")],
 )
 @pytest.mark.parametrize(
     "end_ids",
@@ -82,13 +82,13 @@ def test_mixed_requests(
     start_engine: StartEngine,
     language_model: LanguageModel,
     reference: LlavaForConditionalGeneration,
-    max_num_tokens: int,
+    prompt_rows: int,
     end_ids: frozenset[int],
 ) -> None:
     """Twelve requests of different lengths share four slots and disturb each other in nothing."""
     requests = _requests(12, end_ids=end_ids)
     expected = [_expected(reference, language_model, request) for request in requests]
-    with start_engine(max_num_tokens=max_num_tokens) as engine:
+    with start_engine(prompt_rows=prompt_rows) as engine:
         sinks = [CollectingSink() for _ in requests]
         for request, sink in zip(requests, sinks, strict=True):
             engine.submit(request, sink)

@@ -63,9 +63,18 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
     assert ended == ["short", "long"]
 
 
-def test_long_prompt_does_not_stall_a_running_answer(start_engine: StartEngine) -> None:
-    """With a budget of 8 tokens a step, an answer goes on while a prompt of 300 is read."""
-    with start_engine(max_num_tokens=8) as engine:
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param({"max_num_tokens": 8}, id="7 tokens a step have room"),
+        pytest.param({"prompt_rows": 7}, id="7 tokens a step beside answers"),
+    ],
+)
+def test_long_prompt_does_not_stall_a_running_answer(
+    start_engine: StartEngine, limits: dict[str, int]
+) -> None:
+    """With 7 tokens of prompts a step, an answer goes on while a prompt of 300 is read."""
+    with start_engine(**limits) as engine:
         running = CollectingSink()
         arrived = threading.Event()
         seen: list[int] = []
@@ -95,6 +104,27 @@ def test_cancelled_request_frees_its_slot_for_a_waiting_one(start_engine: StartE
         assert len(second.wait()) == 2
         first.wait_ended()
     assert (first.was_cancelled, len(first.ids) < MAX_LENGTH - len(PROMPT)) == (True, True)
+
+
+def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> None:
+    """Half read beside a running answer, it leaves; that answer is what it would have been."""
+    with start_engine(prompt_rows=1) as engine:
+        alone, gone = CollectingSink(), CollectingSink()
+        engine.submit(_request(200), alone)
+        alone.wait()
+        steps = engine.counts().steps
+
+        def on_piece(_: Piece) -> None:
+            # In the engine's thread: at a certain step, whatever the machine's speed.
+            if engine.counts().steps == steps + 20:
+                engine.submit(_request(1, prompt=(2, *[10] * 60)), gone)
+            gone.walked_away = engine.counts().steps > steps + 40
+
+        together = CollectingSink(on_piece)
+        engine.submit(_request(200), together)
+        assert alone.ids == together.wait()
+        gone.wait_ended()
+    assert (gone.was_cancelled, gone.ids) == (True, [])
 
 
 def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:

@@ -14,6 +14,7 @@ ROOMY = EngineOptions(
     max_batch_size=SLOTS,
     max_queue_size=32,
     max_num_tokens=1024,
+    prompt_rows=1024,
     max_input_len=400,
     max_seq_len=MAX_LENGTH,
     cancellation_check_seconds=0.0,

@@ -23,6 +23,7 @@ from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.generation import read_request
 from mm_runtime.engine.preprocessing import Preprocessor
 from mm_runtime.engine.reference.load import LoadedEngine, load_engine
+from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.vision.load import load_encoder
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import serving_plan
@@ -146,15 +147,18 @@ class Pipeline:
             raise encoded
         return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}
 
-    def ask(self, text: str, **tensors: Any) -> list[int]:
-        """Return the tokens of the answer."""
-        request = read_request(
+    def request(self, text: str, **tensors: Any) -> Request:
+        """Return what the engine is asked for."""
+        return read_request(
             self.inputs(text, **tensors),
             end_ids=self.loaded.end_ids,
             vocabulary_size=self.loaded.vocabulary_size,
             fresh_seed=1,
             encoder_decoder=self.loaded.encoder_decoder,
         )
+
+    def ask(self, text: str, **tensors: Any) -> list[int]:
+        """Return the tokens of the answer."""
         sink = CollectingSink()
-        self.loaded.engine.submit(request, sink)
+        self.loaded.engine.submit(self.request(text, **tensors), sink)
         return sink.wait()

@@ -1,23 +1,23 @@
 """In-flight batching: requests join and leave between steps, each step decodes all of them at once.
 
-One thread owns the model. A step first spends its token budget on prompts (long ones in chunks, so
-they never stall the others), then runs one token of every decoding request in one forward pass.
+One thread owns the model. A step runs one token of every decoding request and a part of one prompt,
+in one forward pass; `schedule` says how large a part, so that prompts never stall the others.
 """
 
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
-from mm_runtime.engine.reference.model import SlotModel
+from mm_runtime.engine.reference.model import Part, SlotModel
 from mm_runtime.engine.reference.request import Request, Sink
 from mm_runtime.engine.reference.running import Running
 from mm_runtime.engine.reference.sampling import TokenChooser
+from mm_runtime.engine.reference.schedule import Shares, rows_of_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,9 @@ class EngineOptions:
 
     max_num_tokens: int
     """Tokens of one step, prompts and answers together."""
+
+    prompt_rows: int
+    """Tokens of prompts in one step beside decoding requests; more where more wait than decode."""
 
     max_input_len: int
     max_seq_len: int
@@ -141,8 +144,7 @@ class Engine:
                     break
             try:
                 self._drop_cancelled()
-                self._prefill()
-                self._decode()
+                self._step()
             except Exception as error:
                 logger.exception("a step of the engine failed")
                 self._fail_running(error)
@@ -182,25 +184,48 @@ class Engine:
                     self._waiting.remove(entry)
                 entry[1].cancelled()
 
-    def _prefill(self) -> None:
-        """Spend what the decoding requests leave of the step's budget on prompts."""
-        budget = max(1, self._options.max_num_tokens - len(self._decoding))
-        while budget > 0:
-            running = self._prefilling or self._admit()
-            if running is None:
-                return
-            self._prefilling = running
-            part = running.prompt[running.prefilled : running.prefilled + budget]
-            hidden = self._model.prefill(len(self._decoding), running.prefilled, part)
-            if running.request.wanted.context_logits:
-                running.note_context(self._model.logits(hidden))
-            budget -= len(part)
-            running.prefilled += len(part)
-            running.length = running.prefilled
-            if running.prefilled == len(running.prompt):
+    def _step(self) -> None:
+        """Run one token of every decoding request, and part of one prompt, in one pass."""
+        decoding, prompt = len(self._decoding), self._prefilling or self._admit()
+        self._prefilling = prompt
+        part = None if prompt is None else self._part(prompt)
+        if part is None and not decoding:
+            return
+        passed = self._model.run(
+            [running.last_token for running in self._decoding],
+            [running.length for running in self._decoding],
+            part,
+        )
+        states = passed.decoded
+        for running in self._decoding:
+            running.length += 1
+        if decoding:
+            self._steps += 1
+            self._decoded_tokens += decoding
+        if prompt is not None and part is not None:
+            if prompt.request.wanted.context_logits:
+                prompt.note_context(self._model.logits(passed.read))
+            prompt.prefilled += len(part.rows)
+            prompt.length = prompt.prefilled
+            if prompt.prefilled == len(prompt.prompt):
                 self._prefilling = None
-                self._decoding.append(running)
-                self._advance([len(self._decoding) - 1], self._model.logits(hidden[-1:]))
+                self._decoding.append(prompt)
+                states = torch.cat((states, passed.read[-1:]))
+        if len(states):
+            self._advance(self._model.logits(states))
+
+    def _part(self, running: Running) -> Part:
+        """Return what the next pass reads of a prompt."""
+        decoding, limits = len(self._decoding), self._options
+        rows = rows_of_prompt(
+            Shares(limits.max_num_tokens, limits.prompt_rows),
+            prompt=len(running.prompt),
+            left=len(running.prompt) - running.prefilled,
+            decoding=decoding,
+            waiting=min(1 + len(self._waiting), limits.max_batch_size - decoding),
+        )
+        start = running.prefilled
+        return Part(start, running.prompt[start : start + rows])
 
     def _admit(self) -> Running | None:
         """Take the request that waited longest, when a slot is free."""
@@ -221,27 +246,12 @@ class Engine:
             sink.fail(error)
             return None
 
-    def _decode(self) -> None:
-        """Run one token of every decoding request in one forward pass."""
-        if not self._decoding:
-            return
-        logits = self._model.decode(
-            [running.last_token for running in self._decoding],
-            [running.length for running in self._decoding],
-        )
-        self._steps += 1
-        self._decoded_tokens += len(self._decoding)
-        for running in self._decoding:
-            running.length += 1
-        self._advance(range(len(self._decoding)), logits)
-
-    def _advance(self, slots: Sequence[int], logits: torch.Tensor) -> None:
-        """Choose the next token of these slots and let finished requests leave."""
+    def _advance(self, logits: torch.Tensor) -> None:
+        """Choose the next token of every slot and let finished requests leave."""
         likeliest = logits.argmax(dim=-1).tolist()
         finished = []
         first = 0
-        for slot in slots:
-            running = self._decoding[slot]
+        for slot, running in enumerate(self._decoding):
             rows = slice(first, first + running.width)
             first = rows.stop
             if running.advance(logits[rows], likeliest[rows]):

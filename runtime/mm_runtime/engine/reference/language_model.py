@@ -1,4 +1,4 @@
-"""Decoder-only language models on torch: prefill one slot, or decode one token in many.
+"""Decoder-only language models on torch: one token in many slots and part of a prompt, in one pass.
 
 Pictures are rows of a request's prompt table, for every family here: an id past the vocabulary
 stands for a row.
@@ -18,8 +18,9 @@ from transformers.utils import logging as transformers_logging
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.engine.reference.beams import Branches
+from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
-from mm_runtime.engine.reference.slot_cache import SlotCache
+from mm_runtime.engine.reference.slot_cache import ATTENTION, SlotCache
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class LanguageModel:
         parts = DECODERS[family](folder, getattr(torch, dtype))
         config = parts.config
         self._model: Any = parts.model.eval()
+        self._model.set_attn_implementation(ATTENTION)
         self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
@@ -117,24 +119,23 @@ class LanguageModel:
         return embedded
 
     @torch.inference_mode()
-    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
-        """Run some prompt positions of one slot; return their hidden states [positions, hidden].
-
-        Args:
-            slot: whose key-value slot.
-            start: position of the first embedding; earlier ones are in the slot already.
-            prompt: embeddings [positions, hidden].
-        """
-        starts = torch.tensor([start])
-        hidden = self._forward(slice(slot, slot + 1), starts, prompt[None])
-        return hidden[0]
-
-    @torch.inference_mode()
-    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots; return float32 logits [slots, vocabulary]."""
-        embedded = self._embed(torch.tensor(tokens, dtype=torch.long))[:, None]
-        hidden = self._forward(slice(0, len(tokens)), torch.tensor(positions), embedded)
-        return self.logits(hidden[:, 0])
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots and part of a prompt, all in one pass."""
+        decoding, count = len(tokens), 0 if part is None else len(part.rows)
+        rows = self._embed(torch.tensor(tokens, dtype=torch.long))
+        if part is not None:
+            rows = torch.cat((rows, part.rows))
+        places = self._cache.aim(positions, 0 if part is None else part.start, count)
+        self._adapters.aim([*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count])
+        states = self._model(
+            inputs_embeds=rows[:, None],
+            position_ids=places[:, None],
+            use_cache=False,  # the slots are the cache
+            slots=self._cache,
+        ).last_hidden_state[:, 0]
+        return Passed(states[:decoding], states[decoding:])
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -147,19 +148,6 @@ class LanguageModel:
         """Give the first `length` positions of one slot to another, and its adapter."""
         self._cache.move(source, target, length)
         self._asked[target] = self._asked[source]
-
-    def _forward(self, rows: slice, starts: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
-        count = embedded.shape[1]
-        mask = self._cache.aim(rows, starts, count)
-        self._adapters.aim(self._asked[rows])
-        hidden: torch.Tensor = self._model(
-            inputs_embeds=embedded,
-            attention_mask=mask,
-            position_ids=starts[:, None] + torch.arange(count),
-            past_key_values=self._cache,
-            use_cache=True,
-        ).last_hidden_state
-        return hidden
 
 
 def refuse_beams(request: Request) -> None:

@@ -1,12 +1,35 @@
 """What the engine asks of a model: prompts into slots, one token in many slots."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.request import Request
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a prompt, for the slot right after the decoding ones."""
+
+    start: int
+    """Position of the first row; earlier ones are in the slot already."""
+
+    rows: torch.Tensor
+    """Of what `begin` returned."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a pass computed; `logits` makes logits of either."""
+
+    decoded: torch.Tensor
+    """One row of states for each decoding slot, one for each beam in a slot with beams."""
+
+    read: torch.Tensor
+    """One row of states for each row of the part."""
 
 
 class SlotModel(Protocol):
@@ -25,23 +48,18 @@ class SlotModel(Protocol):
         """Return the positions that the request's prompt takes in a slot."""
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
-        """Give a slot to a request; return its prompt, one row a position, for `prefill`."""
+        """Give a slot to a request; return its prompt, one row a position, for `run`."""
 
-    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
-        """Run some rows of a prompt; return one row of states a position, for `logits`.
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots, and part of a prompt in the slot after them.
 
         Args:
-            slot: whose.
-            start: position of the first row; earlier ones are in the slot already.
-            prompt: rows of what `begin` returned.
-        """
-
-    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots, in one with beams one of each beam.
-
-        Returns:
-            float32 logits [rows, vocabulary], slot by slot. Models whose `check` refuses beams
-            never see any.
+            tokens: one a slot, in a slot with beams one of each beam. Models whose `check` refuses
+                beams never see any.
+            positions: where each token stands in its slot.
+            part: of a prompt.
         """
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
 
 
@@ -89,31 +90,29 @@ class RotatedLanguageModel(LanguageModel):
         self._tables[slot], self._deltas[slot] = table, request.rotation_delta
         return super().begin(slot, request)
 
-    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
-        """Run some prompt positions of one slot, rotated as the request says."""
-        table = self._tables[slot]
-        if table is None:
-            self._aim(torch.arange(start, start + len(prompt))[None])
-        else:
-            part = table[start : start + len(prompt)][None]
-            self._rotation.aimed = (_doubled(part[..., 0]), _doubled(part[..., 1]))
-        return super().prefill(slot, start, prompt)
-
-    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots, each at its own place."""
+    @torch.inference_mode()
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run tokens and part of a prompt, each row rotated as its request says."""
+        decoding = len(tokens)
         places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
-        self._aim(torch.tensor(places)[:, None])
-        return super().decode(tokens, positions)
+        table = None if part is None else self._tables[decoding]
+        if part is not None and table is None:
+            places += range(part.start, part.start + len(part.rows))
+        # All three coordinates of an ordinary position are the same.
+        cosines, sines = self._plain(torch.zeros(1), torch.tensor(places)[None, :, None])
+        if part is not None and table is not None:
+            rows = table[part.start : part.start + len(part.rows), None]
+            cosines = torch.cat((cosines, _doubled(rows[..., 0])))
+            sines = torch.cat((sines, _doubled(rows[..., 1])))
+        self._rotation.aimed = (cosines, sines)
+        return super().run(tokens, positions, part)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give positions and rotations of one slot to another."""
         super().move(source, target, length)
         self._tables[target], self._deltas[target] = self._tables[source], self._deltas[source]
-
-    @torch.inference_mode()
-    def _aim(self, positions: torch.Tensor) -> None:
-        """Rotate by ordinary positions [rows, positions]: all three coordinates are the same."""
-        self._rotation.aimed = self._plain(torch.zeros(1), positions[None])
 
 
 def _doubled(values: torch.Tensor) -> torch.Tensor:

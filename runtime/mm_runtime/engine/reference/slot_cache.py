@@ -1,25 +1,42 @@
-"""Keys and values of all running requests, one slot each, behind transformers' cache interface.
+"""Keys and values of all running requests, one slot each, and the attention that reads them.
 
-The model calls `update` once a layer with the new keys and values; before each forward pass `aim`
-says whose they are. Slots 0..n-1 are the decoding requests, so a step reads one contiguous block.
+A pass has one row a token: first one of each decoding request, then some of one prompt. Slots
+0..n-1 are the decoding requests, so all of them are read as one contiguous block; the prompt's slot
+comes right after. Weights see one batch of rows; only attention knows which rows belong together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 INITIAL_LENGTH = 128
 """Positions allocated at first; doubled as needed, so short chats never pay for the limit."""
 
+ATTENTION = "slots"
+"""Name of this attention in transformers: models are told to use it and pass it the argument
+`slots`, which is the cache."""
+
 
 @dataclass(frozen=True)
-class _Aim:
-    rows: slice
-    starts: torch.Tensor
-    """First new position of each row, int64 [rows]."""
+class _Group:
+    """Rows of a pass that attend together."""
 
-    span: int
-    """Positions that attention reads: the longest row after the update."""
+    rows: slice
+    slots: slice
+    together: bool
+    """All rows stand one after the other in one slot; else each has its own."""
+
+    mask: torch.Tensor
+    """bool [slots, 1, rows of each, span]: True where a row may read a key."""
+
+    @property
+    def span(self) -> int:
+        """Positions that are read: of the longest slot, after the pass."""
+        return self.mask.shape[-1]
 
 
 class SlotCache:
@@ -40,45 +57,70 @@ class SlotCache:
         shape = (layers, slots, heads, min(INITIAL_LENGTH, max_length), head_size)
         self._keys = torch.zeros(shape, dtype=dtype)
         self._values = torch.zeros(shape, dtype=dtype)
-        self._aim = _Aim(slice(0, 0), torch.zeros(0, dtype=torch.long), 0)
+        self._slots = self._positions = torch.zeros(0, dtype=torch.long)
+        """Of each row of the pass."""
 
-    def aim(self, rows: slice, starts: torch.Tensor, count: int) -> torch.Tensor:
-        """Say where the next forward pass writes, and return what its attention may read.
+        self._groups: list[_Group] = []
+
+    def aim(self, positions: Sequence[int], start: int, count: int) -> torch.Tensor:
+        """Say whose the rows of the next pass are.
 
         Args:
-            rows: slots of the batch's rows.
-            starts: first new position of each row, int64 [rows].
-            count: new positions of every row.
+            positions: of the tokens of the first slots, one row each.
+            start: position of the first row of a prompt, in the slot after them.
+            count: rows of the prompt.
 
         Returns:
-            bool [rows, 1, count, span]: True where a query may read a key.
+            The position of each row, int64 [rows].
         """
-        span = int(starts.max()) + count
-        self._reserve(span)
-        self._aim = _Aim(rows, starts, span)
-        queries = starts[:, None] + torch.arange(count)
-        return (torch.arange(span) <= queries[..., None])[:, None]
+        decoding = len(positions)
+        own, prompt = torch.tensor(positions, dtype=torch.long), torch.arange(start, start + count)
+        self._positions = torch.cat((own, prompt))
+        self._slots = torch.cat((torch.arange(decoding), torch.full((count,), decoding)))
+        self._reserve(int(self._positions.max()) + 1)
+        self._groups = []
+        if decoding:
+            mask = _mask(own[:, None])
+            self._groups.append(_Group(slice(decoding), slice(decoding), together=False, mask=mask))
+        if count:
+            rows, slots = slice(decoding, decoding + count), slice(decoding, decoding + 1)
+            self._groups.append(_Group(rows, slots, together=True, mask=_mask(prompt[None])))
+        return self._positions
 
-    def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store [rows, heads, count, head size] and return everything up to the span."""
-        aim = self._aim
-        count = keys.shape[2]
-        rows = torch.arange(aim.rows.start, aim.rows.stop)[:, None]
-        positions = aim.starts[:, None] + torch.arange(count)
-        # Advanced indices around a slice move to the front: [rows, count, heads, head size].
-        self._keys[layer][rows, :, positions] = keys.transpose(1, 2)
-        self._values[layer][rows, :, positions] = values.transpose(1, 2)
-        return (
-            self._keys[layer, aim.rows, :, : aim.span],
-            self._values[layer, aim.rows, :, : aim.span],
-        )
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scaling: float | None,
+    ) -> torch.Tensor:
+        """Store keys and values [rows, heads, 1, head size]; return what rows read, [rows, 1, ...].
 
-    def get_seq_length(self, layer: int = 0) -> int:
-        """Return 0: positions and mask are always given, so no model may count on a length."""
-        del layer
-        return 0
+        Args:
+            module: one layer's attention, as transformers gives it to its own functions.
+            query: [rows, heads, 1, head size].
+            key: of the rows of the pass.
+            value: of them too.
+            scaling: of the products of queries and keys.
+        """
+        layer: Any = module.layer_idx
+        keys, values = self._keys[layer], self._values[layer]
+        keys[self._slots, :, self._positions] = key[:, :, 0]
+        values[self._slots, :, self._positions] = value[:, :, 0]
+        read = []
+        for group in self._groups:
+            asked = query[group.rows]
+            found, _ = sdpa_attention_forward(
+                module,
+                asked.transpose(0, 2) if group.together else asked,
+                keys[group.slots, :, : group.span],
+                values[group.slots, :, : group.span],
+                group.mask,
+                scaling=scaling,
+            )
+            read.append(found.transpose(0, 1) if group.together else found)
+        return torch.cat(read)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` positions of one slot over another."""
@@ -98,3 +140,28 @@ class SlotCache:
         padding = (0, 0, 0, grown)
         self._keys = torch.nn.functional.pad(self._keys, padding)
         self._values = torch.nn.functional.pad(self._values, padding)
+
+
+def _mask(positions: torch.Tensor) -> torch.Tensor:
+    """Return what rows at positions [slots, rows of each] may read: what is not after them."""
+    span = int(positions.max()) + 1
+    return (torch.arange(span) <= positions[..., None])[:, None]
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    slots: SlotCache,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend as transformers asks for it; the mask is the cache's."""
+    del attention_mask
+    return slots.attend(module, query, key, value, scaling), None
+
+
+AttentionInterface.register(ATTENTION, _attention)

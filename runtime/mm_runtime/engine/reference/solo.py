@@ -12,6 +12,7 @@ import torch
 
 from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.engine.reference.beams import Branches
+from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
 
 
@@ -65,14 +66,14 @@ class SoloModel:
         return torch.tensor(self.prompt_ids(request), dtype=torch.long)
 
     @torch.inference_mode()
-    def prefill(self, slot: int, start: int, prompt: torch.Tensor) -> torch.Tensor:
-        """Run ids of a prompt; return their logits [positions, vocabulary]."""
-        self._adapters.aim([self._asked[slot]])
-        return self.step(self._slots[slot], prompt[None], start)
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots, then part of a prompt, in passes of their own.
 
-    @torch.inference_mode()
-    def decode(self, tokens: Sequence[int | Branches], positions: Sequence[int]) -> torch.Tensor:
-        """Run one token in each of the first slots, in one with beams one of each beam."""
+        A decoder's prompt is read in parts as any other. What an encoder reads is not: it sees all
+        of it at once, in `begin`.
+        """
         rows = []
         for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
             state = self._slots[slot]
@@ -81,7 +82,12 @@ class SoloModel:
             if not isinstance(token, int):
                 self.branch(state, torch.LongTensor(token.parents))
             rows.append(self.step(state, ids, position))
-        return self.logits(torch.cat(rows))
+        if part is None:
+            return Passed(torch.cat(rows), rows[0][:0])
+        slot = len(tokens)
+        self._adapters.aim([self._asked[slot]])
+        read = self.step(self._slots[slot], part.rows[None], part.start)
+        return Passed(torch.cat(rows) if rows else read[:0], read)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the states, which are logits already, as float32."""

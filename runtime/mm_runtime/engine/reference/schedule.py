@@ -1,0 +1,67 @@
+"""PURE: how much of a prompt a step reads while other requests decode.
+
+A step reads weights once, for all its rows; rows of a prompt beside decoding ones cost what they
+compute. Read whole, a picture's prompt would be a pause in every running answer; so a step takes a
+few rows of it, and answers go on.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+LONGEST_STEPS = 64
+"""Steps that a prompt takes at the most once it is its turn: a video's would else take hundreds."""
+
+LEAST_ROWS = 4
+"""Rows beside decoding requests, however slow a row is: prompts must come to an end."""
+
+ROWS_SHARE = 0.25
+"""What rows of a prompt may add to a step, as a part of it: the pause between two tokens then stays
+within 1.25 of what it is without them."""
+
+UNNOTICED_SECONDS = 0.004
+"""Or this much, when a step is shorter still: no reader sees a pause of 4 ms."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What a step may hold."""
+
+    max_num_tokens: int
+    """Rows of all requests together."""
+
+    beside_decoding: int
+    """Rows of prompts beside one decoding request or more, when no more requests wait than
+    decode."""
+
+
+def rows_of_prompt(shares: Shares, *, prompt: int, left: int, decoding: int, waiting: int) -> int:
+    """Return how many rows of a prompt the next step reads.
+
+    Args:
+        shares: what a step may hold.
+        prompt: rows of the whole prompt.
+        left: rows of it that were not read yet.
+        decoding: requests that the step decodes: those that a long step holds up.
+        waiting: requests without a token that there are slots for, the prompt's own among them:
+            those that a small part holds up. When they are the more, their part grows with them,
+            or few would decode together.
+    """
+    room = max(1, shares.max_num_tokens - decoding)
+    if not decoding:
+        return min(left, room)
+    fair = shares.beside_decoding * max(1, ceil(waiting / decoding))
+    return min(left, room, max(fair, ceil(prompt / LONGEST_STEPS)))
+
+
+def rows_beside(one_row: float, many_rows: float, many: int) -> int:
+    """Return how many rows of prompts a step may hold beside decoding requests.
+
+    Args:
+        one_row: seconds of a step with a single row: mostly reading the weights.
+        many_rows: seconds of a step with many rows.
+        many: how many.
+    """
+    each = (many_rows - one_row) / (many - 1)
+    allowed = max(ROWS_SHARE * one_row, UNNOTICED_SECONDS)
+    # What was measured may be noise: many rows that took no longer than one cost nothing.
+    return many if each * many <= allowed else max(LEAST_ROWS, int(allowed / each))

@@ -1,0 +1,57 @@
+"""How much of a prompt a step reads: pure decisions."""
+
+import pytest
+
+from mm_runtime.engine.reference.schedule import (
+    LONGEST_STEPS,
+    Shares,
+    rows_beside,
+    rows_of_prompt,
+)
+
+SHARES = Shares(max_num_tokens=100, beside_decoding=6)
+
+
+@pytest.mark.parametrize(
+    ("expected", "prompt", "left", "decoding", "waiting"),
+    [
+        pytest.param(80, 80, 80, 0, 1, id="nobody is held up"),
+        pytest.param(100, 400, 400, 0, 1, id="not past what the engine was built for"),
+        pytest.param(6, 80, 80, 8, 1, id="a part beside running answers"),
+        pytest.param(2, 80, 2, 8, 1, id="the rest of it"),
+        pytest.param(6, 80, 80, 8, 4, id="pictures of four clients share one part"),
+        pytest.param(6, 80, 80, 8, 8, id="as many wait as decode"),
+        pytest.param(42, 80, 80, 2, 14, id="many wait for a few"),
+        pytest.param(4, 80, 80, 96, 4, id="room beside many running answers"),
+        pytest.param(1, 80, 80, 100, 1, id="a prompt goes on in a full step"),
+        pytest.param(50, 3200, 3200, 8, 1, id="a long prompt comes to its end"),
+    ],
+)
+def test_rows_of_a_step(expected: int, prompt: int, left: int, decoding: int, waiting: int) -> None:
+    """The more answers a step holds up, the less it reads; the more wait, the more."""
+    found = rows_of_prompt(SHARES, prompt=prompt, left=left, decoding=decoding, waiting=waiting)
+    assert expected == found
+
+
+def test_long_prompts_end() -> None:
+    """Beside others a prompt of any length is read in a bounded number of steps."""
+    shares, left, steps = Shares(8192, 6), 8000, 0
+    while left:
+        left -= rows_of_prompt(shares, prompt=8000, left=left, decoding=8, waiting=1)
+        steps += 1
+    assert steps == LONGEST_STEPS
+
+
+@pytest.mark.parametrize(
+    ("expected", "one", "many"),
+    [
+        pytest.param(7, 0.031, 0.062, id="rows that cost: a quarter of a step"),
+        pytest.param(4, 0.031, 0.341, id="never fewer than come to an end"),
+        pytest.param(19, 0.002, 0.0083, id="4 ms are no pause"),
+        pytest.param(32, 0.002, 0.0022, id="rows that cost nothing"),
+        pytest.param(32, 0.002, 0.0015, id="noise"),
+    ],
+)
+def test_rows_follow_what_was_measured(expected: int, one: float, many: float) -> None:
+    """What 1 and 32 rows took says how many rows a step may hold beside answers."""
+    assert expected == rows_beside(one, many, 32)
