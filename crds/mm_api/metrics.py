@@ -118,6 +118,13 @@ ENCODER_BATCH = Metric(
     (),
     _TOGETHER,
 )
+DECODE_BATCH = Metric(
+    "mm_decode_batch_requests",
+    _H,
+    "Requests that one step of the Reference engine decoded together.",
+    (),
+    _TOGETHER,
+)
 PREPROCESSING_SECONDS = Metric(
     "mm_preprocessing_seconds",
     _H,
@@ -163,6 +170,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODER_FALLBACKS,
     ENCODER_SECONDS,
     ENCODER_BATCH,
+    DECODE_BATCH,
     PREPROCESSING_SECONDS,
     EXECUTING_REQUESTS,
 )

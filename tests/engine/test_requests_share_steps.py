@@ -2,15 +2,18 @@
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
 from mm_runtime.engine.reference.engine import Engine
+from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Finish, Piece, Request
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
-from support.engines import MAX_LENGTH, SLOTS, StartEngine
+from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine
 from support.tiny_llava import VOCABULARY
 
 PROMPT = (2, 10, 11, 12)
@@ -40,6 +43,26 @@ def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
     # The first token of each comes from its prompt.
     assert counts.decoded_tokens == SLOTS * 49
     assert counts.steps < 2 * 49
+
+
+def test_steps_are_told_by_their_size(language_model: LanguageModel) -> None:
+    """Every step is told of once, the last ones before the engine falls idle."""
+    told: Counter[int] = Counter()
+    idle = threading.Event()
+
+    def tell(sizes: Mapping[int, int]) -> None:
+        told.update(sizes)
+        if told.total() == 49:
+            idle.set()
+
+    engine = Engine(language_model, ROOMY)
+    engine.start(tell)
+    try:
+        engine.submit(_request(50), CollectingSink())
+        assert idle.wait(DEADLINE_SECONDS), told
+    finally:
+        engine.stop()
+    assert told == {1: 49}
 
 
 def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:

@@ -98,3 +98,15 @@ def test_client_that_goes_frees_its_slots(served: Served) -> None:
     assert _executions(served) - before < STREAMS * LONG * 0.9
     with Ensemble(served.grpc_url) as ensemble:
         assert "i answer questions about shapes" == ensemble.ask("Hello!").text  # noqa: SIM300
+
+
+def test_steps_are_counted_by_their_size(served: Served) -> None:
+    """An answer of 30 tokens is 29 decoding steps of one request, or fewer of several."""
+    name = "mm_decode_batch_requests_sum"
+    before = _metric(served, name)
+    with Ensemble(served.grpc_url) as ensemble:
+        ensemble.ask("Hello!", **{**ENDLESS, "min_tokens": 30, "max_tokens": 30})
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while _metric(served, name) < before + 29:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -175,6 +175,17 @@ def _engine() -> Row:
                 width=HALF,
             ),
             Panel(
+                "Requests decoded together",
+                "In one step of the Reference engine: mean, and what 95 % of the steps do not "
+                "exceed.",
+                (
+                    Query(server.mean_decoded_together(CHOSEN), f"{WHO} mean"),
+                    Query(server.decoded_together(0.95, CHOSEN), f"{WHO} 95 %"),
+                ),
+                "none",
+                width=HALF,
+            ),
+            Panel(
                 "Pools",
                 "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
                 (

@@ -82,6 +82,19 @@ def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
     return f"{requests} / ({batches} > 0)"
 
 
+def decoded_together(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the requests in a decoding step that `share` of all steps do not exceed."""
+    buckets = rate("mm_decode_batch_requests_bucket", labels, window=window)
+    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
+
+
+def mean_decoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the mean number of requests that one step of a language model decoded."""
+    requests = per_model(rate("mm_decode_batch_requests_sum", labels, window=window))
+    steps = per_model(rate("mm_decode_batch_requests_count", labels, window=window))
+    return f"{requests} / ({steps} > 0)"
+
+
 def preparing_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the time from a request to its tensors that `share` of all keep."""
     buckets = rate("mm_preprocessing_seconds_bucket", labels, window=window)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mm_api.metrics import ENCODER_BATCH
 from mm_runtime.engine.cache_gauges import CacheGauges
+from mm_runtime.engine.core_share import give_way
 from mm_runtime.engine.encoder_gauges import EncoderGauges
 from mm_runtime.engine.encoders.answers import Wanted
 from mm_runtime.engine.encoders.client import EncoderClient
@@ -42,6 +43,8 @@ class EncoderModel:
         engine, serving = settings.engine, settings.serving
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
+        if asks_others and engine.manifest.plan.engine.backend == "Reference":
+            give_way()  # before anything starts a thread
         self.identity = vision_identity(engine.manifest)
         encoders = serving.encoders if asks_others else None
         # Where others encode by plan, the features are theirs to keep.

@@ -5,8 +5,12 @@ and may be stopped, only when it is 0.
 """
 
 import threading
+from collections.abc import Mapping
 
 import triton_python_backend_utils as pb_utils
+
+from mm_api.metrics import DECODE_BATCH
+from mm_runtime.engine.histogram_gauges import HistogramGauges
 
 FAMILY = "nv_trt_llm_request_metrics"
 LABEL = "request_type"
@@ -49,3 +53,16 @@ class RequestGauges:
             self._count += by
             self._active.set(self._count)
             self._waiting.set(max(0, self._count - self._limit))
+
+
+class StepGauges:
+    """How many requests each step decoded; called from any thread."""
+
+    def __init__(self) -> None:
+        """Register the histogram."""
+        self._together = HistogramGauges(DECODE_BATCH)
+
+    def add(self, steps: Mapping[int, int]) -> None:
+        """Count steps, given as requests of a step -> such steps."""
+        for requests, times in steps.items():
+            self._together.observe(requests, times=times)

@@ -46,8 +46,8 @@ class HistogramGauges:
         }
         self._sums = {next(iter(one.values()), ""): sums.Metric(labels=one) for one in labels}
 
-    def observe(self, amount: float, value: str = "") -> None:
-        """Count one observation under a value of the label."""
+    def observe(self, amount: float, value: str = "", *, times: int = 1) -> None:
+        """Count an observation under a value of the label, or several equal ones at once."""
         with self._lock:
-            self._buckets[value][bisect_left(self._bounds, amount)].increment(1)
-            self._sums[value].increment(amount)
+            self._buckets[value][bisect_left(self._bounds, amount)].increment(times)
+            self._sums[value].increment(amount * times)

@@ -7,7 +7,8 @@ in one forward pass; `schedule` says how large a part, so that prompts never sta
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,11 @@ from mm_runtime.engine.reference.sampling import TokenChooser
 from mm_runtime.engine.reference.schedule import Shares, rows_of_prompt
 
 logger = logging.getLogger(__name__)
+
+StepsTold = Callable[[Mapping[int, int]], None]
+
+TOLD_EVERY_SECONDS = 1.0
+"""Prometheus asks every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
 
 WAITING_CHECKED_EVERY = 10
 """Waiting requests hold no slot and can be many, so they are asked this much more rarely."""
@@ -77,13 +83,25 @@ class Engine:
 
         self._steps = 0
         self._decoded_tokens = 0
+        self._sizes: Counter[int] = Counter()
+        """Decoding steps that nobody was told of yet: requests of a step -> such steps."""
+
+        self._told: StepsTold = _nobody
+        self._told_at = 0.0
         self._stopping = False
         self._checked = 0.0
         self._checks = 0
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
 
-    def start(self) -> None:
-        """Begin to serve."""
+    def start(self, told: StepsTold | None = None) -> None:
+        """Begin to serve.
+
+        Args:
+            told: learns from time to time, and before the engine falls idle, of the steps since the
+                last time: requests of a step -> such steps. Called from the engine's thread; must
+                not block.
+        """
+        self._told = told or _nobody
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -145,6 +163,7 @@ class Engine:
             try:
                 self._drop_cancelled()
                 self._step()
+                self._tell()
             except Exception as error:
                 logger.exception("a step of the engine failed")
                 self._fail_running(error)
@@ -152,6 +171,14 @@ class Engine:
         for _, sink in self._waiting:
             sink.fail(EngineStoppedError("the server is shutting down; ask again"))
         self._waiting.clear()
+
+    def _tell(self) -> None:
+        """Tell of the steps, once in a while: each time costs calls into Triton."""
+        now = time.monotonic()
+        if self._sizes and (not self._busy or now - self._told_at >= TOLD_EVERY_SECONDS):
+            self._told_at = now
+            sizes, self._sizes = self._sizes, Counter()
+            self._told(sizes)
 
     @property
     def _busy(self) -> bool:
@@ -202,6 +229,7 @@ class Engine:
         if decoding:
             self._steps += 1
             self._decoded_tokens += decoding
+            self._sizes[decoding] += 1
         if prompt is not None and part is not None:
             if prompt.request.wanted.context_logits:
                 prompt.note_context(self._model.logits(passed.read))
@@ -275,3 +303,7 @@ class Engine:
         for one in running:
             if not one.done:
                 one.sink.fail(error)
+
+
+def _nobody(_: Mapping[int, int]) -> None:
+    """Tell nobody."""

@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mm_runtime.engine.gauges import RequestGauges
+from mm_runtime.engine.gauges import RequestGauges, StepGauges
 from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.engine.outbox import Outbox
 from mm_runtime.engine.reference.engine import Engine
@@ -40,7 +41,8 @@ class TritonPythonModel:
         self._outbox = Outbox(looked_every_seconds=period, looked_at_once=most)
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
-        self._engine.start()
+        steps = StepGauges()
+        self._engine.start(lambda sizes: self._outbox.put(partial(steps.add, sizes)))
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
