@@ -48,8 +48,9 @@ def test_long_prompts_end() -> None:
         pytest.param(7, 0.031, 0.062, id="rows that cost: a quarter of a step"),
         pytest.param(4, 0.031, 0.341, id="never fewer than come to an end"),
         pytest.param(19, 0.002, 0.0083, id="4 ms are no pause"),
-        pytest.param(32, 0.002, 0.0022, id="rows that cost nothing"),
-        pytest.param(32, 0.002, 0.0015, id="noise"),
+        pytest.param(88, 0.002, 0.0034, id="more than were measured"),
+        pytest.param(128, 0.002, 0.0022, id="rows that cost nothing"),
+        pytest.param(128, 0.002, 0.0015, id="noise"),
     ],
 )
 def test_rows_follow_what_was_measured(expected: int, one: float, many: float) -> None:

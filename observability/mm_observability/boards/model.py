@@ -165,14 +165,12 @@ def _engine() -> Row:
                 "From a request to its tensors, which 95 % keep: tokens, pictures, sound.",
                 (Query(server.preparing_seconds(0.95, CHOSEN), WHO),),
                 "s",
-                width=HALF,
             ),
             Panel(
                 "Requests encoded together",
                 "Mean number of requests whose pictures one run of an encoder took.",
                 (Query(server.encoded_together(CHOSEN), WHO),),
                 "none",
-                width=HALF,
             ),
             Panel(
                 "Requests decoded together",
@@ -183,7 +181,6 @@ def _engine() -> Row:
                     Query(server.decoded_together(0.95, CHOSEN), f"{WHO} 95 %"),
                 ),
                 "none",
-                width=HALF,
             ),
             Panel(
                 "Pools",

@@ -21,6 +21,9 @@ within 1.25 of what it is without them."""
 UNNOTICED_SECONDS = 0.004
 """Or this much, when a step is shorter still: no reader sees a pause of 4 ms."""
 
+MOST_TIMES = 4
+"""Times as many rows as were measured: what they cost is known no further."""
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -63,5 +66,6 @@ def rows_beside(one_row: float, many_rows: float, many: int) -> int:
     """
     each = (many_rows - one_row) / (many - 1)
     allowed = max(ROWS_SHARE * one_row, UNNOTICED_SECONDS)
+    most = many * MOST_TIMES
     # What was measured may be noise: many rows that took no longer than one cost nothing.
-    return many if each * many <= allowed else max(LEAST_ROWS, int(allowed / each))
+    return most if each * most <= allowed else max(LEAST_ROWS, int(allowed / each))
