@@ -6,21 +6,16 @@ gateway), and with equal shares it waits each time until the encoder's turn is o
 """
 
 import os
-from pathlib import Path
 
 LATER = 10
-"""Added to the process's niceness: a tenth of the share of an ordinary one that wants the same
-core, sched(7), and all that nobody else wants. So pictures come to their end on a full machine."""
-
-_LEAST = 19
+"""Added to a thread's niceness: a tenth of the share of an ordinary one that wants the same core,
+sched(7), and all that nobody else wants. So pictures come to their end on a full machine."""
 
 
 def give_way() -> None:
-    """Let every other process of the pod go first, on behalf of all threads of this one.
+    """Let every other process of the pod go before this thread and those that it starts from now.
 
-    A thread inherits its niceness from the thread that starts it; Triton's stub has some already.
+    Threads that run already stay as they are: one of them tells Triton that the process lives, and
+    Triton refuses the requests of a process that is late with that.
     """
-    for task in Path("/proc/self/task").iterdir():
-        thread = int(task.name)
-        now = os.getpriority(os.PRIO_PROCESS, thread)
-        os.setpriority(os.PRIO_PROCESS, thread, min(now + LATER, _LEAST))
+    os.nice(LATER)
