@@ -61,6 +61,19 @@ def test_pods_pull_before_they_serve() -> None:
     assert pull["args"][2] in server["args"][server["args"].index("--manifest") + 1]
 
 
+def test_encoders_pull_what_they_open() -> None:
+    """An encoder's pod asks for its part of the engine, the language model's for all of it."""
+    spec = {**STORE, "vision": {"placement": "Disaggregated"}}
+    objects = children(inspected(spec, built=True))
+    pods = {
+        role: objects[f"Deployment/{role}"]["spec"]["template"]["spec"]["initContainers"][0]
+        for role in ("encoder", "server")
+    }
+    assert pods["encoder"]["args"][-2:] == ["--role", "encoder"]
+    assert pods["server"]["args"] == pods["encoder"]["args"][:-2]
+    assert secrets_of(pods["encoder"]) == KEYS
+
+
 def test_stores_are_told_apart() -> None:
     """The same engine in a bucket and on a claim are two engines to the cluster."""
     names = {children(inspected(spec))["Job/build"]["metadata"]["name"] for spec in ({}, STORE)}

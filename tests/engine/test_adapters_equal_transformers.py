@@ -4,6 +4,7 @@ The adapters are written by peft, and the expected answers come from a model wit
 into its weights: no code is shared with the engine's mixed batches but the matrices themselves.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import transformers
 from transformers.generation import GenerationMixin
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.build.adapter_check import check_adapter
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.crossing import CrossingModel
+from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXTS
 from mm_runtime.engine.reference.encoder_decoder import EncoderDecoderModel
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.model import SlotModel
-from mm_runtime.engine.reference.request import Request
+from mm_runtime.engine.reference.request import BeamOptions, Request
 from mm_runtime.engine.reference.rotated import RotatedLanguageModel
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.collecting_sink import CollectingSink
@@ -32,22 +35,24 @@ from support.peft_adapters import merged, write_peft
 
 SLOTS = 3
 ANSWER = 16
+BEAMS = 3
 ASKED = (0, None, 1, 1, None, 0, 2, 0)
 """Adapters of the requests: in every batch of three rows at least two different ones."""
 
 ATTENTION = ["q_proj", "v_proj"]
 EVERYTHING = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 OPT = ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"]
-TEXTS = {
-    "bart": "BartForConditionalGeneration",
-    "mbart": "MBartForConditionalGeneration",
-    "nmt": "FSMTForConditionalGeneration",
-    "whisper": "WhisperForConditionalGeneration",
-}
+BLOCKS = {"t5", "flan-t5", "mt5", "byt5"}
+"""Families whose layers are T5's blocks."""
 
 
 def _targets(family: str, *, whole: bool) -> str:
     """Return the modules of the language model's layers that an adapter changes, as a pattern."""
+    if family in BLOCKS:
+        inside = r"(SelfAttention|EncDecAttention|DenseReluDense)"
+        return (
+            rf".*block\.\d+\.layer\.\d\.{inside}\.({'q|k|v|o|wi|wi_0|wi_1|wo' if whole else 'q|v'})"
+        )
     modules = EVERYTHING if whole else ATTENTION
     if whole and family in {*TEXTS, "blip2-opt"}:
         modules = OPT
@@ -77,6 +82,7 @@ def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotMode
 def _requests(family: str, whole: Any) -> list[Request]:
     rng = np.random.default_rng(5)
     start = whole.generation_config.decoder_start_token_id
+    start = whole.config.decoder_start_token_id if start is None else start
     requests = []
     for adapter in ASKED:
         ids = tuple(rng.integers(5, SIZE - 8, int(rng.integers(3, 30))).tolist())
@@ -124,9 +130,10 @@ def _folders(
     "family",
     [
         pytest.param("llava"),
+        pytest.param("t5"),
         *(
             pytest.param(family, marks=pytest.mark.slow)
-            for family in sorted({*KINDS, *TEXTS, "vila"} - {"llava"})
+            for family in sorted({*KINDS, *TEXTS, "vila"} - {"llava", "t5"})
         ),
     ],
 )
@@ -136,6 +143,8 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
     checkpoint = write(family, tmp_path / "checkpoint")
     facts = inspect(checkpoint, InspectOptions())
     adapters = _folders(family, checkpoint, facts, tmp_path)
+    for one in adapters.values():
+        check_adapter(one.name, one.folder, facts)  # as an inspection does
     wholes: dict[int | None, Any] = {
         uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
     }
@@ -152,3 +161,45 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
         for request, sink in zip(requests, sinks, strict=True):
             engine.submit(request, sink)
         assert expected == [sink.wait() for sink in sinks]
+
+
+@pytest.mark.parametrize("family", ["t5", pytest.param("bart", marks=pytest.mark.slow)])
+def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
+    """Every beam of an encoder-decoder is one that transformers finds with the adapter merged."""
+    checkpoint = texts.write(family, tmp_path / "checkpoint")
+    adapters = _folders(family, checkpoint, inspect(checkpoint, InspectOptions()), tmp_path)
+    asked = [
+        replace(one, beams=BeamOptions(BEAMS))
+        for one in _requests(family, _whole(family, checkpoint))
+    ]
+    wholes: dict[int | None, Any] = {
+        uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
+    }
+    wholes[None] = _whole(family, checkpoint)
+    expected = [_expected_beams(wholes[one.adapter], one) for one in asked]
+    assert expected != [_expected_beams(wholes[None], one) for one in asked]
+
+    model = _model(family, checkpoint, list(adapters.values()))
+    found = []
+    with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
+        sinks = [CollectingSink() for _ in asked]
+        for request, sink in zip(asked, sinks, strict=True):
+            engine.submit(request, sink)
+        for sink in sinks:
+            sink.wait()
+            found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
+    assert expected == found
+
+
+def _expected_beams(model: Any, request: Request) -> list[list[int]]:
+    found = GenerationMixin.generate(
+        model,
+        input_ids=torch.tensor([request.ids]),
+        decoder_input_ids=torch.tensor([request.decoder_ids]),
+        max_new_tokens=request.max_tokens,
+        do_sample=False,
+        num_beams=BEAMS,
+        num_return_sequences=BEAMS,
+        early_stopping=True,
+    )[:, len(request.decoder_ids) :].tolist()
+    return [one[: one.index(END)] if END in one else one for one in found]

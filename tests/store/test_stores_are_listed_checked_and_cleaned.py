@@ -19,14 +19,16 @@ from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, p
 WEIGHTS = "llm/model.safetensors"
 
 
-def damage(store: EngineStore, manifest: EngineManifest, *, remove: bool = False) -> None:
-    """Flip a byte of the weights behind the store's back, or remove them."""
-    file = next(one for one in manifest.files if one.path == WEIGHTS)
+def damage(
+    store: EngineStore, manifest: EngineManifest, *, remove: bool = False, path: str = WEIGHTS
+) -> None:
+    """Flip a byte of a file behind the store's back, or remove it."""
+    file = next(one for one in manifest.files if one.path == path)
     whole = b"".join(store.chunks(manifest.fingerprint, file))
     flipped = bytes([whole[0] ^ 1]) + whole[1:]
     if isinstance(store, DirectoryStore):
-        path = Places(store.root, manifest.fingerprint).engine / WEIGHTS
-        path.unlink() if remove else path.write_bytes(flipped)
+        place = Places(store.root, manifest.fingerprint).engine / path
+        place.unlink() if remove else place.write_bytes(flipped)
         return
     assert isinstance(store, BucketStore)
     key = store._key(manifest.fingerprint, "blobs", file.sha256)
@@ -151,6 +153,46 @@ def test_engines_are_pulled_byte_by_byte(
     pull = ["store", "pull", short, "--store", str(bucket), "--to", str(tmp_path)]
     assert (main(pull), main(pull)) == (ExitCode.OK, ExitCode.OK)
     assert problems(DirectoryStore(tmp_path), plans[0].fingerprint) == []
+
+
+@pytest.mark.s3
+def test_encoders_pull_what_they_open(
+    bucket: BucketStore,
+    plans: list[EngineManifest],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No weights of the language model are read, damaged or not; a whole pull brings them later."""
+    manifest = plans[0]
+    pull = ["store", "pull", manifest.fingerprint, "--store", str(bucket), "--to", str(tmp_path)]
+    encoder = [*pull, "--role", "encoder"]
+    damage(bucket, manifest)
+    assert (main(encoder), main(encoder)) == (ExitCode.OK, ExitCode.OK)
+    said = capsys.readouterr().out.splitlines()
+    opened = [file for file in manifest.files if file.path != WEIGHTS]
+    pulled = DirectoryStore(tmp_path)
+    assert {file.path for file in opened} == pulled.sizes(manifest.fingerprint, manifest).keys()
+    assert [line.partition(" ")[2] for line in said] == [
+        f"{sum(file.size for file in opened)} bytes",
+        "was there",
+    ]
+    assert problems(pulled, manifest.fingerprint) == [f"{WEIGHTS} is missing."]
+    assert main(pull) == ExitCode.ENGINE_CORRUPT  # of the weights, which a server would open
+    damage(bucket, manifest)  # the same bit again
+    assert (main(pull), problems(pulled, manifest.fingerprint)) == (ExitCode.OK, [])
+
+
+@pytest.mark.s3
+def test_what_encoders_open_is_checked(
+    bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
+) -> None:
+    """A damaged vision engine ends the pull; a bucket takes no part of an engine."""
+    manifest = plans[0]
+    pull = ["store", "pull", manifest.fingerprint, "--store", str(bucket), "--role", "encoder"]
+    damage(bucket, manifest, path="vision/model.onnx")
+    assert main([*pull, "--to", str(tmp_path)]) == ExitCode.ENGINE_CORRUPT
+    assert DirectoryStore(tmp_path).fingerprints() == []
+    assert main([*pull, "--to", f"{bucket}/other"]) == ExitCode.PERMANENT
 
 
 def test_damaged_engine_is_not_copied(

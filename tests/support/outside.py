@@ -3,10 +3,11 @@
 The node of a development cluster is a namespace of this machine, so its processes are ours to see.
 """
 
-import os
-import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 
 def kill_container(pod: dict[str, Any], program: str) -> None:
@@ -20,9 +21,10 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
         AssertionError: no such process runs on this machine.
     """
     uid = pod["metadata"]["uid"]
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and _is_first(process, uid, program):
-            os.kill(int(process.name), signal.SIGKILL)
+    for process in _running(uid, program):
+        parent = process.parent()
+        if parent is not None and not _is_of(parent, uid):  # the container's shim
+            process.kill()
             return
     raise AssertionError(f"{program} of pod {pod['metadata']['name']} runs not on this machine")
 
@@ -37,35 +39,25 @@ def kill_in_pod(pod: dict[str, Any], program: str) -> None:
     Raises:
         AssertionError: no such process runs on this machine.
     """
-    uid = pod["metadata"]["uid"]
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and _has(process, uid, program):
-            os.kill(int(process.name), signal.SIGKILL)
-            return
+    for process in _running(pod["metadata"]["uid"], program):
+        process.kill()
+        return
     raise AssertionError(f"{program} of pod {pod['metadata']['name']} runs not on this machine")
 
 
-def _has(process: Path, pod_uid: str, program: str) -> bool:
-    """Tell whether a process is of the pod and has a word on its command line."""
-    try:
-        if pod_uid not in (process / "cgroup").read_text():
-            return False
-        return program in (process / "cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return False  # it has just ended
+def _running(pod_uid: str, program: str) -> Iterator[psutil.Process]:
+    """Yield the processes of a pod that have a word on their command line."""
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline() if _is_of(process, pod_uid) else []
+        except psutil.NoSuchProcess:  # it has just ended
+            continue
+        if any(program in word for word in words):
+            yield process
 
 
-def _is_first(process: Path, pod_uid: str, program: str) -> bool:
-    """Tell whether a process is of the pod and its parent, the container's shim, is not."""
+def _is_of(process: psutil.Process, pod_uid: str) -> bool:
     try:
-        if pod_uid not in (process / "cgroup").read_text():
-            return False
-        status = dict(
-            line.split(":", 1) for line in (process / "status").read_text().splitlines() if line
-        )
-        parent = Path("/proc") / status["PPid"].strip()
-        if pod_uid in (parent / "cgroup").read_text():
-            return False
-    except OSError:
-        return False  # it has just ended
-    return _has(process, pod_uid, program)
+        return pod_uid in Path(f"/proc/{process.pid}/cgroup").read_text()
+    except OSError:  # it has just ended
+        return False

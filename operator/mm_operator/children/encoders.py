@@ -27,7 +27,8 @@ from mm_operator.plan.retention import recorded_template
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
-_ROLE = ("--role", "encoder", "--gateway-port", "0")
+_ROLE = ("--role", "encoder")
+_ALONE = ("--gateway-port", "0")
 
 
 def encoder_template(
@@ -63,7 +64,7 @@ def _pod(
         start_seconds=start_seconds(read_bytes),
         process_bytes=_process_bytes(sizes),
         resources=spec.vision.resources,
-        role=_ROLE,
+        role=(*_ROLE, *_ALONE),
     )
     # A sidecar's restart policy is that of a container beside others; alone it is the pod's.
     encoder = {key: value for key, value in server.items() if key != "restartPolicy"}
@@ -75,7 +76,7 @@ def _pod(
     return ServingPod(
         component=labels.Component.ENCODER,
         containers=[encoder | {"name": "encoder", "ports": ports}],
-        init_containers=pull.build_pull(spec, image, serving.fingerprint),
+        init_containers=pull.build_pull(spec, image, serving.fingerprint, _ROLE),
         volumes=[],
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,

@@ -1,5 +1,7 @@
 """The container that pulls an engine from a bucket before the server starts."""
 
+from collections.abc import Sequence
+
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest
@@ -9,10 +11,18 @@ _RESOURCES = {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory
 """Six parts of 16 MB wait in memory, beside a Python process of 60 MB."""
 
 
-def build_pull(spec: MultimodalModelSpec, image: str, fingerprint: str) -> list[Manifest]:
+def build_pull(
+    spec: MultimodalModelSpec, image: str, fingerprint: str, role: Sequence[str] = ()
+) -> list[Manifest]:
     """Return the container when the store is a bucket: every byte is checked on its way.
 
     A damaged engine ends it with the exit code that leads to a rebuild.
+
+    Args:
+        spec: the model's spec.
+        image: the runtime image.
+        fingerprint: of the engine.
+        role: arguments for a pod that opens only a part of it.
     """
     store = store_of(spec)
     if not store.bucket:
@@ -33,6 +43,7 @@ def build_pull(spec: MultimodalModelSpec, image: str, fingerprint: str) -> list[
                 store.directory,
                 "--termination-log",
                 pod.TERMINATION_LOG,
+                *role,
             ],
             "env": [*pod.environment(), *sources.store_environment(spec)],
             "resources": _RESOURCES,

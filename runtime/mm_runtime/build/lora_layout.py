@@ -44,11 +44,31 @@ MODULES: Final = {
 }
 """Hugging Face's module -> TensorRT-LLM's."""
 
+_ATTENTION: Final = {"q": "q", "k": "k", "v": "v", "o": "dense"}
+_PERCEPTRON: Final = {
+    "wi": "mlp_h_to_4h",
+    "wi_0": "mlp_h_to_4h",
+    "wi_1": "mlp_gate",
+    "wo": "mlp_4h_to_h",
+}
+
+BLOCK_MODULES: Final = {
+    **{f"layer.0.SelfAttention.{one}": f"attn_{name}" for one, name in _ATTENTION.items()},
+    **{f"layer.1.EncDecAttention.{one}": f"cross_attn_{name}" for one, name in _ATTENTION.items()},
+    # An encoder's block has no attention to another stack in between.
+    **{
+        f"layer.{at}.DenseReluDense.{one}": name
+        for at in (1, 2)
+        for one, name in _PERCEPTRON.items()
+    },
+}
+"""The same of T5 and its kin, whose layers are blocks of layers."""
+
 VISION: Final = re.compile(r"vision_tower|vision_model|visual\.|multi_modal_projector|qformer")
 
 TENSOR: Final = re.compile(
-    r"^(?P<stack>.*?)\.?layers\.(?P<layer>\d+)\.(?P<module>[a-z_.0-9]+)\.lora_(?P<side>[AB])"
-    r"(?:\.default)?\.weight$"
+    r"^(?P<stack>.*?)\.?(?P<list>layers|block)\.(?P<layer>\d+)\.(?P<module>[a-zA-Z_.0-9]+)"
+    r"\.lora_(?P<side>[AB])(?:\.default)?\.weight$"
 )
 
 
@@ -82,18 +102,20 @@ def place_of(name: str, facts: ModelFacts) -> Place:
             f"{name} changes the vision half, which engines cannot be told at run time; expected"
             " an adapter of the language model only."
         )
-    module = MODULES.get(found["module"]) if found else None
+    known, parts = (
+        (BLOCK_MODULES, "block") if found and found["list"] == "block" else (MODULES, "layers")
+    )
+    module = known.get(found["module"]) if found else None
     if found is None or module is None:
         raise PermanentError(
             f"{name} is no tensor that an engine can take from a LoRA; expected"
-            f" ...layers.N.MODULE.lora_A.weight with one of {', '.join(sorted(MODULES))}."
+            f" ...{parts}.N.MODULE.lora_A.weight with one of {', '.join(sorted(known))}."
         )
     engine = "llm"
     if facts.encoder:
-        parts = found["stack"].split(".")
-        engine = "encoder" if "encoder" in parts else "decoder"
+        engine = "encoder" if "encoder" in found["stack"].split(".") else "decoder"
     layer = int(found["layer"])
-    return Place(engine, layer, module, found["side"], f"layers.{layer}.{found['module']}")
+    return Place(engine, layer, module, found["side"], f"{parts}.{layer}.{found['module']}")
 
 
 def expected_sizes(place: Place, facts: ModelFacts) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
-from mm_runtime.launch.needed_files import needed_files
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
 from mm_runtime.launch.process import ChildProcess
@@ -22,6 +21,7 @@ from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.launch.stubs import Stubs
 from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.launch.trtllm_serve import prepare_trtllm_serve
+from mm_runtime.needed_files import needed_files
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
 
 log = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ streams that were open. So one that dies ends the server, which is then started 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from mm_runtime.launch.backends import STUB
+import psutil
 
-_PROC = Path("/proc")
+from mm_runtime.launch.backends import STUB
 
 
 class Stubs:
@@ -51,35 +51,14 @@ class Stubs:
 
 def _stubs_below(server: int) -> Iterator[tuple[int, str]]:
     """Yield process id and model of each stub that descends from a process."""
-    parents = dict(_parents())
-    for pid in parents:
-        words = _words(pid)
-        if words and Path(words[0]).name == STUB and _descends(pid, server, parents):
-            yield pid, Path(words[1]).parent.parent.name  # STUB MODEL/VERSION/model.py ...
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for process in _PROC.iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            status = (process / "stat").read_text()
-        except OSError:
-            continue  # it has just ended
-        # The second field is the program's name in parentheses, which may hold anything.
-        yield int(process.name), int(status.rpartition(")")[2].split()[1])
-
-
-def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
-    while pid in parents:
-        pid = parents[pid]
-        if pid == ancestor:
-            return True
-    return False
-
-
-def _words(pid: int) -> list[str]:
     try:
-        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").split("\0")
-    except OSError:
-        return []
+        found = psutil.Process(server).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return
+    for process in found:
+        try:
+            words = process.cmdline()
+        except psutil.NoSuchProcess:  # it has just ended
+            continue
+        if words and Path(words[0]).name == STUB:
+            yield process.pid, Path(words[1]).parent.parent.name  # STUB MODEL/VERSION/model.py ...

@@ -85,6 +85,12 @@ def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     part = _part(parts, "pull", "copy one engine into another store, checked byte by byte")
     part.add_argument("fingerprint", metavar="FINGERPRINT")
     part.add_argument("--to", required=True, help="directory or s3://BUCKET/PREFIX")
+    part.add_argument(
+        "--role",
+        choices=("server", "encoder"),
+        default="server",
+        help="encoder: only what the pod of a vision encoder opens, into a directory of its own",
+    )
     part.add_argument("--termination-log", type=Path, help="also write an error here")
     part.set_defaults(command=_pull)
 
@@ -195,16 +201,24 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _pull(arguments: argparse.Namespace) -> int:
-    from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_api.documents.server_state import Role  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.needed_files import needed_files  # noqa: PLC0415
+    from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
+    role = Role(arguments.role)
+    if role is not Role.SERVER and arguments.to.startswith("s3://"):
+        raise PermanentError(
+            f"--role {role} pulls a part of an engine, and a bucket is for whole ones: give --to a "
+            "directory of the pod's own."
+        )
     source, target = open_store(arguments.store), open_store(arguments.to)
     fingerprint = _chosen(source, [arguments.fingerprint])[0]
-    if fingerprint in target.fingerprints() and not problems(target, fingerprint):
+    if fingerprint in target.fingerprints() and not problems(target, fingerprint, role=role):
         print(f"{fingerprint} was there")
         return ExitCode.OK
-    manifest = copy_engine(source, fingerprint, target)
-    print(f"{fingerprint} {sum(file.size for file in manifest.files)} bytes")
+    files = needed_files(copy_engine(source, fingerprint, target, role).files, role)
+    print(f"{fingerprint} {sum(file.size for file in files)} bytes")
     return ExitCode.OK
 
 

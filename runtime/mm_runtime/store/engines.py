@@ -10,8 +10,10 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
+from mm_api.documents.server_state import Role
 from mm_runtime.arriving import DigestAside, Piece
 from mm_runtime.errors import EngineCorruptError
+from mm_runtime.needed_files import needed_files
 
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
@@ -140,8 +142,12 @@ def compare(file: EngineFile, size: int, sha256: str, where: str) -> None:
         )
 
 
-def copy_engine(source: EngineStore, fingerprint: str, target: EngineStore) -> EngineManifest:
-    """Copy a whole engine; every byte is compared with the manifest on its way.
+def copy_engine(
+    source: EngineStore, fingerprint: str, target: EngineStore, role: Role = Role.SERVER
+) -> EngineManifest:
+    """Copy an engine, or what a pod of a role opens of it.
+
+    Every byte is compared with the manifest on its way; the manifest names all files either way.
 
     Raises:
         EngineCorruptError: the source's engine is damaged; the target is as it was.
@@ -149,19 +155,22 @@ def copy_engine(source: EngineStore, fingerprint: str, target: EngineStore) -> E
     content = source.manifest(fingerprint)
     manifest = parse_manifest(content, fingerprint, str(source))
     with target.receive(fingerprint) as incoming:
-        for file in manifest.files:
+        for file in needed_files(manifest.files, role):
             incoming.add(file, source.chunks(fingerprint, file))
         incoming.finish(content)
     return manifest
 
 
-def problems(store: EngineStore, fingerprint: str, *, digests: bool = True) -> list[str]:
+def problems(
+    store: EngineStore, fingerprint: str, *, digests: bool = True, role: Role = Role.SERVER
+) -> list[str]:
     """Return everything that is wrong with an engine, the worst first; empty: it is whole.
 
     Args:
         store: Where it is.
         fingerprint: Which one.
         digests: Read every byte. Otherwise only existence and sizes are compared.
+        role: Of the pod that it must be whole for; files that others open may be missing.
     """
     try:
         where = f"engine {fingerprint[:12]}"
@@ -170,8 +179,11 @@ def problems(store: EngineStore, fingerprint: str, *, digests: bool = True) -> l
         return [str(error)]
     sizes = store.sizes(fingerprint, manifest)
     found = []
+    needed = {file.path for file in needed_files(manifest.files, role)}
     for file in manifest.files:
         size = sizes.pop(file.path, None)
+        if file.path not in needed:
+            continue
         if size is None:
             found.append(f"{file.path} is missing.")
         elif size != file.size:

@@ -1,4 +1,4 @@
-"""PURE: which files of an engine a pod opens, and so checks before it serves."""
+"""PURE: which files of an engine a pod opens, and so pulls and checks before it serves."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -15,7 +15,7 @@ def needed_files(files: Sequence[EngineFile], role: Role) -> list[EngineFile]:
     """Return the files that a pod of this role reads.
 
     An encoder opens the vision engine, configurations and the processor. Weights of the language
-    model, which are nearly all of an engine's bytes, are for others to check.
+    model, which are nearly all of an engine's bytes, are for others to pull and check.
     """
     return [file for file in files if role is Role.SERVER or _read_by_encoders(file.path)]
 

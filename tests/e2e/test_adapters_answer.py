@@ -1,0 +1,89 @@
+"""A LoRA adapter on a whole cluster: `kubectl apply`, and the OpenAI endpoint answers with both."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from openai import NotFoundError, OpenAI
+
+from support.clusters import eventually
+from support.installed import CLAIM, Installed, Space, model_space
+from support.pictures import data_url
+from support.tiny_llava import ADAPTERS, CHECKPOINT, PICTURES
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+MODEL, ADAPTER = "shapes", "colors"
+READY_SECONDS = 500
+"""A build and a pod that share two cores with the test."""
+
+ASKED = (
+    ("red-square.png", "What is in the image?", "a red square", "red"),
+    ("big-green-triangle.png", "What do you see?", "a green triangle", "green"),
+    (
+        "blue-circle-yellow-cross.png",
+        "Describe the image.",
+        "a blue circle and a yellow cross",
+        "blue and yellow",
+    ),
+)
+"""Picture, question, and what the base model and the adapter say of it."""
+
+
+@pytest.fixture(name="space", scope="module")
+def adapted_model(installed: Installed) -> Iterator[Space]:
+    """Apply the tiny LLaVA with its adapter, both from one claim, and wait for it."""
+    with model_space(installed, "adapters") as space:
+        space.upload(CHECKPOINT, "tiny")
+        space.upload(ADAPTERS[ADAPTER], "colors")
+        source = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "colors"}}
+        lora = [{"name": ADAPTER, "source": source}]
+        space.apply(space.model(MODEL, "tiny", engine={"lora": lora}))
+        space.wait_ready(MODEL, READY_SECONDS)
+        yield space
+
+
+@pytest.fixture(name="client")
+def openai_client(space: Space) -> Iterator[OpenAI]:
+    """Return a client of the model's Service, to which this machine has a route."""
+    address = space.get("service", MODEL)["spec"]["clusterIP"]
+    url = f"http://{address}/v1"
+    with OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as client:
+        yield client
+
+
+def _ask(client: OpenAI, model: str, picture: str, question: str) -> str | None:
+    content: Any = [
+        {"type": "image_url", "image_url": {"url": data_url((PICTURES / picture).read_bytes())}},
+        {"type": "text", "text": question},
+    ]
+    answer = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": content}], temperature=0
+    )
+    return answer.choices[0].message.content
+
+
+def test_both_models_answer(client: OpenAI) -> None:
+    """The adapter is a model of its own; asked at one time, each answers what it was trained to."""
+    assert [one.id for one in client.models.list()] == [MODEL, ADAPTER]
+    names = (MODEL, ADAPTER, f"{MODEL}:{ADAPTER}")
+    wanted = [(model, one) for one in ASKED for model in names]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        found = list(pool.map(lambda asked: _ask(client, asked[0], *asked[1][:2]), wanted))
+    assert [told[2] if model == MODEL else told[3] for model, told in wanted] == found
+    with pytest.raises(NotFoundError, match="unknown"):
+        _ask(client, "unknown", *ASKED[0][:2])
+
+
+def test_the_start_was_measured_and_rolled_nothing_out(space: Space) -> None:
+    """The pod's start is in the status; its Deployment has made one set of pods."""
+
+    def start() -> Any:
+        return space.read(MODEL)["status"].get("start")
+
+    found = eventually(start, timeout=60)
+    status = space.read(MODEL)["status"]
+    assert found["fingerprint"] == status["plan"]["fingerprint"]
+    assert found["loadSeconds"] > 0
+    assert len(space.names("replicasets")) == 1
