@@ -1,6 +1,5 @@
 """What is sent: intents without empty opinions, statuses as differences, owners together."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.owners import Change, OwnerWriter, change_between
 from mm_operator.cluster.status_writer import merge_patch
+from support.eventually import eventually
 
 
 def config(*owners: str, version: int = 1, **data: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def test_owners_are_written_once_for_many_models() -> None:
     for number in range(10):
         intent = make_intent(config("x", f"m{number}"))
         writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await asyncio.sleep(0.1)
+    await eventually(lambda: len(woken) == 10)
     await writer.close()
 
     assert len(sent) == 1
@@ -130,7 +130,7 @@ async def test_owners_are_not_written_over_newer_content() -> None:
     )
     intent = make_intent(config("x", "m"))
     writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await asyncio.sleep(0.1)
+    await eventually(lambda: bool(woken))
     await writer.close()
 
     assert woken == [Key("demo", "m")]
