@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/autoscaling/compare_demo.py
 
-starts a real pod's pair (tritonserver with the Reference engine, and the gateway), measures with
-one to four users how long prompts and steps take through it, loads it with Poisson arrivals at
+starts a real pod's pair (tritonserver with the Reference engine, and the gateway), fits a simulated
+replica to closed loops of one to sixteen users, loads the pair with Poisson arrivals at
 shares of that rate, and lets one simulated replica live through the very same requests: their
 moments, prompt lengths and answer lengths. Writes `results/engine-and-simulator.json`.
 
@@ -24,10 +24,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
-import numpy as np
 import yaml
+from fitting import FitError, Loop, fitted, lived, unseen
 
 from mm_operator.autoscaling import LatencyMetric
 from mm_operator.loadtest import arrivals, drive
@@ -54,6 +55,9 @@ LOADS = (0.3, 0.6, 0.8)
 MIX = {"images": "0:1,1:1", "words": "20:1,120:1", "max_tokens": "48"}
 SHAPES = ((0, 20), (0, 120), (0, 200), (1, 20), (1, 120))
 """Pictures and words of the prompts that the profile is fitted to."""
+USERS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Of the closed loops that it is fitted to: up to four times the slots, so that it shows which part
+of a wait fills the replica."""
 PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 
 
@@ -102,46 +106,34 @@ class Loader:
         return Client(session, self._url, timeout_seconds=60, clock=clock), clock  # type: ignore[arg-type]
 
 
-async def fitted(loader: Loader, seconds: float) -> tuple[ServiceProfile, dict[str, object]]:
-    """Return the profile that one to four users see, and what it was fitted to."""
-    points, gaps = [], {}
-    for images, words in SHAPES:
-        mix = loader.mix(f"{images}", f"{words}", MIX["max_tokens"])
-        answered = _answered(await loader.users(mix, 1, seconds))
-        first = statistics.median(one.time_to_first_token or 0.0 for one in answered)
-        tokens = statistics.median(one.prompt_tokens for one in answered)
-        pictures = images * FEATURES_PER_IMAGE
-        points.append((pictures, tokens - pictures, first))
-    for users in range(1, SLOTS + 1):
-        answered = _answered(await loader.users(loader.mix(**MIX), users, seconds))
-        # Tokens come in pieces of several: the mean gap of an answer, not each gap.
-        gaps[users] = statistics.median(
-            (one.whole - (one.time_to_first_token or 0.0)) / (one.output_tokens - 1)
-            for one in answered
-            if one.output_tokens > 1
+async def looped(loader: Loader, seconds: float) -> list[Loop]:
+    """Return what closed loops saw: one user for each shape of prompts, then more and more."""
+    asked = [
+        (1, loader.mix(f"{images}", f"{words}", MIX["max_tokens"])) for images, words in SHAPES
+    ]
+    asked += [(users, loader.mix(**MIX)) for users in USERS]
+    return [_loop(users, await loader.users(mix, users, seconds)) for users, mix in asked]
+
+
+def _loop(users: int, results: Sequence[Result]) -> Loop:
+    answered = sorted(_answered(results), key=lambda one: one.sent)
+    if len(answered) < 2 * users:
+        raise FitError(
+            f"{len(answered)} of {len(results)} requests of {users} users were answered in time: "
+            "too few for medians; run it with more --seconds, or on a quieter machine"
         )
-    unknown = np.array([[1.0, image, text] for image, text, _ in points])
-    prompt, image, text = np.linalg.lstsq(unknown, np.array([p[2] for p in points]), rcond=None)[0]
-    each, step = np.polyfit(list(gaps), list(gaps.values()), 1)
-    profile = ServiceProfile(
-        name="the demo's tiny LLaVA as its users see it",
-        prompt_seconds=max(0.0, float(prompt)),
-        image_token_seconds=max(0.0, float(image)),
-        text_token_seconds=max(0.0, float(text)),
-        step_seconds=max(0.0, float(step)),
-        step_seconds_per_request=max(0.0, float(each)),
-        slots=SLOTS,
-        queue_size=QUEUE,
-        cold_start_seconds=0.0,
+    return Loop(
+        users,
+        tuple(_content(one) for one in answered),
+        len(answered) / (max(one.ended for one in answered) - answered[0].sent),
+        statistics.median(one.time_to_first_token or 0.0 for one in answered),
+        statistics.median(one.whole for one in answered),
     )
-    measured: dict[str, object] = {
-        "first_token_seconds": [
-            {"image_tokens": image, "text_tokens": text, "median": first}
-            for image, text, first in points
-        ],
-        "gap_seconds_by_users": gaps,
-    }
-    return profile, measured
+
+
+def _content(one: Result) -> tuple[int, int, int]:
+    pictures = one.images * FEATURES_PER_IMAGE
+    return pictures, one.prompt_tokens - pictures, one.output_tokens
 
 
 def _answered(results: Sequence[Result]) -> list[Result]:
@@ -150,16 +142,7 @@ def _answered(results: Sequence[Result]) -> list[Result]:
 
 def simulated(results: Sequence[Result], profile: ServiceProfile) -> dict[str, dict[str, float]]:
     """Return what one replica of a profile would have made of the requests that were answered."""
-    requests = sorted(
-        Request(
-            one.due,
-            one.images * FEATURES_PER_IMAGE,
-            one.prompt_tokens - one.images * FEATURES_PER_IMAGE,
-            one.output_tokens,
-        )
-        for one in results
-        if not one.error
-    )
+    requests = sorted(Request(one.due, *_content(one)) for one in results if not one.error)
     meters, replica = Meters(Targets(math.inf, math.inf)), Replica(profile, 0.0)
     replica.send(requests)
     end = math.ceil(requests[-1].at) + 120
@@ -202,6 +185,16 @@ def _ratios(
     }
 
 
+def _told(loop: Loop, profile: ServiceProfile) -> dict[str, float]:
+    names = ("requests_per_second", "first_token_seconds", "whole_seconds")
+    again = lived(profile, loop.contents, loop.users)
+    return {
+        "users": loop.users,
+        **dict(zip(names, loop.seen, strict=True)),
+        **{f"simulated_{name}": one for name, one in zip(names, again, strict=True)},
+    }
+
+
 def work_seconds(pair: RealGateway) -> dict[str, float]:
     """Return the costs that the pod measured before it was Ready."""
     with urlopen(f"{pair.url}/metrics", timeout=10) as answer:  # noqa: S310 (our own gateway)
@@ -221,11 +214,14 @@ def requests_of(
     return loader.mix(**MIX).questions(arrivals.poisson(rate, seconds, seed), seed)
 
 
-async def compared(pair: RealGateway, seconds: float) -> dict[str, object]:
+async def compared(pair: RealGateway, seconds: float) -> dict[str, Any]:
     """Return everything that was measured and predicted."""
     loader = Loader(pair.url, pair.model)
     await loader.users(loader.mix("1", "20", "8"), 2, 10.0)  # every picture once: features cached
-    profile, points = await fitted(loader, seconds / 6)
+    loops = await looped(loader, seconds / 6)
+    profile, off = fitted(
+        loops, name="the demo's tiny LLaVA as its users see it", slots=SLOTS, queue_size=QUEUE
+    )
     full = _answered(await loader.users(loader.mix(**MIX), 4 * SLOTS, seconds))
     most = len(full) / (max(one.ended for one in full) - 1.0)
     engine = ServiceProfile(
@@ -256,8 +252,10 @@ async def compared(pair: RealGateway, seconds: float) -> dict[str, object]:
             }
         )
     return {
-        "points": points,
+        "closed_loops": [_told(one, profile) for one in loops],
         "profile": asdict(profile),
+        "profile_off_by_mean_factor": round(off, 2),
+        "not_told_from_noise": unseen(profile),
         "requests_per_second_of_16_users": round(most, 2),
         "work_seconds_of_the_pod": costs,
         "requests_per_second_by_work_seconds": round(1 / mean, 2) if mean else None,
@@ -290,7 +288,10 @@ def main() -> None:
         folder = Path(name)
         engine = build_engine(folder, CHECKPOINT, **LIMITS)
         with run_pair(engine, folder, max_concurrency=SLOTS, max_queue_size=QUEUE) as pair:
-            found = asyncio.run(compared(pair, options.seconds))
+            try:
+                found = asyncio.run(compared(pair, options.seconds))
+            except FitError as error:
+                sys.exit(f"error: {error}")
     document = {
         "command": f"bench/autoscaling/compare_demo.py --seconds {options.seconds:g}",
         "machine": {
@@ -305,6 +306,8 @@ def main() -> None:
     text = json.dumps(document, indent=1)
     (HERE / "results" / "engine-and-simulator.json").write_text(text + "\n", encoding="utf-8")
     print(text)
+    for told in found["not_told_from_noise"]:
+        print(f"warning: {told}", file=sys.stderr)
 
 
 if __name__ == "__main__":

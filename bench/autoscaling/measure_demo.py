@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import yaml
+from fitting import FitError, above_zero
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.simulation import ServiceProfile
@@ -43,7 +44,8 @@ SLOTS = 4
 QUEUE = 32
 MAX_LENGTH = 512
 PROMPTS = (16, 64, 128, 192, 256, 384)
-BATCHES = (1, 2, 3, 4)
+BATCHES = (1, 2, 4, 8, 12, 16)
+"""Beyond the slots: what one more request adds to a step is little, and a short line is noise."""
 PICTURES = (1, 2, 3, 4)
 ROWS = 16
 """Image tokens of one picture: `image_seq_length` of the checkpoint."""
@@ -80,7 +82,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     assert directory.vision is not None
     ServingPlan.from_json(built.serving.read_bytes())
     encoder = load_encoder(directory, directory.vision)
-    model = LanguageModel(CHECKPOINT, dtype="float32", slots=SLOTS, max_length=MAX_LENGTH)
+    model = LanguageModel(CHECKPOINT, dtype="float32", slots=max(BATCHES), max_length=MAX_LENGTH)
     pixels = np.random.default_rng(1).random((4, 3, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
 
     def prompt(length: int) -> object:
@@ -103,18 +105,22 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
 
 
 def profile_of(points: dict[str, Points]) -> tuple[ServiceProfile, dict[str, float]]:
-    """Return the profile and the worst residual of each fit."""
+    """Return the profile and the worst residual of each fit.
+
+    Raises:
+        FitError: a time comes out at zero or below.
+    """
     prompt, token, prompt_off = fitted(points["prompt_by_tokens"])
     step, each, step_off = fitted(points["decode_by_batch"])
     _, picture, picture_off = fitted(points["encoder_by_pictures"])
     profile = ServiceProfile(
         name="the demo's tiny LLaVA on one core",
-        prompt_seconds=max(0.0, prompt),
+        prompt_seconds=above_zero("a prompt of no tokens", prompt),
         # A picture's rows are prompt tokens as well.
-        image_token_seconds=token + picture / ROWS,
-        text_token_seconds=token,
-        step_seconds=max(0.0, step),
-        step_seconds_per_request=max(0.0, each),
+        image_token_seconds=token + above_zero("the encoder's picture", picture) / ROWS,
+        text_token_seconds=above_zero("a token of a prompt", token),
+        step_seconds=above_zero("a step of no requests", step),
+        step_seconds_per_request=above_zero("one more request in a step", each),
         slots=SLOTS,
         queue_size=QUEUE,
         cold_start_seconds=COLD_START_SECONDS,
@@ -131,7 +137,10 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         points = measure(Path(name), rounds)
-    profile, residuals = profile_of(points)
+    try:
+        profile, residuals = profile_of(points)
+    except FitError as error:
+        sys.exit(f"error: {error}; the medians in seconds: {json.dumps(points)}")
     document = {
         "command": f"bench/autoscaling/measure_demo.py --rounds {rounds}",
         "machine": {

@@ -27,6 +27,9 @@ class ServiceProfile:
     """Requests that wait at the gateway before the next one is refused."""
     cold_start_seconds: float
     """From scheduled to Ready."""
+    beside_seconds: float = 0.0
+    """Of each request in gateway and server, before the engine has it. Any number of requests spend
+    it side by side, so it is waited for and fills no replica."""
 
     @property
     def cost(self) -> WorkCost:

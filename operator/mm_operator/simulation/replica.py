@@ -62,13 +62,14 @@ class Replica:
         profile = self._profile
         running, waiting, arriving = self._running, self._waiting, self._arriving
         now, steps = self._now, self._steps
-        base, each, slots = (
+        base, each, slots, beside = (
             profile.step_seconds,
             profile.step_seconds_per_request,
             profile.slots,
+            profile.beside_seconds,
         )
         while True:
-            while arriving and arriving[0].at <= now:
+            while arriving and arriving[0].at + beside <= now:
                 request = arriving.popleft()
                 if len(waiting) >= profile.queue_size:
                     meters.refused(request)
@@ -84,7 +85,7 @@ class Replica:
                     + profile.image_token_seconds * request.image_tokens
                     + profile.text_token_seconds * request.text_tokens
                 )
-            arrival = arriving[0].at if arriving else _NEVER
+            arrival = arriving[0].at + beside if arriving else _NEVER
             if self._current is not None:
                 if arrival < self._prompt_end and arrival <= until:
                     now = arrival  # counted against the queue as it stands then
