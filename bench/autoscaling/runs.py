@@ -18,7 +18,7 @@ from mm_operator.simulation.slo_policy import SloPolicy
 TARGETS = Targets(first_token_seconds=2.0, inter_token_seconds=0.1)
 """Two seconds until something is read, then ten tokens a second, faster than people read."""
 
-FIRST_SEED = 21
+FIRST_SEED = 41
 """Seeds below were looked at while policies and traces were changed; those of the bench were not.
 """
 
@@ -71,17 +71,28 @@ class Candidate:
 
     policy: str
     target: str
-    make: Callable[[ServiceProfile], Policy]
+    make: Callable[[ServiceProfile, int], Policy]
+    """From a profile and the fewest replicas."""
     traces: tuple[str, ...] = FRONTIER
     """On which it runs."""
+    above: int = 0
+    """Its floor, in replicas beyond what the load needs at the start; 0: no floor."""
+
+    def floor(self, trace: str) -> int:
+        """Return the fewest replicas on a trace: what its users set as minReplicas."""
+        return START[trace] + self.above if self.above else MIN_REPLICAS
 
 
 def objectives(
-    utilisation: float, warm: int, profile: ServiceProfile, cost: WorkCost | None
+    utilisation: float,
+    warm: int,
+    profile: ServiceProfile,
+    cost: WorkCost | None,
+    floor: int = MIN_REPLICAS,
 ) -> Objectives:
     """Return our policy's objectives at one utilisation with so many warm replicas."""
     return Objectives(
-        min_replicas=MIN_REPLICAS,
+        min_replicas=floor,
         max_replicas=MAX_REPLICAS,
         latencies=(
             LatencyObjective(LatencyMetric.TTFT, 95, TARGETS.first_token_seconds),
@@ -101,7 +112,7 @@ def _ours(
     *,
     tick_seconds: int = 15,
     age_seconds: int = SCRAPE_AGE_SECONDS,
-) -> Callable[[ServiceProfile], Policy]:
+) -> Callable[[ServiceProfile, int], Policy]:
     """Return our policy.
 
     Args:
@@ -112,8 +123,8 @@ def _ours(
         age_seconds: of the numbers looked at.
     """
 
-    def make(profile: ServiceProfile) -> Policy:
-        asked = objectives(utilisation, warm, profile, _scaled(profile.cost, measured))
+    def make(profile: ServiceProfile, floor: int) -> Policy:
+        asked = objectives(utilisation, warm, profile, _scaled(profile.cost, measured), floor)
         return SloPolicy(
             asked,
             cold_start_seconds=profile.cold_start_seconds,
@@ -172,23 +183,44 @@ def _percent(share: float, warm: int) -> str:
     return f"{share:.0%}" + (f" + {warm} warm" if warm else "")
 
 
-def _fixed(kind: Callable[[float], Policy], target: float) -> Callable[[ServiceProfile], Policy]:
-    return lambda _: kind(target)
+def _fixed(
+    kind: Callable[[float], Policy], target: float
+) -> Callable[[ServiceProfile, int], Policy]:
+    return lambda _profile, _floor: kind(target)
 
 
-def _constant(replicas: int) -> Callable[[ServiceProfile], Policy]:
-    return lambda _: Constant(replicas)
+def _constant(replicas: int) -> Callable[[ServiceProfile, int], Policy]:
+    return lambda _profile, _floor: Constant(replicas)
 
 
-def _dynamo(share: float) -> Callable[[ServiceProfile], Policy]:
-    return lambda profile: baselines.Dynamo(share, profile, TARGETS)
+def _dynamo(share: float) -> Callable[[ServiceProfile, int], Policy]:
+    return lambda profile, _floor: baselines.Dynamo(share, profile, TARGETS)
 
 
-def _wva(up: float, down: float) -> Callable[[ServiceProfile], Policy]:
-    return lambda profile: baselines.Wva(up, down, profile)
+def _wva(up: float, down: float) -> Callable[[ServiceProfile, int], Policy]:
+    return lambda profile, _floor: baselines.Wva(up, down, profile)
 
 
-SWEPT = _swept()
+ABOVE = (1, 2, 3)
+"""Floors that users who know of crowds may set, beyond what the load needs without them."""
+
+
+def _floored(swept: list[Candidate]) -> list[Candidate]:
+    """Return the same settings once more with each floor; headroom and floor are one or the other.
+
+    A constant has none: it is the floor that equals the maximum.
+    """
+    return [
+        replace(one, target=f"{one.target}, floor +{above}", above=above)
+        for one in swept
+        if one.policy in FLOORED and "warm" not in one.target
+        for above in ABOVE
+    ]
+
+
+FLOORED = (OURS, HPA, KEDA, KPA, APA, DYNAMO, WVA)
+
+SWEPT = [*(swept := _swept()), *_floored(swept)]
 
 USUAL = {
     OURS: "70%",
@@ -259,15 +291,16 @@ def run_fault(fault: Fault, candidate: Candidate, seed: int) -> Score:
 
 
 def _run(fault: Fault, candidate: Candidate, seed: int, profile: ServiceProfile) -> Score:
-    start = int(candidate.target) if candidate.policy == STATIC else START[fault.trace]
+    floor = candidate.floor(fault.trace)
+    start = int(candidate.target) if candidate.policy == STATIC else max(START[fault.trace], floor)
     plan = Plan(
         profile=profile,
         targets=TARGETS,
         start_replicas=start,
-        min_replicas=MIN_REPLICAS,
+        min_replicas=floor,
         max_replicas=MAX_REPLICAS,
         nodes=fault.nodes,
         faults=fault.faults,
         seed=seed,
     )
-    return simulate(_trace(fault.trace, seed), candidate.make(profile), plan)
+    return simulate(_trace(fault.trace, seed), candidate.make(profile, floor), plan)

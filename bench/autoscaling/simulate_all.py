@@ -62,6 +62,7 @@ def run(job: Job) -> dict[str, object]:
         "where": job.where,
         "policy": candidate.policy,
         "target": candidate.target,
+        "above": candidate.above,
         "seed": job.seed,
         "requests": score.requests,
         "attainment": round(score.attainment, 6),
