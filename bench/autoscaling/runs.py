@@ -201,7 +201,7 @@ def _wva(up: float, down: float) -> Callable[[ServiceProfile, int], Policy]:
     return lambda profile, _floor: baselines.Wva(up, down, profile)
 
 
-ABOVE = (1, 2, 3)
+ABOVE = (2, 3)
 """Floors that users who know of crowds may set, beyond what the load needs without them."""
 
 

@@ -88,3 +88,24 @@ def test_others_are_compared_at_their_cost(
     )
 
     assert expected in report.verdicts(found)[0]
+
+
+def test_what_is_beaten_is_no_frontier(report: ModuleType) -> None:
+    """A setting that keeps no more than a cheaper one of its policy adds nothing to it."""
+    assert report.envelope([(7.0, 99.0), (5.0, 98.0), (6.0, 97.0), (8.0, 99.0)]) == [
+        (5.0, 98.0),
+        (7.0, 99.0),
+    ]
+
+
+def test_floors_are_no_advantage_of_one_policy(report: ModuleType) -> None:
+    """Whoever can have a floor has the same ones; a constant has none, it is one."""
+    floors: dict[str, set[int]] = {}
+    for one in report.runs.SWEPT:
+        floors.setdefault(one.policy, set()).add(one.above)
+
+    runs = report.runs
+    moving = {runs.OURS, runs.HPA, runs.KEDA, runs.KPA, runs.APA, runs.DYNAMO, runs.WVA}
+    assert {name for name, found in floors.items() if len(found) > 1} == moving
+    assert all(floors[name] == {0, *runs.ABOVE} for name in moving)
+    assert len({(one.policy, one.target) for one in runs.SWEPT}) == len(runs.SWEPT)
