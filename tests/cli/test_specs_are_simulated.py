@@ -68,7 +68,7 @@ def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[
     assert simulated(files, "-o", "json") == 0
     body = json.loads(capsys.readouterr().out)
 
-    assert body["profile"] == PROFILE
+    assert body["profile"] == {**PROFILE, "beside_seconds": 0.0}
     assert body["autoscaling"]["requests"] == 3000
     assert body["autoscaling"]["changes"]
 
