@@ -13,6 +13,7 @@ from mm_runtime.build import manifest as manifests
 from mm_runtime.build.steps import steps
 from support import many_steps
 from support.build_sites import Site
+from support.families.pictures import write
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.staging_sites import StagingSite, staging_site
@@ -27,17 +28,25 @@ SECONDS = 300
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["reference", "rtx", "staged", "adapters", "whisper"])
+@pytest.fixture(params=["reference", "rtx", "staged", "quantized", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
         return staging_site(tmp_path / "staged")
+    if request.param == "quantized":
+        return quantized_qwen2_vl(tmp_path / "quantized")
     if request.param == "adapters":
         return many_steps.quantized_llava(tmp_path / "adapters")
     if request.param == "whisper":
         return many_steps.whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
     return _with_an_engine(site) if request.param == "rtx" else site
+
+
+def quantized_qwen2_vl(folder: Path) -> StagingSite:
+    """Return a site whose weights are real ones, so that Model-Optimizer can load them."""
+    source = write("qwen2-vl", folder / "source")
+    return staging_site(folder, engine={"quantization": "FP8"}, source=source)
 
 
 def _with_an_engine(site: Site) -> Site:
@@ -111,6 +120,7 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
     """A step that is added must be killed and starved here, or beside it, as well."""
     sites = (
         staging_site(tmp_path / "staged"),
+        staging_site(tmp_path / "quantized", engine={"quantization": "FP8"}),
         many_steps.quantized_llava(tmp_path / "adapters"),
         many_steps.whisper(tmp_path / "whisper"),
     )

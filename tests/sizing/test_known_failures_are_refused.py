@@ -65,8 +65,8 @@ CASES = [
         "QuantizationNotStaged",
         "spec.engine.quantization",
         "qwen2-vl",
+        served(quantization="INT4AWQ"),
         served(quantization="FP8"),
-        served(),
     ),
     case(
         "BeamsNotServed",

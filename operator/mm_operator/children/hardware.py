@@ -41,12 +41,14 @@ def building_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
 def building_requests(plan: BuildPlan) -> dict[str, str]:
     """Return what a build sets aside; the spec's own numbers count instead.
 
-    Upstream's converters read the whole checkpoint into host memory. Without commands weights are
-    copied file by file, and only the vision half is loaded.
+    Upstream's converters and the quantizer read the whole checkpoint into host memory. Without
+    commands weights are copied file by file, and only the vision half is loaded.
     """
-    if plan.trtllm is None:
+    if plan.trtllm is None and plan.quantization is None:
         return {"cpu": _BUILD_CPU, "memory": "1Gi"}
     needed = _BUILD_BYTES + plan.facts.weight_bytes
+    if plan.quantization is not None:  # the quantized weights beside those that are left
+        needed += plan.facts.weight_bytes // 2
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 

@@ -1,7 +1,7 @@
 """A plan as the shell commands that a person would build the engines with by hand."""
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.sizing.serve_command import as_script
+from mm_operator.plan.sizing.serve_command import SOURCE, as_script
 from mm_operator.plan.sizing.shell import folded
 
 _REFERENCE = """\
@@ -23,6 +23,16 @@ def as_commands(planned: ModelPlan) -> str:
     ]
     if planned.serve is not None:
         where = f"# In a folder where {planned.serve.checkpoint} is the checkpoint."
+        made = planned.build_plan.quantization if planned.build_plan else None
+        if made is not None:
+            lines += [
+                f"# In a folder where {SOURCE} is the checkpoint.",
+                "set -eu",
+                "",
+                folded(made.command.argv),
+                "",
+            ]
+            where = f"# In a folder where {planned.serve.checkpoint} is what was made."
         return "\n".join([*lines, where, "set -eu", "", as_script(planned.serve)])
     assert planned.convert is not None  # noqa: S101  # set in every plan of an engine
     lines += [

@@ -8,6 +8,7 @@ from typing import Any
 from mm_api.base import ApiModel
 from mm_api.documents.build_plan import EngineSpec
 from mm_api.documents.lora_adapter import LoraAdapter
+from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import TrtllmBuild
 
 _STAGED = ("sourceDigest", "family", "backend", "builderVersion")
@@ -41,6 +42,7 @@ def engine_fingerprint(
     engine: EngineSpec,
     trtllm: TrtllmBuild | None = None,
     lora: Sequence[LoraAdapter] | None = None,
+    quantization: StagedQuantization | None = None,
 ) -> str:
     """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
 
@@ -49,7 +51,8 @@ def engine_fingerprint(
     """
     if engine.backend == "PyTorch":
         # The checkpoint is kept as it is: limits and types are told to the server when it starts.
-        return digest({name: plain(engine)[name] for name in _STAGED})
+        staged = {name: plain(engine)[name] for name in _STAGED}
+        return digest(staged | ({"quantization": plain(quantization)} if quantization else {}))
     if trtllm is None:
         kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
         return digest(plain(engine) | kept)

@@ -63,7 +63,7 @@ class Places:
     store: Path
     fingerprint: str
     checkpoint: str = ""
-    """Folder of the tree that TensorRT-LLM's tools read the checkpoint from. Empty: none run, and
+    """Folder of the tree that the plan's commands read the checkpoint from. Empty: none run, and
     the checkpoint's files are part of the engine."""
 
     staged: bool = False
@@ -75,6 +75,9 @@ class Places:
     @classmethod
     def of(cls, store: Path, plan: BuildPlan) -> Self:
         """Return the places of a plan's build."""
+        if plan.quantization is not None:
+            source = option(plan.quantization.command.argv, "--checkpoint")
+            return cls(store, plan.fingerprint, checkpoint=source, staged=True)
         if plan.trtllm is None:
             return cls(store, plan.fingerprint, staged=plan.engine.backend == "PyTorch")
         return cls(
@@ -151,8 +154,12 @@ class Places:
 
     @property
     def tree(self) -> Path:
-        """TensorRT-LLM's root as the tools see it: its files, the checkpoint, folder `build`."""
-        return self.work / "tree"
+        """Where the plan's commands run.
+
+        TensorRT-LLM's root as its tools see it: its files, the checkpoint, folder `build`. For the
+        quantizer, which needs no files of any root, the working directory.
+        """
+        return self.work if self.staged else self.work / "tree"
 
     @property
     def adapters(self) -> Path:
@@ -183,11 +190,21 @@ class Places:
         return self.work / "checkpoint.json"
 
     @property
+    def quantized_report(self) -> Path:
+        """What verify-quantized measured."""
+        return self.work / "quantized.json"
+
+    @property
     def weights(self) -> Path:
         """Where the checkpoint's weights and configs are copied to."""
-        if self.staged:
-            return self.unfinished / CHECKPOINT_FOLDER
-        return self.tree / self.checkpoint if self.checkpoint else self.llm
+        if self.checkpoint:
+            return self.tree / self.checkpoint
+        return self.staged_checkpoint if self.staged else self.llm
+
+    @property
+    def staged_checkpoint(self) -> Path:
+        """The checkpoint that trtllm-serve reads: the source's own, or what was made of it."""
+        return self.unfinished / CHECKPOINT_FOLDER
 
     @property
     def folders(self) -> tuple[Path, ...]:

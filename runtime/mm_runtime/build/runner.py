@@ -111,7 +111,7 @@ def _environment(step: Step) -> dict[str, str]:
     # What fetch has copied is the only source: other steps must not reach out, and code of a
     # checkpoint that may run in them must not find a token.
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if step.name == "quantize":
+    if step.name == "quantize" and not step.is_own_command:
         offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
     told = {name: value for name, value in os.environ.items() if not is_secret(name)}
     return {**told, **plain, **offline}
@@ -138,7 +138,8 @@ def _failed(step: Step, code: int, tail: list[str], places: Places) -> StepFaile
             " holds an argument that it does not know.",
             tail,
         )
-    if step.command and code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}:
+    foreign = step.command and not step.is_own_command
+    if foreign and code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}:
         # The meaning of these codes is ours, and a tool does not know it.
         return StepFailedError(step, ExitCode.RETRY, _explain(code, said), tail)
     return StepFailedError(step, code, _explain(code, said), tail)

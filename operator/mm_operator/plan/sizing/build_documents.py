@@ -2,6 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.serving_plan import GpuSharing, KvCachePlan, MemoryPools, ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
@@ -25,6 +26,7 @@ def build_plan(
     *,
     trtllm: TrtllmBuild | None,
     builder_version: str,
+    quantization: StagedQuantization | None = None,
 ) -> BuildPlan:
     """Return what the build Job reads; `trtllm` None: the checkpoint itself is served."""
     engine = EngineSpec(
@@ -37,10 +39,11 @@ def build_plan(
         builder_version=builder_version,
     )
     return BuildPlan(
-        fingerprint=engine_fingerprint(engine, trtllm),
+        fingerprint=engine_fingerprint(engine, trtllm, quantization=quantization),
         engine=engine,
         facts=facts,
         trtllm=trtllm,
+        quantization=quantization,
         allow_pickle=spec.model.allow_pickle,
         trust_remote_code=spec.model.trust_remote_code,
     )

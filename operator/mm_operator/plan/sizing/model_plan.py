@@ -21,7 +21,7 @@ from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest, verdict
 from mm_operator.plan.sizing.memory import PROCESS_BYTES
 from mm_operator.plan.sizing.pool import serving_limits
-from mm_operator.plan.sizing.serve_command import serve
+from mm_operator.plan.sizing.serve_command import quantization, serve
 from mm_operator.plan.sizing.situation import Situation
 from mm_operator.plan.sizing.suggestions import suggest
 from mm_operator.plan.sizing.tables import table, trtllm_version, version_of
@@ -104,11 +104,17 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     spec = spec.model_copy(
         update={"engine": spec.engine.model_copy(update={"backend": inputs.backend})}
     )
+    staged = inputs.backend == "PyTorch"
     document = build_plan(
-        spec, facts, sizing, trtllm=trtllm, builder_version=inputs.builder_version
+        spec,
+        facts,
+        sizing,
+        trtllm=trtllm,
+        builder_version=inputs.builder_version,
+        quantization=quantization(spec, version) if staged else None,
     )
     served = None
-    if inputs.backend == "PyTorch":
+    if staged:
         served = serve(inputs.model, spec, facts, sizing, version)
     return empty.model_copy(
         update={

@@ -9,6 +9,11 @@ from mm_operator.plan.sizing.tables import table, version_of
 _HALVES = ("float16", "bfloat16")
 
 
+def staged_quantizations(family: str) -> tuple[str, ...]:
+    """Return what a checkpoint of a family can be quantized to while it is staged."""
+    return tuple(table("images")["pytorch"]["quantizations"].get(family, ()))
+
+
 def serve_problems(now: Situation) -> Iterator[PlanError]:
     """Return what keeps `trtllm-serve` from serving a model."""
     yield from _version(now)
@@ -48,16 +53,14 @@ def _family(now: Situation) -> Iterator[PlanError]:
 
 def _engine(now: Situation) -> Iterator[PlanError]:
     ask = now.ask
-    if ask.quantization is not None:
+    if ask.quantization not in {None, *staged_quantizations(now.family.name)}:
+        can = ", ".join(staged_quantizations(now.family.name)) or "none"
         yield plan_error(
             "engine.quantization",
             "QuantizationNotStaged",
-            # examples/llm_ptq/hf_ptq.py of NVIDIA/Model-Optimizer writes such checkpoints. Images
-            # of TensorRT-LLM hold the library and not that script, which needs a GPU and loads its
-            # calibration texts from the Hub while it runs.
-            "a checkpoint is served on PyTorch as it is, because the tool that quantizes one "
-            "(hf_ptq.py of Model-Optimizer) is in no image of TensorRT-LLM: run it yourself, use "
-            "what it writes (hf_quant_config.json tells the server how), and remove the field",
+            f"a checkpoint of {now.family.name} is not quantized to {ask.quantization} before it "
+            f"is served on PyTorch (staged: {can}): use one of those, or quantize it yourself "
+            "(hf_ptq.py of NVIDIA/Model-Optimizer), use what that writes, and remove the field",
         )
     if ask.max_beam_width > 1:
         yield plan_error(

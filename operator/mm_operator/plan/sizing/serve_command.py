@@ -7,6 +7,8 @@ import yaml
 from pydantic import JsonValue
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.quantization import StagedQuantization
+from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.plan.sizing.engine import EngineSizing
@@ -20,6 +22,24 @@ PORT = 8000
 """trtllm-serve's own default, and the port of Triton's HTTP endpoint in the other backends."""
 
 OPTIONS_FILE = "serve.yaml"
+
+
+SOURCE, QUANTIZED = "checkpoint", "engine/checkpoint"
+"""Where the quantizer reads and writes."""
+
+
+def quantization(spec: MultimodalModelSpec, version: str) -> StagedQuantization | None:
+    """Return how the checkpoint is quantized before it is served; None: it is not.
+
+    The cache goes with the weights, as in hf_ptq.py of NVIDIA/Model-Optimizer (--kv_cache_qformat
+    is fp8 there unless something else is said) and as engines are quantized here.
+    """
+    if spec.engine.quantization != "FP8":
+        return None
+    argv = ["python3", "-m", "mm_runtime.quantization"]
+    argv += ["--checkpoint", SOURCE, "--output", QUANTIZED, "--format", "FP8", "--kv-cache", "FP8"]
+    command = Command(argv=argv)
+    return StagedQuantization(version=version, weights="FP8", kv_cache="FP8", command=command)
 
 
 def checkpoint_folder(model: str) -> str:

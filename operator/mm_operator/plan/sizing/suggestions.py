@@ -15,6 +15,7 @@ from mm_operator.plan.sizing.checks import problems
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest
+from mm_operator.plan.sizing.serve_checks import staged_quantizations
 from mm_operator.plan.sizing.situation import Situation
 
 MOST = 5
@@ -125,8 +126,11 @@ def _quantizations(trial: _Trial, situation: Situation, subject: Subject) -> Ite
     if trial.ask.quantization is not None:
         return
     fp8 = capability(subject.gpu) >= FP8_SINCE
+    staged = situation.backend == "PyTorch"
     for name in situation.family.quantizations:
         if name == "FP8" and not fp8:
+            continue
+        if staged and name not in staged_quantizations(situation.family.name):
             continue
         ask = replace(trial.ask, quantization=name)
         yield _change(trial, ask, "quantization", None, name)
