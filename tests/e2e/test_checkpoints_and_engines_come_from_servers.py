@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mm_api.documents.server_state import Role
+from mm_runtime.needed_files import needed_files
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.bucket import BucketStore
-from mm_runtime.store.engines import problems
+from mm_runtime.store.engines import parse_manifest, problems
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
-from support.installed import Installed, Space, model_space
+from support.installed import RESOURCES, Installed, Space, model_space
 from support.s3_server import KEY, SECRET, S3Server, serving_s3
 from support.tiny_llava import CHECKPOINT
 
@@ -115,8 +117,17 @@ def test_model_of_the_hub_is_served_from_a_bucket(
     assert [word for word in (TOKEN, SECRET) if word in text] == []
 
 
+def pulled_bytes(space: Space, deployment: str) -> int:
+    """Return how much of its engine a pod has pulled, as the container that did it says."""
+    (line,) = space.kubectl("logs", f"deployment/{deployment}", "-c", "pull").splitlines()
+    return int(line.split()[1])
+
+
 def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
-    """The same checkpoint from S3 is the same engine: nothing is built again for it."""
+    """The same checkpoint from S3 is the same engine: nothing is built again for it.
+
+    Its encoder, in a pod of its own, has pulled the part that encoders open.
+    """
     source = {
         "s3": {
             "bucket": "checkpoints",
@@ -131,11 +142,26 @@ def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
         "endpoint": buckets.endpoint,
         "credentialsSecretRef": {"name": "keys"},
     }
-    space.apply(model_of(space, "from-bucket", source, s3=bucket))
+    model = model_of(space, "from-bucket", source, s3=bucket)
+    model["spec"]["vision"] = {"placement": "Disaggregated", "resources": RESOURCES}
+    space.apply(model)
     space.wait_ready("from-bucket")
+    space.wait("from-bucket", "EncodersReady", lambda condition: condition.holds)
     plans = [space.read(name)["status"]["plan"] for name in ("from-hub", "from-bucket")]
     assert plans[0]["fingerprint"] == plans[1]["fingerprint"]
     assert len(list(Path(buckets.directory, STORE, "team/engines").iterdir())) == 1
+    fingerprint = plans[0]["fingerprint"]
+    store = BucketStore(BucketAddress(STORE, "team"), buckets.environment)
+    files = parse_manifest(store.manifest(fingerprint), fingerprint, "the bucket").files
+    expected = {
+        deployment: sum(file.size for file in needed_files(files, role))
+        for deployment, role in (
+            ("from-bucket", Role.SERVER),
+            ("from-bucket-encoders", Role.ENCODER),
+        )
+    }
+    assert expected == {deployment: pulled_bytes(space, deployment) for deployment in expected}
+    assert expected["from-bucket-encoders"] < expected["from-bucket"]
 
 
 def test_wrong_key_is_told_in_words(space: Space, buckets: S3Server) -> None:
