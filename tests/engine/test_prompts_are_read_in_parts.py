@@ -20,8 +20,8 @@ SHARES = Shares(max_num_tokens=100, beside_decoding=6)
         pytest.param(6, 80, 80, 8, 1, id="a part beside running answers"),
         pytest.param(2, 80, 2, 8, 1, id="the rest of it"),
         pytest.param(6, 80, 80, 8, 4, id="pictures of four clients share one part"),
-        pytest.param(6, 80, 80, 8, 8, id="as many wait as decode"),
-        pytest.param(42, 80, 80, 2, 14, id="many wait for a few"),
+        pytest.param(24, 80, 80, 8, 8, id="as many wait as decode"),
+        pytest.param(80, 80, 80, 2, 14, id="many wait beside a few"),
         pytest.param(4, 80, 80, 96, 4, id="room beside many running answers"),
         pytest.param(1, 80, 80, 100, 1, id="a prompt goes on in a full step"),
         pytest.param(50, 3200, 3200, 8, 1, id="a long prompt comes to its end"),
@@ -45,7 +45,7 @@ def test_long_prompts_end() -> None:
 @pytest.mark.parametrize(
     ("expected", "one", "many"),
     [
-        pytest.param(7, 0.031, 0.062, id="rows that cost: a quarter of a step"),
+        pytest.param(6, 0.031, 0.062, id="rows that cost: a fifth of a step"),
         pytest.param(4, 0.031, 0.341, id="never fewer than come to an end"),
         pytest.param(19, 0.002, 0.0083, id="4 ms are no pause"),
         pytest.param(88, 0.002, 0.0034, id="more than were measured"),

@@ -90,13 +90,13 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
     "limits",
     [
         pytest.param({"max_num_tokens": 8}, id="7 tokens a step have room"),
-        pytest.param({"prompt_rows": 7}, id="7 tokens a step beside answers"),
+        pytest.param({"prompt_rows": 1}, id="5 tokens a step beside an answer"),
     ],
 )
 def test_long_prompt_does_not_stall_a_running_answer(
     start_engine: StartEngine, limits: dict[str, int]
 ) -> None:
-    """With 7 tokens of prompts a step, an answer goes on while a prompt of 300 is read."""
+    """With 7 tokens of prompts a step or 5, an answer goes on while a prompt of 300 is read."""
     with start_engine(**limits) as engine:
         running = CollectingSink()
         arrived = threading.Event()
@@ -140,7 +140,7 @@ def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> N
         def on_piece(_: Piece) -> None:
             # In the engine's thread: at a certain step, whatever the machine's speed.
             if engine.counts().steps == steps + 20:
-                engine.submit(_request(1, prompt=(2, *[10] * 60)), gone)
+                engine.submit(_request(1, prompt=(2, *[10] * 300)), gone)
             gone.walked_away = engine.counts().steps > steps + 40
 
         together = CollectingSink(on_piece)
