@@ -1,7 +1,7 @@
 """Runs every policy on every trace and fault, five seeds each, and writes `results/runs.jsonl`.
 
-`simulate_all.py [--processes N] [--seeds N] [--keep]`: a quarter of an hour on two quiet cores. With
-`--keep` the runs that the result has already stay as they are: a stopped bench goes on, and a
+`simulate_all.py [--processes N] [--seeds N] [--keep]`: a quarter of an hour on two quiet cores.
+With `--keep` the runs that the result has already stay as they are: a stopped bench goes on, and a
 change of one policy (its rows removed) does not run the others again.
 """
 
