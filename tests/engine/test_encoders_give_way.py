@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mm_runtime.engine.core_share import LATER
@@ -38,15 +39,8 @@ def test_only_what_computes_gives_way() -> None:
 
 def _niceness(served: Served) -> dict[str, int]:
     """Return the niceness of each model's process: of its first thread, which computes."""
-    server = Path(f"/proc/{served.server_pid}/task")
-    children = " ".join((task / "children").read_text() for task in server.iterdir()).split()
-    found = {}
-    for pid in children:
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if words[0].endswith("_stub"):
-            model = Path(words[1]).parent.parent.name
-            found[model] = os.getpriority(os.PRIO_PROCESS, int(pid))
-    return found
+    stubs = (one for one in psutil.Process(served.server_pid).children() if "stub" in one.name())
+    return {Path(one.cmdline()[1]).parent.parent.name: one.nice() for one in stubs}
 
 
 @pytest.mark.triton
