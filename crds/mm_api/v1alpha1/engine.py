@@ -112,7 +112,9 @@ class EngineSpec(ApiModel):
         default=Parallelism(), description="How many GPUs share one engine."
     )
     quantization: Quantization | None = Field(
-        default=None, description="Quantization of the weights. Absent: none."
+        default=None,
+        description="Quantization of the weights. Absent: none. Backend PyTorch: FP8 of Qwen2-VL "
+        "and MLLAMA checkpoints.",
     )
     kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(

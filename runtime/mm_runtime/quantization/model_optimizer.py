@@ -73,7 +73,7 @@ def _loaded(checkpoint: Path) -> Any:
         model: Any = AutoModelForImageTextToText.from_pretrained(
             checkpoint, dtype="auto", trust_remote_code=False, local_files_only=True
         )
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise PermanentError(
             f"transformers cannot load {checkpoint}: {error}. Remove spec.engine.quantization, or"
             " build with an image whose transformers knows the model."
@@ -87,7 +87,7 @@ def _rows(checkpoint: Path, texts: Sequence[str]) -> Iterator[torch.Tensor]:
         tokenizer = AutoTokenizer.from_pretrained(
             checkpoint, trust_remote_code=False, local_files_only=True
         )
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise PermanentError(
             f"transformers cannot read the tokenizer of {checkpoint}: {error}. Save it beside the"
             " weights: AutoProcessor.from_pretrained(...).save_pretrained(...)."
