@@ -10,10 +10,10 @@ from mm_devcluster.cluster import ClusterInfo
 from support.clusters import namespace
 from support.definition import install_definition
 from support.model_namespace import Api
+from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.scaling_site import Site, followed, scraping
 from support.scripted_gateways import ScriptedGateways, scripted_gateways
-from support.served import free_ports
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 from support.eventually import eventually
 from support.model_namespace import Api
+from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.scaling_site import NAME, Site, followed, scraping
 from support.scripted_gateways import ScriptedGateways, scripted_gateways
-from support.served import free_ports
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ import pytest
 
 from mm_operator.cli.plan_commands import as_commands
 from support.pictures import data_url, encode, picture
-from support.served import free_ports
+from support.ports import free_ports
 from support.staging_sites import StagingSite, staging_site
 from support.trtllm_tools.install import Tools, install
 

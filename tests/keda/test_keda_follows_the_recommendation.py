@@ -22,10 +22,10 @@ from support.keda import module_folder, running_keda
 from support.keda_definitions import FILES
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess
+from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
 from support.scripted_gateways import ScriptedGateways, scripted_gateways
-from support.served import free_ports
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -21,7 +21,8 @@ from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
 from support.picture_host import serve_pictures
-from support.served import EngineFiles, Served, free_ports, start_serving
+from support.ports import free_ports
+from support.served import EngineFiles, Served, start_serving
 
 pytestmark = pytest.mark.triton
 

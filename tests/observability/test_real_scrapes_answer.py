@@ -19,10 +19,10 @@ from support.clusters import eventually
 from support.empty_queries import LEGITIMATELY_EMPTY
 from support.installed import Installed, Space, model_space
 from support.pod_targets import machine_address, scrape_config, write_targets
+from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.promql import metrics_in, substituted
 from support.scripts import ROOT, load_tool
-from support.served import free_ports
 from support.tiny_llava import CHECKPOINT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]

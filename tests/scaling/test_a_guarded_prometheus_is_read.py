@@ -14,8 +14,8 @@ from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSetti
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
 from support.certificates import signed_by_itself
+from support.ports import free_ports
 from support.prometheus import running_prometheus
-from support.served import free_ports
 
 USER, PASSWORD = "ada", "correct horse"
 # What `htpasswd -nbB` prints for the password, with the fewest rounds.

@@ -18,7 +18,7 @@ import pytest
 from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import apply, eventually, kubectl
-from support.served import free_ports
+from support.ports import free_ports
 
 MODULE = "github.com/kedacore/keda/v2"
 NAMESPACE = "keda"

@@ -6,7 +6,6 @@ by their process ids.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import IO
 import httpx
 
 from mm_api.documents.serving_plan import ServingPlan
+from support.ports import free_ports
 from support.tiny_llava import BuiltEngine
 
 READY_SECONDS = 240
@@ -61,7 +61,7 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
     plan = serving.gateway.model_copy(update=gateway_plan)
     path = folder / "serving.json"
     path.write_text(serving.model_copy(update={"gateway": plan}).to_json())
-    http, grpc, metrics, front = _free_ports(4)
+    http, grpc, metrics, front = free_ports(4)
     documents = ("--manifest", str(engine.manifest), "--serving", str(path))
     with ExitStack() as stack:
         serve = [
@@ -107,7 +107,7 @@ def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[s
         triton: host:port of its gRPC endpoint.
         folder: for the log.
     """
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
     more = ("--triton", triton, "--server-metrics", "")
     with gateway_of((*documents, *more), port, folder / "gateway.log") as url:
@@ -166,11 +166,3 @@ def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) 
     raise TimeoutError(
         f"not ready within {READY_SECONDS} s; see {', '.join(map(str, logs.values()))}"
     )
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [item.getsockname()[1] for item in sockets]
-    for item in sockets:
-        item.close()
-    return ports

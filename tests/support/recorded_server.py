@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from support.served import free_ports
+from support.ports import free_ports
 from support.trtllm_pods import VERSION, tool_environment
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import install

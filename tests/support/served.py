@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from support.ports import free_ports
 
 STARTUP_SECONDS = 180
 """Ready takes 6 s on a quiet machine; torch's imports share two cores with other tests."""
@@ -88,15 +89,6 @@ class Served:
     def wait(self) -> int:
         """Wait for the command's end; return its exit code."""
         return self.process.wait(STOP_SECONDS)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 @contextmanager

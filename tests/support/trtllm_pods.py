@@ -11,8 +11,9 @@ from mm_runtime.errors import ExitCode
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families.pictures import write
 from support.model_configs import planned
+from support.ports import free_ports
 from support.real_gateway import gateway_of
-from support.served import EngineFiles, Served, free_ports, start_serving
+from support.served import EngineFiles, Served, start_serving
 from support.staging_sites import StagingSite, staging_site
 from support.trtllm_tools.install import Tools
 

@@ -7,6 +7,7 @@ metrics, the operator for the same facts as a `ServerState`.
 
 import http.client
 import logging
+import random
 import socket
 import threading
 from collections.abc import Callable
@@ -62,6 +63,10 @@ HISTOGRAMS = tuple(metric for metric in SERVER_METRICS if metric.kind is MetricK
 PAGE_SECONDS = 8.0
 """For the server's part of the page. One that is dead refuses at once; one that waits for a disk or
 a core is waited for nearly as long as Prometheus waits (10 s), for without it the page has gaps."""
+
+INNER_PORTS = range(16_000, 20_000)
+"""For the server's own metrics. Below those that Linux gives to outgoing connections (32768): the
+server binds its port when its models are loaded, long after it was chosen."""
 
 METRICS = "/metrics"
 LIVE, READY = "/health/live", "/health/ready"
@@ -217,6 +222,17 @@ class Exposition:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return int(held.getsockname()[1])
+    """Return a port of loopback that nobody has, and that the kernel gives to nobody.
+
+    Raises:
+        ServerFailedError: all of `INNER_PORTS` are taken.
+    """
+    for port in random.SystemRandom().sample(INNER_PORTS, len(INNER_PORTS)):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise ServerFailedError(
+        f"None of the ports {INNER_PORTS} of 127.0.0.1 is free: end what has them."
+    )
