@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mm_api.labels import APP_COMPONENT, Component
 from support.clusters import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
+from support.service_clients import client_of
 from support.tiny_llava import CHECKPOINT, Sample, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -45,10 +46,8 @@ def served_model(installed: Installed) -> Iterator[Space]:
 
 @pytest.fixture(name="client")
 def openai_client(space: Space) -> Iterator[OpenAI]:
-    """Return a client of the model's Service, to which this machine has a route."""
-    address = space.get("service", MODEL)["spec"]["clusterIP"]
-    url = f"http://{address}/v1"
-    with OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as client:
+    """Return a client of the model."""
+    with client_of(space, MODEL) as client:
         yield client
 
 

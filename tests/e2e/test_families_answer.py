@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from openai import BadRequestError, OpenAI
+from openai import BadRequestError
 
 from support.families.expected import picture
 from support.families.pictures import write
 from support.installed import Installed, Space, model_space
 from support.pictures import data_url, encode
+from support.service_clients import client_of
 from support.tiny_t5 import CHECKPOINT, sentences
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -33,15 +34,9 @@ def two_models(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -
         yield space
 
 
-def _client(space: Space, model: str) -> OpenAI:
-    """Return a client of the model's Service, to which this machine has a route."""
-    address = space.get("service", model)["spec"]["clusterIP"]
-    return OpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0, timeout=60)
-
-
 def test_a_trained_t5_translates(space: Space) -> None:
     """Known sentences, word for word, plain and streamed."""
-    with _client(space, "translator") as client:
+    with client_of(space, "translator") as client:
         for sentence in sentences():
             asked = {"model": "translator", "prompt": sentence.prompt, "temperature": 0}
             whole = client.completions.create(**asked)
@@ -59,7 +54,7 @@ def test_qwen2_vl_reads_pictures_of_any_shape(space: Space, tmp_path: Path) -> N
     del tmp_path
     images = [picture(100, 61, seed=1), picture(90, 60, seed=2)]
     counts = []
-    with _client(space, "pictures") as client:
+    with client_of(space, "pictures") as client:
         for given in ([], images[:1], images):
             parts = [
                 {"type": "image_url", "image_url": {"url": data_url(encode(one))}} for one in given

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai import APIError, InternalServerError, OpenAI
+from openai import APIError, InternalServerError
 
 from support.advertised_gpus import GPU, gpu_node
 from support.clusters import eventually
@@ -17,6 +17,7 @@ from support.installed import RESOURCES, Installed, Space, model_space
 from support.outside import kill_in_pod
 from support.pictures import data_url, encode
 from support.recorded_image import make_image
+from support.service_clients import client_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -45,12 +46,6 @@ def applied(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
         space.apply(model)
         space.wait_ready(MODEL, READY_SECONDS)
         yield space
-
-
-def client_of(space: Space) -> OpenAI:
-    """Return a client of the model's Service, to which this machine has a route."""
-    address = space.get("service", MODEL)["spec"]["clusterIP"]
-    return OpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0, timeout=60)
 
 
 def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
@@ -83,7 +78,7 @@ def test_the_checkpoint_was_staged_without_a_gpu(space: Space) -> None:
 def test_an_openai_client_gets_an_answer(space: Space) -> None:
     """Text and picture, plain and streamed, with usage."""
     content = encode(picture(100, 61, seed=1))
-    with client_of(space) as client:
+    with client_of(space, MODEL) as client:
         text = client.chat.completions.create(**asked("what is it ?"))
         seen = client.chat.completions.create(**asked("what is it ?", content))
         stream = client.chat.completions.create(**asked("what is it ?", content), stream=True)
@@ -101,7 +96,7 @@ def test_an_openai_client_gets_an_answer(space: Space) -> None:
 def test_a_dead_server_comes_back_in_its_pod(space: Space) -> None:
     """A request that was running is told to come again; the same pod answers soon."""
     (pod,) = pods_of(space, "server")
-    with client_of(space) as client:
+    with client_of(space, MODEL) as client:
         with pytest.raises(InternalServerError) as told:
             client.chat.completions.create(**asked("order: die"))
         assert told.value.status_code == 503

@@ -28,7 +28,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families import pictures, texts
-from support.families.expected import KINDS
+from support.families.expected import KINDS, expected_beams
 from support.families.texts import MEL_BINS, SOUND_POSITIONS
 from support.families.words import END, SIZE
 from support.peft_adapters import merged, write_peft
@@ -174,8 +174,8 @@ def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
         uid: merged(_whole(family, checkpoint), one.folder) for uid, one in adapters.items()
     }
     wholes[None] = _whole(family, checkpoint)
-    expected = [_expected_beams(wholes[one.adapter], one) for one in asked]
-    assert expected != [_expected_beams(wholes[None], one) for one in asked]
+    expected = [expected_beams(wholes[one.adapter], one) for one in asked]
+    assert expected != [expected_beams(wholes[None], one) for one in asked]
 
     model = _model(family, checkpoint, list(adapters.values()))
     found = []
@@ -187,18 +187,3 @@ def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
             sink.wait()
             found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
     assert expected == found
-
-
-def _expected_beams(model: Any, request: Request) -> list[list[int]]:
-    found = GenerationMixin.generate(
-        model,
-        input_ids=torch.tensor([request.ids]),
-        decoder_input_ids=torch.tensor([request.decoder_ids]),
-        max_new_tokens=request.max_tokens,
-        do_sample=False,
-        num_beams=SEARCH.width,
-        num_return_sequences=SEARCH.width,
-        length_penalty=SEARCH.length_penalty,
-        early_stopping=SEARCH.early_stopping,
-    )[:, len(request.decoder_ids) :].tolist()
-    return [one[: one.index(END)] if END in one else one for one in found]

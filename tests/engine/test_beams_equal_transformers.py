@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import transformers
 
 from mm_runtime.engine.errors import RequestError
@@ -13,6 +12,7 @@ from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderMod
 from mm_runtime.engine.reference.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter, load_language_model
+from support.families.expected import expected_beams
 from support.families.texts import write
 from support.families.words import END, SIZE
 
@@ -31,23 +31,6 @@ def _requests(start: tuple[int, ...], options: BeamOptions | None) -> list[Reque
         )
         for _ in range(4)
     ]
-
-
-def _expected(
-    model: transformers.PreTrainedModel, request: Request, options: BeamOptions
-) -> list[list[int]]:
-    """Return all beams of transformers' own search, without what ends and pads them."""
-    found = model.generate(
-        input_ids=torch.tensor([request.ids]),
-        decoder_input_ids=torch.tensor([request.decoder_ids]),
-        max_new_tokens=request.max_tokens,
-        do_sample=False,
-        num_beams=options.width,
-        num_return_sequences=options.width,
-        length_penalty=options.length_penalty,
-        early_stopping=options.early_stopping,
-    )[:, len(request.decoder_ids) :].tolist()
-    return [one[: one.index(END)] if END in one else one for one in found]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +68,7 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
             sink.wait()
             found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
         beside = [sink.wait() for sink in sinks[len(requests) :]]
-    expected = [_expected(whole, request, options) for request in requests]
+    expected = [expected_beams(whole, request) for request in requests]
     assert len({tuple(beam) for beam in expected[0]}) == options.width
     assert (expected, alone) == (found, beside)
 

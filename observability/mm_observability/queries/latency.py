@@ -1,13 +1,12 @@
 """Latencies and the objectives they are held against."""
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS
-from mm_observability.queries.select import ALL, MODEL, PANEL, newest, rate, series
+from mm_observability.queries.select import ALL, PANEL, kept_by, newest, series
 
 
 def quantile(objective: str, share: float, labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the latency that `share` of the requests keep, in seconds."""
-    buckets = rate(f"{OBJECTIVE_HISTOGRAMS[objective]}_bucket", labels, window=window)
-    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
+    return kept_by(share, OBJECTIVE_HISTOGRAMS[objective], labels, window=window)
 
 
 def target(objective: str, labels: str = ALL) -> str:

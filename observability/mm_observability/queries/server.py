@@ -4,7 +4,7 @@ On the gateway's page every series of the pod has the label `model`, the Multimo
 own name of a model (`tensorrt_llm`) is `triton_model` there.
 """
 
-from mm_observability.queries.select import ALL, MODEL, PANEL, per_model, rate, series
+from mm_observability.queries.select import ALL, PANEL, kept_by, mean, per_model, rate, series
 
 _MODEL = "triton_model"
 
@@ -71,34 +71,27 @@ def encoder_fallbacks(labels: str = ALL, *, window: str = PANEL) -> str:
 
 def encoding_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the time of encoding that `share` of all keep, by who encoded."""
-    buckets = rate("mm_encoder_seconds_bucket", labels, window=window)
-    return f"histogram_quantile({share}, sum by ({MODEL}, by, le) ({buckets}))"
+    return kept_by(share, "mm_encoder_seconds", labels, "by", window=window)
 
 
 def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the mean number of requests whose pictures one pod encoded together."""
-    requests = per_model(rate("mm_encoder_batch_requests_sum", labels, window=window))
-    batches = per_model(rate("mm_encoder_batch_requests_count", labels, window=window))
-    return f"{requests} / ({batches} > 0)"
+    return mean("mm_encoder_batch_requests", labels, window=window)
 
 
 def decoded_together(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the requests in a decoding step that `share` of all steps do not exceed."""
-    buckets = rate("mm_decode_batch_requests_bucket", labels, window=window)
-    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
+    return kept_by(share, "mm_decode_batch_requests", labels, window=window)
 
 
 def mean_decoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the mean number of requests that one step of a language model decoded."""
-    requests = per_model(rate("mm_decode_batch_requests_sum", labels, window=window))
-    steps = per_model(rate("mm_decode_batch_requests_count", labels, window=window))
-    return f"{requests} / ({steps} > 0)"
+    return mean("mm_decode_batch_requests", labels, window=window)
 
 
 def preparing_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the time from a request to its tensors that `share` of all keep."""
-    buckets = rate("mm_preprocessing_seconds_bucket", labels, window=window)
-    return f"histogram_quantile({share}, sum by ({MODEL}, le) ({buckets}))"
+    return kept_by(share, "mm_preprocessing_seconds", labels, window=window)
 
 
 def full_pools(labels: str = ALL) -> str:

@@ -18,7 +18,7 @@ _COMING_BACK = (
     QUEUE_FULL,
     "Server not ready",  # server.cc: it starts or stops
     "stopped accepting new inference requests",  # dynamic_batch_scheduler.cc: the model unloads
-    "is not healthy",  # pb_stub: a model's process died, or had no core for a second
+    "is not healthy",  # python_be.cc: a model's process died, or had no core for a second
     "Request for unknown model",  # model_repository_manager.cc: the model is not loaded yet
 )
 

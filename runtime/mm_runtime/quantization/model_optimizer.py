@@ -32,7 +32,9 @@ KEPT = (
 attention, which the server does not load (its layers are None in modeling_mllama.py)."""
 
 
-def write_quantized(checkpoint: Path, output: Path, kind: str, texts: Sequence[str]) -> None:
+def write_quantized(
+    checkpoint: Path, output: Path, texts: Sequence[str], *, weights: str, kv_cache: str
+) -> None:
     """Write weights, config.json and hf_quant_config.json of the quantized checkpoint.
 
     Raises:
@@ -49,15 +51,15 @@ def write_quantized(checkpoint: Path, output: Path, kind: str, texts: Sequence[s
             log.info("%d of %d texts, %d %%", number, len(rows), 100 * number // len(rows))
 
     with torch.no_grad():
-        mtq.quantize(model, settings(kind), forward_loop=calibrate)
+        mtq.quantize(model, settings(weights, kv_cache), forward_loop=calibrate)
         _keep_what_was_not_reached(model)
         export_hf_checkpoint(model, export_dir=str(output))
 
 
-def settings(kind: str) -> dict[str, Any]:
-    """Return Model-Optimizer's settings: weights and activations of a kind, the cache in FP8."""
-    chosen: dict[str, Any] = copy.deepcopy(getattr(mtq, f"{kind}_DEFAULT_CFG"))
-    cache = copy.deepcopy(mtq.FP8_KV_CFG["quant_cfg"])
+def settings(weights: str, kv_cache: str) -> dict[str, Any]:
+    """Return Model-Optimizer's settings: weights and activations of one kind, the cache of one."""
+    chosen: dict[str, Any] = copy.deepcopy(getattr(mtq, f"{weights}_DEFAULT_CFG"))
+    cache = copy.deepcopy(getattr(mtq, f"{kv_cache}_KV_CFG")["quant_cfg"])
     if isinstance(chosen["quant_cfg"], dict):
         chosen["quant_cfg"] |= cache | {name: {"enable": False} for name in KEPT}
     else:

@@ -55,7 +55,13 @@ def quantize(request: Request) -> None:
             " (its version must be that of the serving image), or remove"
             " spec.engine.quantization."
         ) from error
-    model_optimizer.write_quantized(request.checkpoint, request.output, request.format, texts)
+    model_optimizer.write_quantized(
+        request.checkpoint,
+        request.output,
+        texts,
+        weights=request.format,
+        kv_cache=request.kv_cache,
+    )
     _complete(request, config)
     _name_what_is_kept(request)
     for path in request.output.rglob("*"):

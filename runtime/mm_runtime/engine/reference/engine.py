@@ -45,7 +45,7 @@ class EngineOptions:
     """Tokens of one step, prompts and answers together."""
 
     prompt_rows: int
-    """Tokens of prompts in one step beside decoding requests; more where more wait than decode."""
+    """Tokens of prompts in one step beside decoding requests, while few wait."""
 
     max_input_len: int
     max_seq_len: int
