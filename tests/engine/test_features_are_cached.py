@@ -1,8 +1,9 @@
 """A picture seen before is not encoded again, whatever request it comes with, nor mixed up."""
 
 import base64
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -18,10 +19,11 @@ from mm_runtime.engine.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, di
 from mm_runtime.engine.vision.encoder import VisionEncoder
 from mm_runtime.engine.vision.session import OnnxRunner, VisionSession
 from support.ensemble import Ensemble
-from support.served import start_serving
+from support.served import Served, start_serving
 from support.tiny_llava import IMAGE_SIDE, PICTURES, BuiltEngine
 
 ROWS, HIDDEN = 2, 4
+PAGE_SECONDS = 60
 FEATURE_BYTES = ROWS * HIDDEN * 4
 
 
@@ -137,14 +139,30 @@ def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
     assert cache.counts.misses == 2
 
 
-@pytest.mark.triton
-def test_ten_requests_with_one_picture_encode_it_once(
-    built_engine: BuiltEngine, tmp_path: Path
-) -> None:
-    """Through the real server: right answers, one miss a salt, and the metrics say so."""
+@pytest.fixture(scope="module")
+def served(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A real server that keeps features."""
     plan = ServingPlan.from_json(built_engine.serving.read_bytes())
-    serving = tmp_path / "serving.json"
+    serving = tmp_path_factory.mktemp("cached") / "serving.json"
     serving.write_text(plan.model_copy(update={"feature_cache_bytes": 1 << 20}).to_json())
+    with start_serving(built_engine.manifest, serving) as server:
+        server.wait_until_ready()
+        yield server
+
+
+def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
+    """Return what the server's page says, by name and the label `result`."""
+    page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    return {
+        (sample.name, sample.labels.get("result")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.triton
+def test_ten_requests_with_one_picture_encode_it_once(served: Served) -> None:
+    """Through the real server: right answers, one miss a salt, and the metrics say so."""
     content = base64.b64encode((PICTURES / "red-square.png").read_bytes()).decode()
     url = f"data:image/png;base64,{content}"
 
@@ -152,19 +170,56 @@ def test_ten_requests_with_one_picture_encode_it_once(
         with Ensemble(served.grpc_url) as client:
             return client.ask("What is in the image?", image_url_input=url, **salt).text
 
-    with start_serving(built_engine.manifest, serving) as served:
-        served.wait_until_ready()
-        with ThreadPoolExecutor(10) as pool:
-            assert list(pool.map(ask, range(10))) == ["a red square"] * 10
-        # Another tenant's request must not be quicker for it.
-        assert [ask(0, cache_salt="ann") for _ in range(2)] == ["a red square"] * 2
-        metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
-    values = {
-        (sample.name, sample.labels.get("result")): sample.value
-        for family in text_string_to_metric_families(metrics)
-        for sample in family.samples
+    before = samples_of(served)
+    with ThreadPoolExecutor(10) as pool:
+        assert list(pool.map(ask, range(10))) == ["a red square"] * 10
+    # Another tenant's request must not be quicker for it.
+    assert [ask(0, cache_salt="ann") for _ in range(2)] == ["a red square"] * 2
+    after = samples_of(served)
+    lookups = {
+        result: after["mm_feature_cache_lookups_total", result]
+        - before["mm_feature_cache_lookups_total", result]
+        for result in ("hits", "misses", "shared", "collisions")
     }
-    lookups = "mm_feature_cache_lookups_total"
-    assert values[lookups, "misses"] == 2
-    assert values[lookups, "hits"] + values[lookups, "shared"] == 10
-    assert 0 < values["mm_feature_cache_bytes", None] < 1 << 20
+    assert lookups["misses"] == 2
+    assert lookups["hits"] + lookups["shared"] == 10
+    assert lookups["collisions"] == 0
+    assert 0 < after["mm_feature_cache_bytes", None] < 1 << 20
+
+
+@pytest.mark.triton
+def test_the_page_has_every_series(served: Served) -> None:
+    """Each series of a ready server is on its page, and no other one of ours."""
+    deadline = time.monotonic() + PAGE_SECONDS
+    page = ""
+    while "mm_server_gpu_sharing{" not in page:  # told last, after Triton says that it is ready
+        assert time.monotonic() < deadline, page
+        page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    families = {one.name: one for one in text_string_to_metric_families(page)}
+
+    assert {name for name in families if name.startswith("mm_")} == {
+        "mm_decode_batch_requests",
+        "mm_encoder_batch_requests",
+        "mm_encoder_fallbacks",
+        "mm_encoder_requests",
+        "mm_encoder_seconds",
+        "mm_feature_cache_bytes",
+        "mm_feature_cache_evictions",
+        "mm_feature_cache_lookups",
+        "mm_preprocessing_seconds",
+        "mm_server_executing_requests",
+        "mm_server_gpu_sharing",
+        "mm_server_pool_fallbacks",
+        "mm_server_pool_planned_bytes",
+        "mm_server_restarts",
+    }
+    assert {
+        (family, label): sample.value
+        for family in ("mm_server_gpu_sharing", "mm_server_pool_planned_bytes")
+        for sample in families[family].samples
+        for label in (sample.labels.get("mode") or sample.labels["pool"],)
+    } == {
+        ("mm_server_gpu_sharing", "none"): 1,
+        ("mm_server_pool_planned_bytes", "cuda"): 64 << 20,
+        ("mm_server_pool_planned_bytes", "pinned"): 64 << 20,
+    }

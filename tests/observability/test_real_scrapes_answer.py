@@ -28,6 +28,7 @@ from support.tiny_llava import CHECKPOINT
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 MODEL, SIBLING = "watched", "sibling"
+CACHE = "16Mi"
 LOAD = "90s"
 """Longer than the dashboards' window of a minute, and some scrapes."""
 LOAD_SECONDS = 240.0
@@ -72,7 +73,8 @@ def watched_model(
             "objectives": OBJECTIVES,
             "prometheus": {"addresses": [prometheus.address]},
         }
-        space.apply(space.model(MODEL, "tiny", autoscaling=scaling))
+        kept = {"featureCacheBytes": CACHE}
+        space.apply(space.model(MODEL, "tiny", autoscaling=scaling, vision=kept))
         space.wait_ready(MODEL)
         space.apply({**space.model(SIBLING, "tiny"), "spec": _paused(space)})
         space.wait(SIBLING, "EngineBuilt", lambda condition: condition.holds)

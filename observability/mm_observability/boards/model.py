@@ -1,6 +1,7 @@
 """Model: what do its users wait for, and what does the engine do meanwhile?"""
 
 from mm_observability.boards.board import FULL_IS_BAD, HALF, NONE_IS_GOOD, Board, Panel, Query, Row
+from mm_observability.boards.servers import servers
 from mm_observability.boards.shared import BOUNDS, WHO, finished_requests, within_bounds
 from mm_observability.queries import autoscaling, latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
@@ -14,7 +15,7 @@ def board() -> Board:
         uid="multimodal-model",
         title="Multimodal / Model",
         description="Latency against its objectives, tokens, batches, pools and replicas.",
-        rows=(_latency(), _tokens(), _engine(), _replicas()),
+        rows=(_latency(), _tokens(), _engine(), servers(), _replicas()),
         annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
     )
 

@@ -4,7 +4,17 @@ On the gateway's page every series of the pod has the label `model`, the Multimo
 own name of a model (`tensorrt_llm`) is `triton_model` there.
 """
 
-from mm_observability.queries.select import ALL, PANEL, kept_by, mean, per_model, rate, series
+from mm_observability.queries.select import (
+    ALL,
+    PANEL,
+    increase,
+    kept_by,
+    mean,
+    newest,
+    per_model,
+    rate,
+    series,
+)
 
 _MODEL = "triton_model"
 
@@ -97,6 +107,41 @@ def preparing_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -
 def full_pools(labels: str = ALL) -> str:
     """Return how often servers that run now said that a pool is full; each says it once."""
     return per_model(series("mm_server_pool_fallbacks_total", labels), "pool")
+
+
+def planned_pools(labels: str = ALL) -> str:
+    """Return the bytes that the plan gives to each pool of one pod."""
+    return newest(series("mm_server_pool_planned_bytes", labels), "pool")
+
+
+def executing(labels: str = ALL) -> str:
+    """Return the requests that a stage before the language model has in hand."""
+    return per_model(series("mm_server_executing_requests", labels), "stage")
+
+
+def restarts(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return how often servers died and were started again in their pods."""
+    return per_model(increase("mm_server_restarts_total", labels, window=window))
+
+
+def gpu_sharing(labels: str = ALL) -> str:
+    """Return the pods by how encoder and language model share a GPU."""
+    return per_model(series("mm_server_gpu_sharing", labels), "mode")
+
+
+def cache_lookups(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return pictures looked up in the feature cache per second, by what was found."""
+    return per_model(rate("mm_feature_cache_lookups_total", labels, window=window), "result")
+
+
+def cache_evictions(labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return features that made room for others per second."""
+    return per_model(rate("mm_feature_cache_evictions_total", labels, window=window))
+
+
+def cache_bytes(labels: str = ALL) -> str:
+    """Return the bytes of the features that all pods keep."""
+    return per_model(series("mm_feature_cache_bytes", labels))
 
 
 def gpu_memory_share(labels: str = ALL) -> str:

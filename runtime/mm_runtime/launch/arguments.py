@@ -43,7 +43,7 @@ def world_argv(installation: Installation, options: ServerOptions, ranks: int) -
     """Return the command line of one server, or of mpirun around one for each rank.
 
     Ranks above 0 load the language model only and answer no client. mpirun ends all of them when
-    one dies, so that the pod restarts whole. tensorrtllm_backend's `launch_triton_server.py` builds
+    one dies, and its end is the container's. tensorrtllm_backend's `launch_triton_server.py` builds
     the same command, and is not used because it exits at once.
     """
     if ranks == 1:

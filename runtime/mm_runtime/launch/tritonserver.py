@@ -29,8 +29,17 @@ class TritonServer:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     options: ServerOptions
+    ranks: int = 1
     name: str = "tritonserver"
-    restarts: bool = True
+
+    @property
+    def restarts(self) -> bool:
+        """Whether nothing outlives it.
+
+        mpirun puts each rank into a process group of its own, and ranks outlive an mpirun that was
+        killed: they would keep their GPUs and ports, so the container has to end with it.
+        """
+        return self.ranks == 1
 
     @property
     def command(self) -> Command:
@@ -95,4 +104,5 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         argv=world_argv(installation, server, ranks),
         environment=server_environment(installation, os.environ),
         options=server,
+        ranks=ranks,
     )

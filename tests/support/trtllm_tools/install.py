@@ -87,6 +87,8 @@ def install(
     _launch(root, where["vision"], "vision", "vision")
     _launch(root, "bin/trtllm-build", "build", "trtllm-build")
     _launch(root, "bin/trtllm-serve", "serve", "trtllm-serve")
+    for name in ("mpirun", "tritonserver"):  # of no version's table: beside TensorRT-LLM's own
+        _launch(root, f"bin/{name}", name, name)
     for name in ("quantize", "vision", "trtllm-build", "trtllm-serve"):
         declared["programs"][name] = options_of(name, flags_of(name, known))
     (root / "standin" / "options.json").write_text(json.dumps(declared, indent=1))
