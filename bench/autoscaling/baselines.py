@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from mm_operator.autoscaling import LatencyMetric, WorkCost
-from mm_operator.autoscaling.demand import work
+from mm_operator.autoscaling.queue import work
 from mm_operator.simulation.profile import ServiceProfile
 from mm_operator.simulation.run import View
 from mm_operator.simulation.score import Targets

@@ -148,7 +148,7 @@ def simulated(results: Sequence[Result], profile: ServiceProfile) -> dict[str, d
     end = math.ceil(requests[-1].at) + 120
     for second in range(1, end + 1):
         replica.advance(float(second), meters)
-        meters.close_second(replica.inside)
+        meters.close_second(replica.inside, replica.running)
     return {
         "first_token": _percentiles(meters.first_tokens),
         "whole_request": {

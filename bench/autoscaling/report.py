@@ -68,7 +68,7 @@ def main() -> None:
             f"With floors ([picture](autoscaling/{trace}-floors.svg)): what no setting of any",
             "policy beats at its cost or less.",
             "",
-            *_best(floored[trace]),
+            *best(floored[trace]),
             "",
         ]
     compared = (
@@ -110,7 +110,7 @@ def _draw(name: str, points: list[Point]) -> None:
     (PICTURES / f"{name}.svg").write_text(frontier(name, lines), encoding="utf-8")
 
 
-def _best(points: list[Point]) -> list[str]:
+def best(points: list[Point]) -> list[str]:
     """Return a table of the settings that cost more than all that keep as much."""
     lines = ["| policy | setting | replica hours | kept % | reversals |"]
     lines.append("| --- | --- | ---: | ---: | ---: |")
@@ -120,11 +120,28 @@ def _best(points: list[Point]) -> list[str]:
             continue
         most = point.attainment
         name = f"**{point.policy}**" if point.policy == runs.OURS else point.policy
+        setting = f"{point.target}{_ties(point, points)}"
         lines.append(
-            f"| {name} | {point.target} | {point.hours:.2f} | {point.attainment:.2f} ± "
+            f"| {name} | {setting} | {point.hours:.2f} | {point.attainment:.2f} ± "
             f"{point.attainment_half:.2f} | {point.reversals:.1f} |"
         )
     return lines
+
+
+def _ties(point: Point, points: list[Point]) -> str:
+    """Return which others did the same in every seed: a row must not stand for them silently."""
+    same = [
+        one.target if one.policy == point.policy else f"{one.policy} {one.target}"
+        for one in points
+        if one is not point and one.policy not in _EYES and one.by_seed == point.by_seed
+    ]
+    if not same:
+        return ""
+    named, more = same[:_NAMED_TIES], len(same) - _NAMED_TIES
+    return f" (also {'; '.join(named)}{f' and {more} more' if more > 0 else ''})"
+
+
+_NAMED_TIES = 2
 
 
 def _whole_seeds(rows: list[dict[str, object]]) -> set[object]:

@@ -268,6 +268,7 @@ FAULTS = (
         Faults(crashes=(15 * MINUTE, 40 * MINUTE, 65 * MINUTE)),
     ),
     Fault("cost measured 30 % too low", "diurnal", measured=0.7),
+    Fault("cost measured 70 % too low", "diurnal", measured=0.3),
 )
 
 

@@ -48,7 +48,7 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         "  RequestLatencyP95: no request ended lately, so nothing was measured",
         "  held back by Pending: 1 replica does not serve yet.",
         "  2 work that is about to arrive, in busy replicas",
-        "  2 requests running and waiting",
+        "  2 requests running and waiting, mean of a minute",
         (
             "  work is counted in seconds of a replica, as its pods measured them: a request 20 "
             "ms, a token of a picture 0.5 ms, a token of text 0.1 ms"
@@ -80,6 +80,11 @@ def test_everything_that_led_to_the_number_is_told() -> None:
             model({**SCALING, "workProblem": "none above zero for text_token"}),
             "not all of what was measured is used: none above zero for text_token",
             id="cost-refused",
+        ),
+        pytest.param(
+            model({**SCALING, "inputs": {"fullLoad": 0.3}}),
+            "a replica could do 30% of a counted replica's work when a queue grew before it",
+            id="cost-too-low",
         ),
         pytest.param(model(None), "did not look at it yet", id="not-yet"),
         pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),

@@ -27,6 +27,7 @@ VALUES = {
     "now": 510.0,
     "output": 60.0,
     "finished": 3.0,
+    "finished_newest": 0.5,
 }
 
 
@@ -78,6 +79,7 @@ def test_rates_gauges_and_lengths_are_summed() -> None:
     assert traffic is not None
     assert (traffic.fast.requests, traffic.fast.image_tokens) == (4.0, 64.0)
     assert (traffic.fast.text_tokens, traffic.in_flight) == (136.0, 8.0)
+    assert (traffic.running, traffic.completed) == (6.0, 1.0)
     assert traffic.mean_output_tokens == 15.0
 
 

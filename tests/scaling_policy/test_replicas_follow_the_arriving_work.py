@@ -15,7 +15,7 @@ from mm_operator.autoscaling import (
     decide,
     fresh,
 )
-from mm_operator.autoscaling.demand import work
+from mm_operator.autoscaling.queue import work
 from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
 
 

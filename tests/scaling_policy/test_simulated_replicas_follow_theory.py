@@ -62,7 +62,7 @@ def lived(requests: list[Request], seconds: int, profile: ServiceProfile = PROFI
     replica.send(requests)
     for second in range(1, seconds + 1):
         replica.advance(float(second), meters)
-        meters.close_second(replica.inside)
+        meters.close_second(replica.inside, replica.running)
     return meters
 
 

@@ -109,3 +109,20 @@ def test_floors_are_no_advantage_of_one_policy(report: ModuleType) -> None:
     assert {name for name, found in floors.items() if len(found) > 1} == moving
     assert all(floors[name] == {0, *runs.ABOVE} for name in moving)
     assert len({(one.policy, one.target) for one in runs.SWEPT}) == len(runs.SWEPT)
+
+
+def test_a_row_of_the_best_tells_how_many_it_stands_for(report: ModuleType) -> None:
+    """Settings that did the same in every seed share a row, and the row says so."""
+    found = [
+        *rows("KPA", "8", *LEAN),
+        *rows("KPA", "9", *LEAN),
+        *rows("static", "5", *LEAN),
+        *rows("static", "6", *LEAN),
+        *rows("static", "7", *RICH),
+    ]
+    points = report.points_of(found, "frontier", {1, 2, 3})["trace"]
+
+    assert [line.split(" | ")[1] for line in report.best(points)[2:]] == [
+        "8 (also 9; static 5 and 1 more)",
+        "7",
+    ]

@@ -8,10 +8,10 @@ from mm_operator.autoscaling.observation import (
     FAST_WINDOW_SECONDS,
     NEWEST_SECONDS,
     STEADY_WINDOW_SECONDS,
-    Arrivals,
     Observation,
     Traffic,
 )
+from mm_operator.autoscaling.queue import Queue, work
 from mm_operator.autoscaling.state import DEMAND_STEP_SECONDS, Sample
 
 TREND_WINDOW_SECONDS = 300.0
@@ -41,13 +41,14 @@ class Demand:
     long_peak: float
     """Highest of the longer memory that a small step down looks back on, with now."""
     queued: bool = False
-    """Whether more requests are inside than all Ready replicas have slots."""
+    """Whether the queue says that so much is needed: counted work, or slots, would say less."""
 
 
 def demand_of(
     observation: Observation,
     traffic: Traffic,
     objectives: Objectives,
+    queue: Queue,
     *,
     memory: tuple[Sample, ...],
     jitter: float,
@@ -58,6 +59,7 @@ def demand_of(
         observation: the tick.
         traffic: its traffic.
         objectives: what is asked for.
+        queue: what stands before the replicas.
         memory: the steady demand of earlier ticks.
         jitter: by which share of the steady work an interval's usually differs from it.
     """
@@ -76,7 +78,11 @@ def demand_of(
         min(_counted(newest, traffic, tuning), newest - tuning.newest_jitter * usual),
         fast - tuning.fast_jitter * usual,
     )
-    now = max(steady, min(sudden, tuning.burst_factor * steady))
+    counted = max(steady, min(sudden, tuning.burst_factor * steady))
+    if queue.grows:
+        # No usual burst, and none that ends before a replica serves: it is believed in full.
+        counted = max(steady, fast, _counted(newest, traffic, tuning))
+    now = max(counted, queue.work)
     # A rise that ended shows no longer between the windows, though still over minutes.
     slope = min(_slope(memory, observation.at, steady), (fast - steady) / _LAG_SECONDS)
     rise = max(0.0, slope) * _ahead(observation, tuning)
@@ -89,7 +95,11 @@ def demand_of(
         forecast=now + rise,
         peak=_highest(now, memory, observation.at - look_back),
         long_peak=_highest(now, memory, observation.at - tuning.small_step_patience * look_back),
-        queued=taken > serving,
+        queued=(
+            queue.work > (1 + tuning.queue_noise) * counted
+            if objectives.cost is not None
+            else queue.stands
+        ),
     )
 
 
@@ -126,22 +136,6 @@ def _work_now(traffic: Traffic, cost: WorkCost) -> tuple[float, float, float]:
         work(traffic.fast, output, cost),
         work(traffic.steady, output, cost),
     )
-
-
-def work(arrivals: Arrivals, mean_output_tokens: float, cost: WorkCost) -> float:
-    """Return the seconds of a full replica that one second of arrivals takes.
-
-    Refused requests are work as well: they count like the mean of those that were let in.
-    """
-    admitted = (
-        arrivals.requests * cost.request_seconds
-        + arrivals.image_tokens * cost.image_token_seconds
-        + arrivals.text_tokens * cost.text_token_seconds
-        + arrivals.requests * mean_output_tokens * cost.output_token_seconds
-    )
-    if arrivals.requests <= 0:
-        return admitted
-    return admitted * (arrivals.requests + arrivals.refused) / arrivals.requests
 
 
 def _counted(newest: float, traffic: Traffic, tuning: Tuning) -> float:

@@ -6,6 +6,7 @@ from mm_operator.autoscaling.demand import Demand, cold_start_of
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pressure import Pressure
+from mm_operator.autoscaling.queue import Queue
 
 _DIGITS = 3
 """Significant digits: enough to follow a decision, few enough to be read."""
@@ -30,6 +31,7 @@ def inputs_of(
     *,
     share: float,
     jitter: float | None = None,
+    queue: Queue | None = None,
 ) -> dict[str, float]:
     """Return what was looked at; a number that is not known is left out.
 
@@ -53,6 +55,8 @@ def inputs_of(
             "demandPeak": demand.peak,
             "utilisation": demand.steady / max(1, observation.ready),
         }
+    if queue is not None:
+        found |= {"queueGrowthPerSecond": queue.growth, "fullLoad": queue.full_load}
     if traffic is not None:
         found |= _numbers(traffic)
     return {

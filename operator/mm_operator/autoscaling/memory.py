@@ -15,7 +15,8 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
     """
     if observation.ready > state.ready:
         state = replace(state, relieved_at=observation.at)
-    state = replace(state, ready=observation.ready)
+    if observation.ready != state.ready:
+        state = replace(state, ready=observation.ready, full_since=None)
     if observation.replicas == state.replicas:
         return state
     added = observation.replicas - state.replicas

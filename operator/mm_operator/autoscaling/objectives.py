@@ -127,6 +127,17 @@ class Tuning:
     crew: float = 1.0
     """While more arrives than all Ready replicas can work off, so many more for each that the
     demand needs: until they serve a queue grows for a whole cold start."""
+    queue_noise: float = 0.05
+    """A queue grows when more than this share of what the replicas do comes beyond it."""
+    full_slots: float = 0.9
+    """Replicas are full when this share of their slots is taken and a queue stands: a slot is free
+    for a moment after each answer."""
+    least_full_load: float = 0.25
+    """A cost is at most four times too low: where less is finished, clients give up or the answers
+    fail, and more replicas would not help so much."""
+    full_load_noise: float = 0.85
+    """What replicas do at most is no news above this share of what their costs say: requests are
+    not dealt evenly, so a pod may be idle while the queue stands before the others."""
     trend_seconds: float = 300.0
     """Furthest that a trend is followed ahead, however long a cold start takes."""
     trend_weight: float = 0.5

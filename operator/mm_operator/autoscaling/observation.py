@@ -41,6 +41,11 @@ class Traffic:
     """Seconds by `LatencyObjective.name`; one is missing when no request of its window ended."""
     newest: Arrivals | None = None
     """Between the last two scrapes: sees a crowd first, and noise as well. `None`: not known."""
+    running: float | None = None
+    """Those of them that hold a slot. `None`: not known."""
+    completed: float | None = None
+    """Requests a second whose answers ended well, between the last two scrapes. `None`: not
+    known."""
     custom_replicas: float | None = None
     """Answer of the user's own query, in replicas. `None` when there is no such query."""
 

@@ -17,6 +17,7 @@ from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
+from mm_operator.autoscaling.queue import queue_of
 from mm_operator.autoscaling.schedule import floor_of
 from mm_operator.autoscaling.situation import (
     Situation,
@@ -59,7 +60,8 @@ def _informed(
 ) -> tuple[Decision, State]:
     state = in_one_unit(state, observation.at, objectives)
     usual = 0.0 if state.jitter is None else state.jitter.value
-    demand = demand_of(observation, traffic, objectives, memory=state.demand, jitter=usual)
+    queue, state = queue_of(observation, traffic, state, objectives)
+    demand = demand_of(observation, traffic, objectives, queue, memory=state.demand, jitter=usual)
     pressure = pressure_of(traffic, objectives, state.pressure, state.high_ticks)
     state = replace(
         state,
@@ -69,7 +71,9 @@ def _informed(
         pressure=pressure.value,
         high_ticks=pressure.high_ticks,
     )
-    situation = Situation(observation, objectives, state, demand, pressure, traffic.in_flight)
+    situation = Situation(
+        observation, objectives, state, demand, queue, pressure, traffic.in_flight
+    )
     if outrun(situation):
         state = replace(state, outrun_at=observation.at)
     wish, vetoes = _wish(situation, traffic)
@@ -83,7 +87,7 @@ def _informed(
         )
     share = fair_share(situation)
     inputs = inputs_of(
-        observation, traffic, demand, pressure, objectives, share=share, jitter=usual
+        observation, traffic, demand, pressure, objectives, share=share, jitter=usual, queue=queue
     )
     return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
 
@@ -142,8 +146,14 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
 
 
 def _load(situation: Situation) -> str:
-    busy = replicas(situation.demand.forecast)
-    if situation.objectives.cost is not None:
+    busy, counted = replicas(situation.demand.forecast), situation.objectives.cost is not None
+    if counted and situation.demand.queued:
+        inside, growth = situation.in_flight, max(0.0, situation.queue.growth)
+        return (
+            f"{inside:.0f} requests are inside and get more by {growth:.2g} a second, which the "
+            f"counted work does not explain: it keeps at least {busy} busy"
+        )
+    if counted:
         return f"The arriving work keeps {busy} busy"
     if situation.demand.queued:
         return f"What work costs is not measured: requests wait for the slots of {busy}, all taken"

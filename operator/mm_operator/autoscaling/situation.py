@@ -7,6 +7,7 @@ from mm_operator.autoscaling.demand import Demand
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
 from mm_operator.autoscaling.pressure import Pressure
+from mm_operator.autoscaling.queue import Queue
 from mm_operator.autoscaling.state import State
 
 
@@ -18,6 +19,7 @@ class Situation:
     objectives: Objectives
     state: State
     demand: Demand
+    queue: Queue
     pressure: Pressure
     in_flight: float
     """Requests running and waiting, summed over the pods."""
@@ -38,16 +40,17 @@ def fair_share(situation: Situation) -> float:
     """Return the share of full work that a replica should carry.
 
     Less than asked for where a latency came near its target at less: a cost that was measured too
-    low, or a target too tight for it, shows there.
+    low, or a target too tight for it, shows there. And its share of what it did at most while a
+    queue stood before it.
     """
-    objectives, state = situation.objectives, situation.state
-    tuning = objectives.tuning
+    objectives, state, full_load = situation.objectives, situation.state, situation.queue.full_load
+    tuning, share = objectives.tuning, full_load * objectives.utilisation
     if state.raised_load is None or state.raised_at is None:
-        return objectives.utilisation
+        return share
     if situation.observation.at - state.raised_at > tuning.learned_seconds:
-        return objectives.utilisation
-    learned = max(tuning.learned_share * state.raised_load, objectives.helpful_utilisation)
-    return min(objectives.utilisation, learned)
+        return share
+    least = full_load * objectives.helpful_utilisation
+    return min(share, max(tuning.learned_share * state.raised_load, least))
 
 
 def outrun(situation: Situation) -> bool:
@@ -56,7 +59,8 @@ def outrun(situation: Situation) -> bool:
     Only where work is counted: requests in flight are the queue themselves.
     """
     counted = situation.objectives.cost is not None
-    return counted and situation.demand.now > situation.observation.ready
+    can = situation.queue.full_load * situation.observation.ready
+    return counted and situation.demand.now > can
 
 
 def utilisation(situation: Situation, replicas: int) -> float:
@@ -65,8 +69,8 @@ def utilisation(situation: Situation, replicas: int) -> float:
     Taken slots see what a cost that was measured too low hides.
     """
     slots = max(1, situation.objectives.slots_per_replica)
-    busy = max(situation.demand.steady, situation.demand.fast, situation.in_flight / slots)
-    return busy / max(1, replicas)
+    work = max(situation.demand.steady, situation.demand.fast) / situation.queue.full_load
+    return max(work, situation.in_flight / slots) / max(1, replicas)
 
 
 def helpful(situation: Situation) -> bool:

@@ -6,6 +6,8 @@ knows nothing of the past, so it holds what it finds until its memory is long en
 
 from dataclasses import dataclass
 
+from mm_operator.autoscaling.objectives import WorkCost
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -13,6 +15,17 @@ class Sample:
 
     at: float
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class FullLoad:
+    """What replicas did while a queue stood before them: all that they can."""
+
+    at: float
+    value: float
+    """Counted work of one replica; 1 when its cost was measured right."""
+    cost: WorkCost
+    """What it was counted with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,12 @@ class State:
     """Arriving work per Ready replica when it last added replicas: this much was too much."""
     outrun_at: float | None = None
     """Last time that more arrived than all Ready replicas could work off."""
+    inside: Sample | None = None
+    """Requests running and waiting at the last tick that saw any traffic."""
+    full_since: float | None = None
+    """Since when a queue grows or all slots are taken, of the same Ready replicas."""
+    full_load: FullLoad | None = None
+    """What replicas could do when a queue last grew before them."""
     jitter: Sample | None = None
     """Share of the steady work by which a scrape interval's work usually differs from it; `None`
     until one was seen."""

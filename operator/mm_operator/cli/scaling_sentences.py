@@ -10,9 +10,11 @@ _SHOWN_INPUTS = {
     "demandPeak": "the highest of it in the last minutes",
     "utilisation": "work for each Ready replica",
     "pressure": "worst latency over its target, smoothed",
-    "requestsPerSecond": "requests a second",
+    "requestsPerSecond": "requests a second, mean of three minutes",
+    "newestRequestsPerSecond": "requests a second between the last two scrapes",
     "refusedPerSecond": "refused a second because queues were full",
-    "inFlightRequests": "requests running and waiting",
+    "inFlightRequests": "requests running and waiting, mean of a minute",
+    "queueGrowthPerSecond": "more of them each second",
     "pendingReplicas": "replicas asked for that do not serve yet",
     "unschedulableReplicas": "replicas without a node",
 }
@@ -86,6 +88,11 @@ def _inputs(scaling: Mapping[str, Any]) -> Iterator[str]:
     for name, words in _SHOWN_INPUTS.items():
         if name in inputs:
             yield f"  {inputs[name]:g} {words}"
+    if (full := inputs.get("fullLoad", 1.0)) < 1:
+        yield (
+            f"  a replica could do {full:.0%} of a counted replica's work when a queue grew before "
+            "it: its costs were measured too low, or what they do not count is the narrow place"
+        )
 
 
 def _work(scaling: Mapping[str, Any]) -> Iterator[str]:

@@ -69,6 +69,7 @@ def traffic_query(scope: str) -> str:
     parts += [
         _part("output", f"increase(mm_output_tokens_total{_selector(scope)}[{_OUTPUT}])"),
         _part("finished", f"increase(mm_requests_total{finished}[{_OUTPUT}])"),
+        _part(f"finished_{NEWEST}", f"irate(mm_requests_total{finished}[{_FAST}])"),
         _part("running", f"avg_over_time(mm_requests_running{_selector(scope)}[{_FAST}])"),
         _part("waiting", f"avg_over_time(mm_requests_waiting{_selector(scope)}[{_FAST}])"),
         *(

@@ -112,6 +112,8 @@ def read_traffic(
             latencies=values,
             custom_replicas=custom_replicas,
             newest=_newest(known, factor),
+            running=factor * _sum(served, "running"),
+            completed=_completed(served, factor),
         ),
         attainment=attainment,
         costs=_costs(served),
@@ -170,6 +172,11 @@ def _newest(known: Sequence[PodSeries], factor: float) -> Arrivals | None:
     if not any(f"accepted_{NEWEST}" in one.values for one in known):
         return None
     return _arrivals(known, NEWEST, factor)
+
+
+def _completed(served: Sequence[PodSeries], factor: float) -> float | None:
+    part = f"finished_{NEWEST}"
+    return factor * _sum(served, part) if any(part in one.values for one in served) else None
 
 
 def _mean_output(known: Sequence[PodSeries]) -> float | None:

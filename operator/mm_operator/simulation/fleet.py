@@ -92,8 +92,10 @@ class Fleet:
         self._draining = [replica for replica in self._draining if replica.inside]
         bound = sum(1 for pod in self._starting if pod.ready_at is not None)
         self.paid_seconds += len(self._ready) + bound + len(self._draining)
-        inside = sum(replica.inside for replica in self._ready)
-        meters.close_second(inside + sum(replica.inside for replica in self._draining))
+        alive = [*self._ready, *self._draining]
+        meters.close_second(
+            sum(replica.inside for replica in alive), sum(replica.running for replica in alive)
+        )
 
     def _schedule(self, now: float) -> None:
         """Place pods on free nodes, oldest first, and let loaded ones serve."""

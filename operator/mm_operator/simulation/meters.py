@@ -22,6 +22,7 @@ class _Counters(NamedTuple):
     ended: int = 0
     output_tokens: int = 0
     in_flight_seconds: int = 0
+    running_seconds: int = 0
 
 
 class Meters:
@@ -42,6 +43,7 @@ class Meters:
         self._ended = 0
         self._output_tokens = 0
         self._in_flight_seconds = 0
+        self._running_seconds = 0
         self._seconds: list[_Counters] = [_Counters()]
         self._open: dict[LatencyMetric, list[float]] = {metric: [] for metric in LatencyMetric}
         self._samples: dict[LatencyMetric, list[list[float]]] = {
@@ -91,9 +93,10 @@ class Meters:
         else:
             self.misses.append(request.at)
 
-    def close_second(self, inside: int) -> None:
-        """End a second in which at last `inside` requests ran or waited."""
+    def close_second(self, inside: int, running: int) -> None:
+        """End a second in which at last `inside` requests ran or waited, and so many ran."""
         self._in_flight_seconds += inside
+        self._running_seconds += running
         self._seconds.append(
             _Counters(
                 self.total,
@@ -103,6 +106,7 @@ class Meters:
                 self._ended,
                 self._output_tokens,
                 self._in_flight_seconds,
+                self._running_seconds,
             )
         )
         for metric, values in self._open.items():
@@ -128,10 +132,20 @@ class Meters:
         ended = high.ended - low.ended
         return (high.output_tokens - low.output_tokens) / ended if ended else None
 
+    def completed(self, at: int, window: int) -> float:
+        """Return finished requests a second."""
+        low, high = self._ends(at, window)
+        return (high.ended - low.ended) / window
+
     def in_flight(self, at: int, window: int) -> float:
         """Return the mean number of requests inside."""
         low, high = self._ends(at, window)
         return (high.in_flight_seconds - low.in_flight_seconds) / min(window, max(1, at))
+
+    def running(self, at: int, window: int) -> float:
+        """Return the mean number of requests that hold a slot."""
+        low, high = self._ends(at, window)
+        return (high.running_seconds - low.running_seconds) / min(window, max(1, at))
 
     def observations(self, metric: LatencyMetric, at: int, window: int) -> int:
         """Return how often a latency was measured."""

@@ -73,6 +73,8 @@ class SloPolicy:
             steady=meters.arrivals(shown, int(STEADY_WINDOW_SECONDS)),
             mean_output_tokens=meters.mean_output_tokens(shown, int(OUTPUT_WINDOW_SECONDS)),
             in_flight=meters.in_flight(shown, int(FAST_WINDOW_SECONDS)),
+            running=meters.running(shown, int(FAST_WINDOW_SECONDS)),
+            completed=meters.completed(shown, int(NEWEST_SECONDS)),
             newest=meters.arrivals(shown, int(NEWEST_SECONDS)),
             latencies={name: value for name, value in measured.items() if value is not None},
         )
