@@ -15,6 +15,7 @@ from openai import BadRequestError, OpenAI
 from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.engine.starts import decoder_start
 from mm_runtime.gateway.video import VideoLimits, decode_video
+from support import documented_requests
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble, EnsembleError
 from support.families import pictures, texts
@@ -362,6 +363,14 @@ def test_film(served: Family) -> None:
     answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
     expected = served.pipeline.preprocessor.codec.decode(ids)
     assert expected == answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_documented_videos(served: Family) -> None:
+    """The page of requests shows how frames are sent; random weights answer something."""
+    (example,) = documented_requests.examples("qwen2-vl")
+    assert example.answer == documented_requests.ANYTHING
+    assert example.run({"localhost:8001": served.pair.triton_grpc})
 
 
 @pytest.mark.parametrize("served", ["t5"], indirect=True)

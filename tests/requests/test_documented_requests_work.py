@@ -1,52 +1,83 @@
 """Every example of docs/requests.md runs as it stands there and prints what stands below it."""
 
-import json
-import re
-import subprocess
-import sys
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.ensemble import DEADLINE_SECONDS
-from support.served import Served
-from support.tiny_llava import PICTURES
+from support.build_plans import change_serving, serving_plan
+from support.documented_requests import PAGE, USUAL, Example, all_examples, examples
+from support.families.pipeline import build
+from support.real_gateway import gateway_before
+from support.served import Served, start_serving
+from support.tiny_llava import BuiltEngine
+from support.tiny_t5 import CHECKPOINT as TINY_T5
 
 pytestmark = pytest.mark.triton
 
-PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
-EXAMPLE = re.compile(
-    r"^## (?P<title>[^\n]+)\n(?:(?!^## ).)*?"
-    r"^```(?P<kind>bash|python)\n(?P<code>.*?)^```\n\n```text\n(?P<answer>.*?)\n```$",
-    re.DOTALL | re.MULTILINE,
-)
-EXAMPLES = [pytest.param(one, id=one["title"]) for one in EXAMPLE.finditer(PAGE.read_text())]
+ELSEWHERE = {"qwen2-vl"}
+"""Its examples are run where its server runs: test_families_answer_through_triton.py."""
+
+Addresses = Mapping[str, str]
+
+
+def _ids(served: str) -> list[object]:
+    return [pytest.param(one, id=one.title) for one in examples(served)]
+
+
+@pytest.fixture(scope="module")
+def usual(
+    served: Served, built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Addresses]:
+    """The folder's server with a gateway under the page's name for the model."""
+    folder = tmp_path_factory.mktemp("usual")
+    with _named(served, built_engine, USUAL, folder) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="module")
+def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """A server of the trained T5 that searches with two beams, and its gateway."""
+    folder = tmp_path_factory.mktemp("tiny-t5")
+    directory = build(TINY_T5, folder / "store")
+    plan = serving_plan(directory.manifest.fingerprint, bls_instances=1)
+    engine = BuiltEngine(directory.root, folder / "serving.json")
+    engine.serving.write_text(plan.to_json())
+    with start_serving(engine.manifest, engine.serving) as server:
+        server.wait_until_ready()
+        with _named(server, engine, "tiny-t5", folder) as addresses:
+            yield addresses
+
+
+@contextmanager
+def _named(server: Served, engine: BuiltEngine, model: str, folder: Path) -> Iterator[Addresses]:
+    serving = folder / "named.json"
+    shutil.copy(engine.serving, serving)
+    change_serving(serving, model=model)
+    with gateway_before(replace(engine, serving=serving), server.grpc_url, folder) as url:
+        yield {
+            "localhost:8000": f"127.0.0.1:{server.http}",
+            "localhost:8001": server.grpc_url,
+            "localhost:8080": url.removeprefix("http://"),
+        }
 
 
 def test_every_section_has_an_example() -> None:
     """A section without a runnable example would be a promise that nobody keeps."""
-    assert PAGE.read_text().count("\n## ") == len(EXAMPLES)
+    run = {USUAL, "tiny-t5", *ELSEWHERE}
+    assert PAGE.read_text().count("\n## ") == sum(one.served in run for one in all_examples())
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_example(served: Served, example: "re.Match[str]") -> None:
+@pytest.mark.parametrize("example", _ids(USUAL))
+def test_example(usual: Addresses, example: Example) -> None:
     """The example's answer is the text that the page shows."""
-    code = example["code"].replace("localhost:8000", f"127.0.0.1:{served.http}")
-    code = code.replace("localhost:8001", served.grpc_url)
-    program = ["bash", "-euc"] if example["kind"] == "bash" else [sys.executable, "-c"]
-    done = subprocess.run(
-        [*program, code],
-        cwd=PICTURES,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert example["answer"] == (_texts(done.stdout) if example["kind"] == "bash" else done.stdout)
+    assert example.answer == example.run(usual)
 
 
-def _texts(answer: str) -> str:
-    """Return the text of a JSON answer, or of all events of a stream."""
-    lines = (line.removeprefix("data: ") for line in answer.splitlines() if line)
-    return "".join(json.loads(line)["text_output"] for line in lines)
+@pytest.mark.parametrize("example", _ids("tiny-t5"))
+def test_text_to_text(tiny_t5: Addresses, example: Example) -> None:
+    """The same for an encoder-decoder."""
+    assert example.answer == example.run(tiny_t5)
