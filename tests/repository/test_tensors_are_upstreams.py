@@ -50,6 +50,10 @@ SEVERAL = {
 }
 """Values of one picture upstream, of any number here (for URLs as in newer templates)."""
 
+BATCHED = {"TOKENS_BATCH", "SEQUENCE_LENGTH"}
+"""Inputs that may have different lengths in one batch here: responses of several streams. No client
+sees a difference."""
+
 
 def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, ModelConfig]:
     """Return every model's configuration."""
@@ -71,7 +75,8 @@ def as_upstream(tensor: Tensor) -> dict[str, Any]:
         "dims": [SEVERAL[tensor.name]] if tensor.name in SEVERAL else list(tensor.dims),
     }
     found |= {"optional": True} if tensor.optional else {}
-    found |= {"allow_ragged_batch": True} if tensor.ragged else {}
+    ragged = tensor.ragged and tensor.name not in BATCHED
+    found |= {"allow_ragged_batch": True} if ragged else {}
     found |= {"reshape": list(tensor.reshape.shape)} if tensor.reshape is not None else {}
     return found
 

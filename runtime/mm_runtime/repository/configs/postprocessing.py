@@ -13,12 +13,15 @@ from mm_runtime.repository.values import RepositoryValues
 
 NAME = "postprocessing"
 
+# Ragged: running streams have answers of different lengths. Without it Triton takes their tokens to
+# the model one by one, and its batcher spins for as long as one that does not fit waits: of sixteen
+# streams on two cores a tenth of all time (bench/runtime/batching.py).
 INPUTS = (
-    tensor("TOKENS_BATCH", DataType.INT32, -1, -1),
-    tensor("SEQUENCE_LENGTH", DataType.INT32, -1),
+    tensor("TOKENS_BATCH", DataType.INT32, -1, -1, ragged=True),
+    tensor("SEQUENCE_LENGTH", DataType.INT32, -1, ragged=True),
     # Not upstream's: what a token adds to a text depends on the tokens before it, and a character
     # may span several responses.
-    optional("PREVIOUS_TOKENS", DataType.INT32, -1, -1),
+    optional("PREVIOUS_TOKENS", DataType.INT32, -1, -1, ragged=True),
     optional("IS_LAST", DataType.BOOL, 1),
 )
 OUTPUTS = (tensor("OUTPUT", DataType.STRING, -1),)
