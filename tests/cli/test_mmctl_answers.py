@@ -138,3 +138,49 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
     assert ended.value.code == 0
     assert COMMANDS[command].HELP.split(":")[0][:20] in capsys.readouterr().out
+
+
+CONTEXTS = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "u", "user": {}}],
+    "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "here",
+}
+
+
+@pytest.mark.parametrize("command", [["status"], ["scaling", "explain"]])
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        pytest.param([], 2, "there is no kubeconfig at ~/.kube/config: give one", id="none"),
+        pytest.param(["--kubeconfig", "/none"], 2, "there is no kubeconfig at /none", id="file"),
+        pytest.param(
+            ["--kubeconfig", "FILE", "--context", "there"],
+            2,
+            "there is no context there in FILE: use one of here",
+            id="context",
+        ),
+        pytest.param(["--kubeconfig", "FILE"], 1, "no answer", id="nobody-listens"),
+    ],
+)
+def test_what_keeps_a_command_from_the_cluster_is_told(  # noqa: PLR0917  # pytest passes by name
+    command: list[str],
+    options: list[str],
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A missing file, a context that is none, a server that is down: each has its own words."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(CONTEXTS))
+    given = [one.replace("FILE", str(file)) for one in options]
+
+    assert main([*command, "tiny", *given]) == code
+    assert words.replace("FILE", str(file)) in capsys.readouterr().err

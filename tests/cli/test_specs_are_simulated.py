@@ -1,6 +1,7 @@
 """`mmctl scaling simulate` tells what a spec would have done with a trace."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ AUTOSCALING: dict[str, Any] = {
     "prometheus": {"addresses": ["http://prometheus.monitoring.svc:9090"]},
 }
 HEADER = "at,image_tokens,text_tokens,output_tokens"
+
+
+def _profile(**changes: object) -> str:
+    return yaml.safe_dump({**PROFILE, **changes})
 
 
 @pytest.fixture
@@ -80,8 +85,16 @@ def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[
         pytest.param("line 2", "trace", f"{HEADER}\nsoon,1,1,1", id="no-number"),
         pytest.param("0 or more", "trace", f"{HEADER}\n1,-5,1,1", id="negative"),
         pytest.param("0 or more", "trace", f"{HEADER}\nnan,5,1,1", id="nan"),
+        pytest.param("from the start", "trace", f"{HEADER}\n1700000000,5,1,1", id="epoch"),
         pytest.param("holds no request", "trace", HEADER, id="empty"),
-        pytest.param("no service profile", "profile", "speed: 3", id="profile"),
+        pytest.param("it lacks name, prompt_seconds", "profile", "speed: 3", id="profile"),
+        pytest.param("no service profile", "profile", "{", id="no-yaml"),
+        pytest.param("has speed besides", "profile", _profile(speed=1), id="unknown-field"),
+        pytest.param("slots is 'four'", "profile", _profile(slots="four"), id="word"),
+        pytest.param("slots is 0: expected a whole", "profile", _profile(slots=0), id="no-slot"),
+        pytest.param("queue_size is -5", "profile", _profile(queue_size=-5), id="queue"),
+        pytest.param("is -1: expected a number", "profile", _profile(step_seconds=-1), id="time"),
+        pytest.param("is nan", "profile", _profile(cold_start_seconds=math.nan), id="no-time"),
         pytest.param("no spec.autoscaling", "model", yaml.safe_dump(document()), id="no-field"),
         pytest.param(
             "minReplicas",
@@ -103,3 +116,39 @@ def test_wrong_files_are_explained(
 
     assert simulated(files) == 2
     assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        pytest.param({"customQuery": "vector(3)"}, "customQuery is not asked", id="query"),
+        pytest.param({"mode": "Off"}, "mode is Off: this is what Enforce would", id="mode"),
+        pytest.param(
+            {"objectives": [{"metric": "RequestLatency", "target": "2s"}]},
+            "RequestLatency: the policy follows it, and it is not part of what is told as kept",
+            id="not-judged",
+        ),
+        pytest.param(
+            {
+                "schedules": [
+                    {"name": "a", "start": "0 8 * * *", "duration": "1h", "minReplicas": 2}
+                ]
+            },
+            "schedules: second 0 of the trace is a Thursday, 00:00 UTC",
+            id="clock",
+        ),
+    ],
+)
+def test_what_is_left_out_is_told(
+    change: dict[str, Any],
+    note: str,
+    files: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A part of the spec that the simulation cannot follow is named, not passed over."""
+    model = document({"autoscaling": AUTOSCALING | change})
+    Path(files["model"]).write_text(yaml.safe_dump(model))
+    Path(files["trace"]).write_text(f"{HEADER}\n1,1,1,1")
+
+    assert simulated(files) == 0
+    assert f"note: {note}" in capsys.readouterr().err

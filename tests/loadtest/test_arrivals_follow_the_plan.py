@@ -94,12 +94,22 @@ def test_rates_are_replayed_in_shape(tmp_path: Path) -> None:
         pytest.param("seconds\n5\n4\n", ":3: 4 s is before the line above", id="not-sorted"),
         pytest.param("0,fast\n", ":1: requests per second is 'fast'", id="no-rate"),
         pytest.param("0,-1\n", ":1: requests per second is '-1'", id="negative"),
+        pytest.param("0,inf\n", ":1: requests per second is 'inf'", id="infinite"),
+        pytest.param("seconds\nnan\n", ":2: seconds is 'nan'", id="nan"),
     ],
 )
 def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
     """The error names the line and what was expected there."""
     with pytest.raises(TraceError, match=message):
         list(read_trace(written(tmp_path, text), speed=1, scale=1, seconds=60, seed=1))
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 are an error with the file's name."""
+    trace = tmp_path / "trace.csv"
+    trace.write_bytes(b"seconds\n\xff\n")
+    with pytest.raises(TraceError, match=r"trace\.csv cannot be read as a CSV file"):
+        list(read_trace(trace, speed=1, scale=1, seconds=60, seed=1))
 
 
 def test_single_requests_cannot_be_multiplied(tmp_path: Path) -> None:

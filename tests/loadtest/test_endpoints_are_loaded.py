@@ -199,6 +199,10 @@ async def test_the_token_comes_from_the_environment(
     [
         pytest.param(["--users", "0"], "--users is 0: it must be above zero", id="no-user"),
         pytest.param(["--rate", "-1"], "--rate is -1.0: it must be above zero", id="rate"),
+        pytest.param(["--rate", "nan"], "--rate is nan: it must be above zero", id="no-number"),
+        pytest.param(["--rate", "inf"], "--rate is inf: it must be above zero", id="endless"),
+        pytest.param(["--trace", "none.csv"], "none.csv cannot be read as a CSV", id="no-trace"),
+        pytest.param(["--trace", "."], ". cannot be read as a CSV", id="folder"),
         pytest.param(["--users", "1", "--duration", "soon"], "--duration: 'soon'", id="duration"),
         pytest.param(["--users", "1", "--slo", "speed=1s"], "--slo speed=1s: write", id="slo"),
         pytest.param(["--users", "1", "--images", "some"], "'some' is no list", id="images"),
@@ -211,6 +215,23 @@ def test_wrong_options_are_told(
     """A wrong option ends with code 2 and a sentence, before anything is sent."""
     assert mmctl(["bench", "http://127.0.0.1:1/v1", "--model", "m", *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_an_address_without_a_scheme_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be no URL, and thousands of requests would fail for that."""
+    assert mmctl(["bench", "127.0.0.1:1/v1", "--model", "m", "--users", "1"]) == 2
+    assert "127.0.0.1:1/v1 is no address: write it with http://" in capsys.readouterr().err
+
+
+async def test_users_do_not_hammer_a_dead_endpoint(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a failure a user takes a breath: a second has room for ten of them, not thousands."""
+    async with serve_local(lambda _: asyncio.sleep(0)) as server:
+        port = server.port
+    _, told = await report_of(
+        capsys, f"http://127.0.0.1:{port}/v1", "--model", "m", "--users", "2", "--duration", "1s"
+    )
+
+    assert 0 < told.requests <= 20
 
 
 def test_a_wrong_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:

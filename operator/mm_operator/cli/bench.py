@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 import time
@@ -100,6 +101,11 @@ class _Settings:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        if not options.address.startswith(("http://", "https://")):
+            raise UsageError(
+                f"{options.address} is no address: write it with http:// or https://, for example "
+                "http://HOST/v1"
+            )
         self.warm_up = _seconds("--warm-up", options.warm_up) if options.warm_up else 0.0
         self.end = self.warm_up + _seconds("--duration", options.duration)
         self.timeout = _seconds("--timeout", options.timeout)
@@ -109,8 +115,9 @@ class _Settings:
         )
         for name in ("users", "rate", "speed", "scale", "picture_size", "most_in_flight"):
             value = getattr(options, name)
-            if value is not None and value <= 0:
-                raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above zero")
+            if value is not None and not 0 < value < math.inf:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} is {value}: it must be above zero, and finite")
 
     def mix(self, model: str) -> Mix:
         """Return what is asked."""

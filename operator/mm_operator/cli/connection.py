@@ -1,14 +1,17 @@
 """The options by which commands find a cluster, as kubectl has them."""
 
 import argparse
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import list_kube_config_contexts
 from kubernetes.aio.config.config_exception import ConfigException
 
+from mm_operator.cli.documents import UsageError
 from mm_operator.cluster.client import Client, connect
 
 REQUEST_SECONDS = 30.0
@@ -32,13 +35,53 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 
 @asynccontextmanager
 async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
-    """Yield a connection; raises ClusterError when there is no usable configuration."""
+    """Yield a connection.
+
+    Raises:
+        UsageError: there is no kubeconfig, or not the context that was asked for.
+        ClusterError: the configuration is damaged.
+    """
+    _refuse_what_is_not_there(options)
     api = await connect(options.kubeconfig, options.context)
     client = Client(api, timeout_seconds=REQUEST_SECONDS)
     try:
         yield Connection(api, client, options.namespace or _default_namespace(options))
     finally:
         await client.close()
+
+
+def _refuse_what_is_not_there(options: argparse.Namespace) -> None:
+    """Tell what is missing; the library would say that an empty file has no current context."""
+    if not (options.kubeconfig or options.context) and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return  # in a pod: its ServiceAccount
+    usual = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    given: str = options.kubeconfig or usual
+    files = [Path(one).expanduser() for one in given.split(os.pathsep) if one]
+    if not any(file.exists() for file in files):
+        raise UsageError(
+            f"there is no kubeconfig at {given}: give one with --kubeconfig, or set KUBECONFIG; "
+            "kubectl config view shows the one that works"
+        )
+    if options.context is None:
+        return
+    try:
+        contexts, _ = list_kube_config_contexts(config_file=given)  # type: ignore[no-untyped-call]  # the library's
+    except ConfigException:
+        return  # damaged: whoever connects is told
+    names = [str(one["name"]) for one in contexts]
+    if options.context not in names:
+        raise UsageError(
+            f"there is no context {options.context} in {given}: "
+            f"use one of {', '.join(names) or 'none, it has no context'}"
+        )
+
+
+def model_not_found(namespace: str, name: str) -> str:
+    """Return what to say about a model that is not there."""
+    return (
+        f"there is no model {namespace}/{name}: kubectl get multimodalmodels -A lists them, and -n "
+        "chooses another namespace"
+    )
 
 
 def _default_namespace(options: argparse.Namespace) -> str:

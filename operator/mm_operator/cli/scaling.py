@@ -5,7 +5,7 @@ import json
 import sys
 
 from mm_operator.cli import scaling_simulation
-from mm_operator.cli.connection import add_connection_options, connection
+from mm_operator.cli.connection import add_connection_options, connection, model_not_found
 from mm_operator.cli.scaling_sentences import explain
 from mm_operator.cluster.resources import MODEL
 
@@ -32,7 +32,7 @@ async def run(options: argparse.Namespace) -> int:
     async with connection(options) as target:
         model = await target.client.get(MODEL, target.namespace, options.name)
     if model is None:
-        print(f"there is no model {target.namespace}/{options.name}", file=sys.stderr)
+        print(model_not_found(target.namespace, options.name), file=sys.stderr)
         return NOT_THERE
     if options.output == "json":
         print(json.dumps((model.get("status") or {}).get("scaling") or {}, indent=2))

@@ -4,8 +4,11 @@ import argparse
 import csv
 import io
 import json
+import math
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -25,6 +28,9 @@ HELP = "tell what the autoscaling of a spec would have done with a trace of requ
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")
 _NO_TARGET = 1e9
 """Seconds: a latency without an objective is always kept."""
+_LONGEST: Final = 31 * 86400.0
+"""Seconds of a trace. Every second is simulated: a month takes minutes, a date none ends."""
+_JUDGED: Final = ("TimeToFirstToken", "InterTokenLatency")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
         slots_per_replica=profile.slots,
         cost=profile.cost if options.measured_cost else None,
     )
+    for note in _not_simulated(autoscaling):
+        print(f"note: {note}", file=sys.stderr)
     plan = _plan(objectives, profile, options.seed)
     policy = SloPolicy(objectives, cold_start_seconds=profile.cold_start_seconds)
     score = simulate(trace, policy, plan)
@@ -88,8 +96,12 @@ def read_trace(text: str, name: str) -> list[Request]:
     Raises:
         UsageError: a column is missing, or a row is no request.
     """
-    rows = csv.DictReader(io.StringIO(text))
-    missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
+    reader = csv.DictReader(io.StringIO(text))
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise UsageError(f"{name} cannot be read as a CSV file: {error}") from error
+    missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
     if missing:
         raise UsageError(
             f"{name}: the first line must name {', '.join(COLUMNS)}; it lacks {missing}"
@@ -105,8 +117,13 @@ def _request(row: dict[str, Any], name: str, number: int) -> Request:
         request = Request(float(row["at"]), *(int(row[column] or 0) for column in COLUMNS[1:]))
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name}, line {number}: {error}; write numbers") from error
-    if not 0 <= request.at < _NO_TARGET or min(request[1:]) < 0:
+    if not request.at >= 0 or min(request[1:]) < 0:
         raise UsageError(f"{name}, line {number}: times and tokens are 0 or more")
+    if request.at > _LONGEST:
+        raise UsageError(
+            f"{name}, line {number}: at is {request.at:g}, more than {_LONGEST:.0f}: write seconds "
+            "from the start of the trace, of at most 31 days"
+        )
     return request
 
 
@@ -129,9 +146,48 @@ def _profile(name: str | None) -> ServiceProfile:
     if name is None:
         return H100_CLASS
     try:
-        return ServiceProfile(**yaml.safe_load(read_text(name)))
-    except (TypeError, yaml.YAMLError) as error:
+        found = yaml.safe_load(read_text(name))
+    except yaml.YAMLError as error:
         raise UsageError(f"{name} is no service profile: {error}") from error
+    given = found if isinstance(found, dict) else {}
+    every = [field.name for field in fields(ServiceProfile)]
+    optional = {"beside_seconds"}
+    missing = [one for one in every if one not in given and one not in optional]
+    if missing or not set(given) <= set(every):
+        unknown = [str(one) for one in given if one not in every]
+        raise UsageError(
+            f"{name} is no service profile: expected {', '.join(every)}; it lacks "
+            f"{', '.join(missing) or 'nothing'} and has {', '.join(unknown) or 'nothing'} besides"
+        )
+    for one in every[1:]:
+        _refuse_number(name, one, given.get(one, 0.0))
+    return ServiceProfile(**{**given, "name": str(given["name"])})
+
+
+def _refuse_number(name: str, field: str, value: object) -> None:
+    whole = field in {"slots", "queue_size"}
+    kinds = (int,) if whole else (int, float)
+    least = 1 if field == "slots" else 0
+    right = isinstance(value, kinds) and not isinstance(value, bool)
+    if not right or not least <= float(str(value)) < math.inf:
+        kind = "whole number" if whole else "number of seconds"
+        raise UsageError(f"{name}: {field} is {value!r}: expected a {kind}, {least} or more")
+
+
+def _not_simulated(autoscaling: AutoscalingSpec) -> Iterator[str]:
+    """Yield what a spec asks for and the simulation leaves out, or takes in its own way."""
+    others = [one.metric for one in autoscaling.objectives if one.metric not in _JUDGED]
+    if others:
+        yield (
+            f"{', '.join(others)}: the policy follows it, and it is not part of what is told as "
+            f"kept, which counts {' and '.join(_JUDGED)} of each request"
+        )
+    if autoscaling.custom_query:
+        yield "customQuery is not asked: there is no Prometheus here"
+    if autoscaling.schedules:
+        yield "schedules: second 0 of the trace is a Thursday, 00:00 UTC (1 January 1970)"
+    if autoscaling.mode != "Enforce":
+        yield f"mode is {autoscaling.mode}: this is what Enforce would have done"
 
 
 def _plan(objectives: Objectives, profile: ServiceProfile, seed: int, start: int = 0) -> Plan:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mm_operator.cli.connection import add_connection_options, connection
+from mm_operator.cli.connection import add_connection_options, connection, model_not_found
 from mm_operator.cluster.resources import MODEL
 
 HELP = "tell where a model stands: its conditions as sentences, its plan, its address"
@@ -25,7 +25,7 @@ async def run(options: argparse.Namespace) -> int:
     async with connection(options) as target:
         model = await target.client.get(MODEL, target.namespace, options.name)
     if model is None:
-        print(f"there is no model {target.namespace}/{options.name}", file=sys.stderr)
+        print(model_not_found(target.namespace, options.name), file=sys.stderr)
         return NOT_THERE
     if options.output == "json":
         print(json.dumps(model.get("status", {}), indent=2))

@@ -7,6 +7,7 @@
 """
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,10 +33,13 @@ def read_trace(
         seed: of what the windows leave open.
 
     Raises:
-        TraceError: a line is not as described above.
+        TraceError: the file cannot be read, or a line is not as described above.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [row for row in csv.reader(lines) if row]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [row for row in csv.reader(lines) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path} cannot be read as a CSV file: {error}") from error
     if not rows:
         raise TraceError(f"{path} is empty: give a line for each request or window")
     if "seconds" in rows[0]:
@@ -85,6 +89,6 @@ def _number(path: Path, line: int, name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1
-    if value < 0:
+    if not 0 <= value < math.inf:
         raise TraceError(f"{path}:{line}: {name} is {text!r}: expected a number, 0 or more")
     return value
