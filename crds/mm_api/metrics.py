@@ -70,6 +70,13 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_prompt_tokens_total", _C, "Prompt tokens, image tokens included.", ("model",)),
     Metric("mm_output_tokens_total", _C, "Generated tokens.", ("model",)),
     Metric(
+        "mm_pod_phase",
+        _G,
+        "1 for what the pod does, else 0: Loading, WarmingUp (it is asked the smallest and the "
+        "largest requests of its plan), Ready.",
+        ("model", "phase"),
+    ),
+    Metric(
         "mm_work_seconds",
         _G,
         "Seconds of this replica that one unit of work takes, measured before it was Ready; 0: "

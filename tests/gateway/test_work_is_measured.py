@@ -18,6 +18,8 @@ from support.scripted_engine import ScriptedEngine
 
 ROUND = 8
 """Requests of four probes at two slots."""
+BEFORE = 3
+"""The most pictures, the longest prompt, the question that is answered."""
 REQUEST, IMAGE, TEXT, OUTPUT = 0.05, 0.001, 0.0002, 0.01
 
 
@@ -136,9 +138,9 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answered", "told"),
     [
-        pytest.param(1, False, id="nothing"),
-        pytest.param(1 + 2 * ROUND, False, id="two-rounds"),
-        pytest.param(1 + 3 * ROUND, True, id="three-rounds"),
+        pytest.param(BEFORE, False, id="nothing"),
+        pytest.param(BEFORE + 2 * ROUND, False, id="two-rounds"),
+        pytest.param(BEFORE + 3 * ROUND, True, id="three-rounds"),
     ],
 )
 async def test_what_was_measured_in_time_counts(

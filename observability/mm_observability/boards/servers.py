@@ -62,7 +62,17 @@ def servers() -> Row:
                 "limit would need more.",
                 (Query(server.planned_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
                 "bytes",
-                width=24,
+                width=HALF,
+            ),
+            Panel(
+                "What pods do",
+                "Pods that load their models, that are asked the requests at the borders of their "
+                "plan, and that are ready. One that stays in WarmingUp says at `/readyz` which "
+                "request fails.",
+                (Query(server.phases(CHOSEN), f"{WHO} {{{{phase}}}}"),),
+                "none",
+                width=HALF,
+                stacked=True,
             ),
         ),
     )

@@ -114,6 +114,11 @@ def planned_pools(labels: str = ALL) -> str:
     return newest(series("mm_server_pool_planned_bytes", labels), "pool")
 
 
+def phases(labels: str = ALL) -> str:
+    """Return the pods by what they do: Loading, WarmingUp, Ready."""
+    return per_model(series("mm_pod_phase", labels), "phase")
+
+
 def executing(labels: str = ALL) -> str:
     """Return the requests that a stage before the language model has in hand."""
     return per_model(series("mm_server_executing_requests", labels), "stage")

@@ -6,7 +6,7 @@ alone is refused before an image is fetched.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.engine import (
     Ended,
@@ -178,6 +179,23 @@ class ChatService:
     def chats(self) -> bool:
         """Say whether the model answers conversations; the others complete texts."""
         return self._talk is not None
+
+    def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
+        """Return the tokens of a request's whole prompt without the features of its pictures.
+
+        Raises:
+            InvalidRequestError: as `prepare`.
+        """
+        asked = self._read(request)
+        return self._layout.text_tokens(asked.prompt, len(asked.images))
+
+    def rows(self, sizes: Sequence[Size]) -> int:
+        """Return the prompt tokens that the pictures of one request become."""
+        return self._layout.rows(sizes)
+
+    def features(self, sizes: Sequence[Size]) -> int:
+        """Return the features of the pictures of one request, in the prompt or beside it."""
+        return self._layout.rows(sizes) + self._layout.crossed(sizes)
 
     async def prepare(self, request: AnyRequest) -> PreparedChat:
         """Check a request and get it ready for the engine.

@@ -21,6 +21,7 @@ from mm_runtime.gateway.errors import (
 )
 from mm_runtime.gateway.exchange import Endpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.server_metrics import ServerMetrics
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,7 +35,7 @@ class Routes:
     metrics: GatewayMetrics
     auth: BearerAuth
     drain: Drain
-    is_ready: Callable[[], Awaitable[bool]]
+    state: Callable[[], Awaitable[tuple[Phase, str]]]
     server_metrics: ServerMetrics
 
     async def list_models(self, request: Request) -> Response:
@@ -58,9 +59,11 @@ class Routes:
         """Say whether a request sent now would be answered."""
         if self.drain.closing:
             return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
-        if not await self.is_ready():
-            return JSONResponse({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
-        return JSONResponse({"status": "ready"})
+        phase, detail = await self.state()
+        if phase is not Phase.READY:
+            body = {"status": "not ready", "phase": phase, "detail": detail}
+            return JSONResponse(body, HTTPStatus.SERVICE_UNAVAILABLE)
+        return JSONResponse({"status": "ready", "phase": phase})
 
     async def metrics_text(self, _: Request) -> Response:
         """Write the metrics down: the gateway's, and after them those of the server beside it."""

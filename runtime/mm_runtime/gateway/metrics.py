@@ -16,6 +16,7 @@ from prometheus_client import (
 
 from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
 from mm_runtime.gateway.admission import Load
+from mm_runtime.gateway.phase import Phase
 
 CLIENT_GONE = 499
 """Status that counts requests whose client left, as nginx writes it."""
@@ -64,6 +65,11 @@ class GatewayMetrics:
     def set_work_seconds(self, unit: str, seconds: float) -> None:
         """Tell what one unit of work takes of this replica."""
         self._gauges["mm_work_seconds"].labels(self._model, unit).set(seconds)
+
+    def set_phase(self, phase: Phase) -> None:
+        """Tell what the pod does."""
+        for one in Phase:
+            self._gauges["mm_pod_phase"].labels(self._model, one.value).set(one is phase)
 
     def render(self) -> bytes:
         """Return the text exposition."""

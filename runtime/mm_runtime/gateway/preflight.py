@@ -1,7 +1,8 @@
-"""Proof before readiness: one real question, with a picture where the model takes any.
+"""Proof before readiness: requests at the borders of the plan, then one real question.
 
 A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
-in an answer. The proof is repeated when Triton was away in between.
+in an answer, and a pool or an engine that is too small only in the largest request. All of it is
+repeated when Triton was away in between. Nothing of it is in the users' metrics.
 """
 
 import asyncio
@@ -14,24 +15,30 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Piece
+from mm_runtime.gateway.borders import Probe, probes
+from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Piece, PreparedChat
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.sound import tone
 
 _log = logging.getLogger(__name__)
 
-_TIMEOUT_SECONDS = 60.0
-"""For one proof: the first request of a big engine warms kernels up."""
+_LEAST_SECONDS = 60.0
+"""For one request: the first one of a big engine warms kernels up. A user's gets the plan's time,
+so a pod where the longest prompt takes more would only fail it later."""
 _RETRY_SECONDS = 0.5
 _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
 _PICTURE_PIXELS = 64
 _TEXT = "Are you ready?"
 _HERTZ = 440.0
+_AWAY = "Triton is not ready yet"
 
 
 class PreflightFailedError(Exception):
-    """The path answered, but with nothing."""
+    """Triton is away, or the path answered, but with nothing."""
 
 
 class Preflight:
@@ -39,77 +46,130 @@ class Preflight:
 
     Args:
         service: the path.
+        metrics: is told the phase.
+        most_pixels: of one picture, as the gateway lets in.
+        request_seconds: what a user's request may take.
         after_first: done once, after the first proof and before anybody is let in.
     """
 
     def __init__(
-        self, service: ChatService, after_first: Callable[[], Awaitable[None]] | None = None
+        self,
+        service: ChatService,
+        metrics: GatewayMetrics,
+        *,
+        most_pixels: int,
+        request_seconds: float,
+        after_first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._service = service
+        self.service = service
+        self._metrics = metrics
+        self._most_pixels = most_pixels
+        self._seconds = max(_LEAST_SECONDS, request_seconds)
         self._after_first = after_first
-        self.passed = False
+        self._asked = ""
+        self._problem = ""
+        self._phase = Phase.LOADING
+        self._enter(Phase.LOADING)
 
-    async def is_ready(self) -> bool:
-        """Say whether the path was proved and Triton is ready now."""
-        return self.passed and await self._service.engine.is_ready()
+    async def state(self) -> tuple[Phase, str]:
+        """Return what the pod does now, and what is asked or what went wrong."""
+        if self._phase is Phase.READY and not await self.service.engine.is_ready():
+            return Phase.LOADING, _AWAY
+        told = (self._asked and f"asking {self._asked}", self._problem)
+        return self._phase, "; ".join(text for text in told if text)
 
     async def watch(self) -> None:
         """Prove the path, then watch Triton, for ever."""
-        reported = ""
         while True:
-            if self.passed:
+            if self._phase is Phase.READY:
                 await asyncio.sleep(_WATCH_SECONDS)
-                if not await self._service.engine.is_ready():
-                    self.passed = False
+                if not await self.service.engine.is_ready():
+                    self._enter(Phase.LOADING)
                     _log.warning("Triton is not ready; the path is proved again when it is back")
                 continue
             try:
                 await self.prove()
             except Exception as error:  # noqa: BLE001 - whatever it is, the pod stays unready and tries
-                told = str(error) or type(error).__name__
-                if told != reported:
-                    reported = told
-                    _log.warning("preflight failed, trying again: %s", told)
+                self._note(error)
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
-                reported = ""
                 if self._after_first is not None:
+                    self._asked = "requests that measure what work costs"
                     await self._after_first()
                     self._after_first = None
-                self.passed = True
+                self._asked = self._problem = ""
+                self._enter(Phase.READY)
                 _log.info("preflight passed: a question was answered")
 
     async def prove(self) -> None:
-        """Ask one question about one generated picture, or have one generated sound written down.
+        """Ask what the plan allows at most and at least, then one real question.
 
         Raises:
             GatewayError: a stage refused or failed.
-            PreflightFailedError: Triton is away, or its answer was nothing.
+            PreflightFailedError: Triton is away, or an answer was nothing.
             TimeoutError: no answer in time.
         """
-        if not await self._service.engine.is_ready():
-            raise PreflightFailedError("Triton is not ready yet")
-        async with asyncio.timeout(_TIMEOUT_SECONDS):
-            with self._service.admission.place():
-                chat = await self._service.prepare(self._question())
-                events = self._service.answer(chat, request_id=f"preflight-{uuid4().hex}")
+        self._asked = ""
+        if not await self.service.engine.is_ready():
+            self._enter(Phase.LOADING)
+            raise PreflightFailedError(_AWAY)
+        self._enter(Phase.WARMING_UP)
+        if self._problem == _AWAY:
+            self._problem = ""
+        # A tokenizer and a picture's encoder take a second where the limits are large.
+        remaining = probes(self.service, most_pixels=self._most_pixels)
+        while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
+            await self._warm_up(probe)
+        self._asked = "the question that shows that it answers"
+        await self._answered(await self.service.prepare(self._question()))
+
+    async def _warm_up(self, probe: Probe) -> None:
+        self._asked = probe.name
+        try:
+            chat = await self.service.prepare(probe.request)
+        except InvalidRequestError as error:
+            # What the gateway itself refuses reaches no engine, whoever sends it.
+            _log.info("%s is not asked: %s", probe.name, error)
+            return
+        await self._answered(chat)
+
+    async def _answered(self, chat: PreparedChat) -> None:
+        async with asyncio.timeout(self._seconds):
+            with self.service.admission.place():
+                events = self.service.answer(chat, request_id=f"preflight-{uuid4().hex}")
                 kinds = [type(event) async for event in events]
                 # An ensemble that misses an input ends its stream with nothing in it, as if well.
                 if Piece not in kinds:
                     raise PreflightFailedError("the model's answer was nothing, not even an end")
 
+    def _note(self, error: Exception) -> None:
+        """Keep what went wrong, and log it once; that Triton loads is no news over a failure."""
+        told = str(error) or f"no answer within {self._seconds:.0f} s"
+        if self._asked:
+            told = f"{self._asked} failed: {told}"
+        elif self._problem and self._phase is Phase.LOADING:
+            return
+        self._asked = ""
+        if told != self._problem:
+            self._problem = told
+            _log.warning("preflight failed, trying again: %s", told)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._metrics.set_phase(phase)
+
     def _question(self) -> AnyRequest:
         common = {
-            "model": self._service.model.name,
+            "model": self.service.model.name,
             "max_tokens": _MAX_TOKENS,
             "temperature": 0,
         }
-        if self._service.hears:
+        if self.service.hears:
             return TranscriptionRequest.model_validate({**common, "file": tone(_HERTZ)})
-        if not self._service.chats:
+        if not self.service.chats:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
-        if self._service.model.max_images:
+        if self.service.model.max_images:
             parts.append({"type": "image_url", "image_url": {"url": _picture_url()}})
         return ChatRequest.model_validate(
             {**common, "messages": [{"role": "user", "content": parts}]}

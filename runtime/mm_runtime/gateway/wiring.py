@@ -131,7 +131,13 @@ def build_gateway(
         listener=_listener(directory, codec, executor, engine) if hears(directory) else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
-    preflight = Preflight(service, work.run)
+    preflight = Preflight(
+        service,
+        metrics,
+        most_pixels=plan.max_image_pixels,
+        request_seconds=plan.request_timeout_seconds,
+        after_first=work.run,
+    )
     drain = Drain()
     auth = BearerAuth(auth_token_file)
     most = max_body_bytes(
@@ -161,7 +167,7 @@ def build_gateway(
         metrics=metrics,
         auth=auth,
         drain=drain,
-        is_ready=preflight.is_ready,
+        state=preflight.state,
         server_metrics=server_metrics,
     )
     return Gateway(

@@ -1,0 +1,174 @@
+"""A pod is Ready after the requests at the borders of its plan went through, and says what it does.
+
+The engine is scripted: claims about what is asked, and what becomes of a failure. That real engines
+answer them is in every test that waits for a real pair.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_runtime.engine.processors.prepared import Size
+from mm_runtime.gateway.borders import probes
+from mm_runtime.gateway.dataplane import ChatService
+from mm_runtime.gateway.engine import EngineRequest
+from mm_runtime.gateway.errors import engine_failed
+from mm_runtime.gateway.layout import PromptLayout
+from support.eventually import eventually
+from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
+from support.scripted_engine import ScriptedEngine
+
+MOST_PIXELS = 4_000_000
+
+
+class Fails(ScriptedEngine):
+    """Fails prompts of so many words and more."""
+
+    words = MAX_INPUT // 2
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+        """Answer short prompts."""
+        self.error = engine_failed() if len(request.prompt.split()) > self.words else None
+        async for piece in super().generate(request):
+            yield piece
+
+
+async def state_of(running: Running) -> tuple[int, dict[str, str]]:
+    """Return status and body of `/readyz`."""
+    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+        answer = await client.get("/readyz")
+        return answer.status_code, answer.json()
+
+
+@asynccontextmanager
+async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running]:
+    """Serve a toy gateway that proves its path."""
+    gateway = toy_gateway(folder, engine)
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.preflight.watch())
+        try:
+            yield running
+        finally:
+            watching.cancel()
+
+
+async def says(running: Running, words: str) -> bool:
+    """Say whether `/readyz` has some words in its detail."""
+    return words in (await state_of(running))[1].get("detail", "")
+
+
+async def is_ready(running: Running) -> bool:
+    """Say whether the kubelet would take it for ready."""
+    return (await state_of(running))[0] == httpx.codes.OK
+
+
+def phases(running: Running) -> dict[str, float]:
+    """Return what `mm_pod_phase` says."""
+    lines = running.gateway.metrics.render().decode().splitlines()
+    found = [line for line in lines if line.startswith("mm_pod_phase{")]
+    return {line.split('phase="')[1].split('"')[0]: float(line.split()[-1]) for line in found}
+
+
+async def test_the_largest_requests_come_before_readiness(tmp_path: Path) -> None:
+    """The most pictures of a plan, a prompt of every token there is, then a question."""
+    engine = ScriptedEngine()
+    async with watched(tmp_path, engine) as running:
+        await eventually(partial(is_ready, running))
+        most, longest, question = engine.requests[:3]
+        phase = phases(running)
+        metrics = running.gateway.metrics.render().decode()
+
+    assert len(most.images) == 4
+    assert len({image.tobytes() for image in most.images}) == 4
+    # One token a word, and `<s>` before them.
+    assert len(longest.prompt.split()) + 1 == MAX_INPUT
+    assert (longest.images, longest.max_tokens) == ((), 1)
+    assert len(question.images) == 1
+    assert phase == {"Loading": 0, "WarmingUp": 0, "Ready": 1}
+    assert 'mm_requests_accepted_total{model="toy"} 0.0' in metrics
+    assert 'mm_prompt_tokens_total{model="toy"} 0.0' in metrics
+
+
+async def test_a_pod_that_fails_its_longest_prompt_is_not_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answers everything else, and says in `/readyz` and in its log what fails, once."""
+    engine = Fails()
+    async with watched(tmp_path, engine) as running:
+        failure = f"the longest prompt ({MAX_INPUT} tokens) failed: "
+        await eventually(partial(says, running, failure))
+        await eventually(lambda: len(engine.requests) >= 4)
+        status, body = await state_of(running)
+        phase = phases(running)
+        engine.words = MAX_INPUT
+        await eventually(partial(is_ready, running))
+
+    assert (status, body["phase"]) == (503, "WarmingUp")
+    assert phase == {"Loading": 0, "WarmingUp": 1, "Ready": 0}
+    assert caplog.text.count(failure) == 1
+
+
+async def test_a_failure_is_told_while_the_server_starts_again(tmp_path: Path) -> None:
+    """A prompt that ends the server leaves its name in `/readyz`, not only that nobody is there."""
+    engine = Fails()
+    async with watched(tmp_path, engine) as running:
+        await eventually(partial(says, running, "the longest prompt"))
+        engine.ready = False
+        await eventually(lambda: phases(running)["Loading"] == 1)
+        status, body = await state_of(running)
+
+    assert (status, body["phase"]) == (503, "Loading")
+    assert "the longest prompt" in body["detail"]
+
+
+async def test_a_server_that_loads_is_told(tmp_path: Path) -> None:
+    """Before the server is there, the pod is Loading."""
+    engine = ScriptedEngine(ready=False)
+    async with watched(tmp_path, engine) as running:
+        await eventually(partial(says, running, "Triton is not ready yet"))
+        status, body = await state_of(running)
+        phase = phases(running)
+
+    assert (status, body["phase"], engine.requests) == (503, "Loading", [])
+    assert phase == {"Loading": 1, "WarmingUp": 0, "Ready": 0}
+
+
+def by_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
+    """Return rows of a family whose pictures become more of them the larger they are, up to 100."""
+    del self
+    return sum(min(100, height * width // 28**2) for height, width in sizes)
+
+
+def test_pictures_of_any_size_are_asked_at_both_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rows follow from the size: the fewest, the most, and the most of the most that fit."""
+    monkeypatch.setattr(PromptLayout, "rows", by_pixels)
+    service = service_of(tmp_path)
+
+    assert [one.name for one in probes(service, most_pixels=MOST_PIXELS)] == [
+        "the smallest picture (28 x 28 pixels)",
+        "the largest picture (448 x 448 pixels)",
+        # Four of 100 rows are too many for 256 tokens.
+        "the most pictures (4 of 112 x 112 pixels)",
+        f"the longest prompt ({MAX_INPUT} tokens)",
+    ]
+
+
+def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
+    """Where each picture has the same rows, the question's own is the smallest and the largest."""
+    assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [
+        "the most pictures (4 of 28 x 28 pixels)",
+        f"the longest prompt ({MAX_INPUT} tokens)",
+    ]
+    assert 4 * FEATURES < MAX_INPUT
+
+
+def service_of(folder: Path) -> ChatService:
+    """Return the path of a toy gateway."""
+    return toy_gateway(folder, ScriptedEngine()).preflight.service
