@@ -96,6 +96,17 @@ def test_a_queue_says_that_what_serves_is_busy() -> None:
     )
 
 
+def test_a_queue_counts_before_any_answer_ended() -> None:
+    """Answers may take minutes: what replicas can do is unknown then, that they are full is not."""
+    state = fresh(START - 600.0, 1)
+    for number in range(-1, 5):
+        at = number * TICK_SECONDS
+        seen = replace(crowd(at), completed=0.0)
+        decision, state = decide(tick(at, 1, seen), state, CHEAP)
+
+    assert (decision.replicas, decision.inputs["fullLoad"]) == (4, 1.0)
+
+
 @pytest.mark.parametrize(
     "objectives", [pytest.param(DEMO, id="right"), pytest.param(CHEAP, id="low")]
 )
@@ -159,6 +170,26 @@ def test_requests_that_wait_for_something_else_ask_for_nothing() -> None:
         asked.add(decision.replicas)
 
     assert asked == {2}
+
+
+def test_replicas_that_do_more_later_could_do_more() -> None:
+    """What slowed full replicas once is over when they finish more: no hour is waited for."""
+    _, state = met_by_a_crowd(6, CHEAP)
+    quick = calm_traffic(2 * SENT)
+
+    decision, _ = decide(tick(1200.0, 2, quick), state, CHEAP)
+
+    assert decision.inputs["fullLoad"] == 0.45  # of two replicas, each finishing 27 a second
+
+
+def test_a_replica_that_came_before_the_queue_is_no_help() -> None:
+    """A pod that was rolled out a moment before the crowd is none that the crowd asked for."""
+    state = fresh(START - 600.0, 1)
+    for number, ready in ((-2, 0), (-1, 1), (0, 1), (1, 1), (2, 1)):
+        at = number * TICK_SECONDS
+        decision, state = decide(tick(at, 1, crowd(at), ready=ready), state, DEMO)
+
+    assert decision.replicas == 4
 
 
 def test_a_replica_that_came_must_show_first() -> None:

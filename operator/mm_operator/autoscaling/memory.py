@@ -14,7 +14,10 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
     A change counts from when it is seen, whoever made it: our own last wish, a person or GitOps.
     """
     if observation.ready > state.ready:
-        state = replace(state, relieved_at=observation.at)
+        before = max(1, state.ready) * max(1, objectives.slots_per_replica)
+        stood = state.inside is not None and state.inside.value > before
+        helped_at = observation.at if stood else state.helped_at
+        state = replace(state, relieved_at=observation.at, helped_at=helped_at)
     if observation.ready != state.ready:
         state = replace(state, ready=observation.ready, full_since=None)
     if observation.replicas == state.replicas:

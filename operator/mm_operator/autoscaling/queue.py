@@ -50,7 +50,7 @@ def queue_of(
     beyond = growth * mean_work(traffic, objectives.cost)
     noise = tuning.queue_noise * serving * _full_load(state, traffic, objectives, at)
     more = beyond > noise or (traffic.fast.refused > 0 and growth >= 0)
-    grows = stands and more and not _just_relieved(state, at)
+    grows = stands and more and not _just_helped(state, at)
     busy = traffic.running is not None and traffic.running >= tuning.full_slots * slots
     state = _learned(state, observation, traffic, objectives, full=grows or (stands and busy))
     full_load = _full_load(state, traffic, objectives, at)
@@ -89,9 +89,9 @@ def _growth(before: Sample | None, inside: float, at: float) -> float:
     return (inside - before.value) / (at - before.at)
 
 
-def _just_relieved(state: State, at: float) -> bool:
+def _just_helped(state: State, at: float) -> bool:
     """Return whether a replica became Ready so lately that the queue's means do not show it."""
-    return state.relieved_at is not None and at - state.relieved_at < FAST_WINDOW_SECONDS
+    return state.helped_at is not None and at - state.helped_at < FAST_WINDOW_SECONDS
 
 
 def _is_old(state: State, at: float) -> bool:
@@ -107,17 +107,22 @@ def _learned(
     *,
     full: bool,
 ) -> State:
-    """Return the memory with what replicas do, once they are full for a scrape interval."""
+    """Return the memory with what replicas can do, seen once they are full for an interval."""
     at, cost = observation.at, objectives.cost
-    if not full:
-        return replace(state, full_since=None)
-    if state.full_since is None:
-        return replace(state, full_since=at)
-    if cost is None or not traffic.completed or not _is_old(state, at):
+    since = None if not full else at if state.full_since is None else state.full_since
+    state = replace(state, full_since=since)
+    if cost is None or not traffic.completed:
         return state
+    former = _at_cost(state.full_load, traffic, cost)
     done = traffic.completed * mean_work(traffic, cost) / max(1, observation.ready)
-    former = state.full_load
-    if former is not None and former.at > state.full_since:
+    if since is None:
+        if former is None or done <= former.value:
+            return state
+        # What they do now they can do: they were slowed then by what is over.
+        return replace(state, full_load=FullLoad(former.at, min(1.0, done), cost))
+    if not _is_old(state, at):
+        return state
+    if former is not None and former.at > since:
         done = (done + former.value) / 2
     else:
         done *= 1 + 1 / math.sqrt(traffic.completed * NEWEST_SECONDS)  # chance, on the safe side
@@ -126,10 +131,20 @@ def _learned(
 
 
 def _full_load(state: State, traffic: Traffic, objectives: Objectives, at: float) -> float:
-    """Return what a replica does at most; a cost that is measured anew counts anew."""
-    learned, cost = state.full_load, objectives.cost
-    if learned is None or cost is None or at - learned.at > objectives.tuning.learned_seconds:
+    """Return what a replica does at most, as far as it is known and news."""
+    tuning, cost = objectives.tuning, objectives.cost
+    learned = None if cost is None else _at_cost(state.full_load, traffic, cost)
+    if learned is None or at - learned.at > tuning.learned_seconds:
         return 1.0
-    tuning, then = objectives.tuning, mean_work(traffic, learned.cost)
-    now = learned.value * mean_work(traffic, cost) / then if then > 0 else learned.value
-    return 1.0 if now > tuning.full_load_noise else max(tuning.least_full_load, now)
+    if learned.value > tuning.full_load_noise:
+        return 1.0
+    return max(tuning.least_full_load, learned.value)
+
+
+def _at_cost(learned: FullLoad | None, traffic: Traffic, cost: WorkCost) -> FullLoad | None:
+    """Return what was learned, counted with the present cost: pods that come may tell another."""
+    if learned is None or learned.cost == cost:
+        return learned
+    then = mean_work(traffic, learned.cost)
+    ratio = mean_work(traffic, cost) / then if then > 0 else 1.0
+    return FullLoad(learned.at, learned.value * ratio, cost)

@@ -46,6 +46,8 @@ class State:
     """Pods that were Ready at the last tick."""
     relieved_at: float | None = None
     """Last time that one more became Ready."""
+    helped_at: float | None = None
+    """Last time that one more became Ready while a queue stood."""
     raised_at: float | None = None
     """Last time that pressure added replicas."""
     raised_pressure: float = 0.0
