@@ -1,14 +1,17 @@
 """How much more does a pod answer when sixteen ask at once? Tokens a second against one client.
 
 The tiny model, engine for sixteen requests at once. Closed loop: every client asks again when it
-was answered. Four ways in turn, one and sixteen clients, round after round in the same run:
+was answered. Five ways in turn, one and sixteen clients, round after round in the same run:
 
 engine     the Reference engine called in this process: what continuous batching itself is worth
 whole      through Triton's gRPC, the answer in one response
 streamed   the same, a response for each token
-gateway    `POST /v1/chat/completions` with a picture, the answer in one response
+sse        `POST /v1/chat/completions`, an event for each token
+gateway    the same with a picture, an answer of three tokens in one response: what requests cost
 
-The first three generate 96 tokens past every end token. The load comes from the same two cores.
+All but the last generate 96 tokens: past every end token, which the gateway cannot be asked for, so
+that the model's is made unlikely (its row of the output matrix is zero). The load comes from the
+same two cores.
 
     .venv/bin/python bench/runtime/batching.py --rounds 3 --seconds 8
 
@@ -16,13 +19,16 @@ writes bench/runtime/results/batching.json.
 """
 
 import argparse
+import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -38,11 +44,20 @@ from support.build_plans import change_serving  # noqa: E402 - tests are no pack
 from support.ensemble import Ensemble  # noqa: E402
 from support.pictures import data_url  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
-from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, PICTURES, build_engine  # noqa: E402
+from support.tiny_llava import (  # noqa: E402
+    CHECKPOINT,
+    END_ID,
+    FEATURES_PER_IMAGE,
+    PICTURES,
+    build_engine,
+)
 
 MOST = 16
 IMAGES = 2
 TOKENS = 96
+SHORT = 3
+"""Tokens of an answer about the picture."""
+
 PICTURE = PICTURES / "red-square.png"
 QUESTION = "What is in the image?"
 Ask = Callable[[], int]
@@ -73,6 +88,7 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
         body = {
             "model": pair.model,
             "messages": [{"role": "user", "content": parts}],
+            "max_tokens": SHORT,
             "temperature": 0,
         }
 
@@ -82,10 +98,35 @@ def ways(pair: RealGateway, model: InProcess) -> dict[str, Callable[[], Ask]]:
 
         return ask
 
+    def sse() -> Ask:
+        client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
+        body = {
+            "model": pair.model,
+            "messages": [{"role": "user", "content": "Hello!"}],
+            "max_tokens": TOKENS,
+            "temperature": 0,
+            "stream": True,
+        }
+        written = json.dumps(body)
+
+        def ask() -> int:
+            # Bytes and no objects: a client that reads them costs as much as the gateway.
+            client.request(
+                "POST", "/v1/chat/completions", written, {"content-type": "application/json"}
+            )
+            response = client.getresponse()
+            tokens = 0
+            while part := response.read1():
+                tokens += part.count(b'"delta":{"content"')
+            return tokens
+
+        return ask
+
     return {
         "engine": engine,
         "whole": lambda: triton(stream=False),
         "streamed": lambda: triton(stream=True),
+        "sse": sse,
         "gateway": gateway,
     }
 
@@ -131,6 +172,20 @@ def measure(
     return result
 
 
+def write_endless(directory: Path) -> Path:
+    """Write the tiny model with an end token that is never the likeliest."""
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415 - seconds for torch
+
+    shutil.copytree(CHECKPOINT, directory)
+    for file in directory.glob("*.safetensors"):
+        tensors = load_file(file)
+        for name in tensors:
+            if name.endswith("lm_head.weight"):
+                tensors[name][END_ID] = 0
+        save_file(tensors, file, {"format": "pt"})
+    return directory
+
+
 def main() -> None:
     """Build the engine, ask it in every way, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -141,7 +196,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         limits = {"max_batch_size": MOST, "max_multimodal_len": MOST * IMAGES * FEATURES_PER_IMAGE}
-        built = build_engine(folder, CHECKPOINT, **limits)
+        built = build_engine(folder, write_endless(folder / "checkpoint"), **limits)
         change_serving(built.serving, gateway={"max_concurrency": MOST})
         model = InProcess(built.directory, ServingPlan.from_json(built.serving.read_bytes()))
         try:

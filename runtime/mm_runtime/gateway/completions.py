@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from mm_runtime.gateway.dataplane import ServedModel
 from mm_runtime.gateway.engine import FinishReason
+from mm_runtime.gateway.json_text import TextFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Shapes(Protocol):
     def opening(self, *, with_usage: bool) -> list[Event]:
         """Return what a stream begins with before there is any text."""
 
-    def piece(self, text: str, *, with_usage: bool) -> Event:
-        """Return one event of a stream."""
+    def piece(self, text: str, *, with_usage: bool) -> bytes:
+        """Return the JSON of an event with some text; there is one for each token."""
 
     def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
         """Return the last events of a stream."""
@@ -70,6 +72,8 @@ class Completion(ABC):
             "model": asked,
             "system_fingerprint": f"fp_{model.fingerprint[:10]}",
         }
+        self._frames: dict[bool, TextFrame] = {}
+        """Of chunks with text, without and with usage."""
 
     @abstractmethod
     def _whole_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
@@ -93,9 +97,13 @@ class Completion(ABC):
             "usage": usage.to_wire(),
         }
 
-    def piece(self, text: str, *, with_usage: bool) -> Event:
-        """Return a chunk with some text."""
-        return self._chunk(text, with_usage=with_usage)
+    def piece(self, text: str, *, with_usage: bool) -> bytes:
+        """Return the JSON of a chunk with some text."""
+        frame = self._frames.get(with_usage)
+        if frame is None:
+            frame = TextFrame(partial(self._chunk, with_usage=with_usage))
+            self._frames[with_usage] = frame
+        return frame.write(text)
 
     def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
         """Return the chunk with the reason, and the one with usage where it was asked for."""

@@ -43,6 +43,7 @@ from mm_runtime.gateway.errors import (
     RetryLaterError,
     error_response,
 )
+from mm_runtime.gateway.json_text import encode
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, TranscriptionRequest
 from mm_runtime.gateway.record import ExchangeRecord
@@ -193,8 +194,7 @@ class Endpoint:
         if reply.complete:
             return
         if reply.started:
-            await reply.send_event(response.body)
-            await reply.close_stream(done=False)
+            await reply.break_stream(response.body)
             return
         if "connection" in response.headers:
             await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
@@ -239,19 +239,22 @@ async def _send_stream(
     reply: Reply,
 ) -> None:
     with_usage = form.with_usage
+    unsent: list[bytes] = []
     async for event in events:
         if not reply.started:
             await reply.open_stream()
-            for opening in shapes.opening(with_usage=with_usage):
-                await reply.send_event(opening)
+            unsent += map(encode, shapes.opening(with_usage=with_usage))
         match event:
-            case Piece() if event.text:
-                await reply.send_event(shapes.piece(event.text, with_usage=with_usage))
+            case Piece():
+                if event.text:
+                    unsent.append(shapes.piece(event.text, with_usage=with_usage))
+                if unsent:
+                    await reply.send_events(*unsent)
+                    unsent.clear()
             case Finished():
                 usage = _usage(chat, event)
-                for last in shapes.ending(event.reason, usage, with_usage=with_usage):
-                    await reply.send_event(last)
-                await reply.close_stream(done=True)
+                ending = shapes.ending(event.reason, usage, with_usage=with_usage)
+                await reply.end_stream(*unsent, *map(encode, ending))
 
 
 def _usage(chat: PreparedChat, end: Finished) -> Usage:

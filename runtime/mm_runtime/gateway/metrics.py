@@ -35,7 +35,8 @@ class GatewayMetrics:
         made = {metric.name: _make(metric, self.registry) for metric in GATEWAY_METRICS}
         self._counters = {n: m for n, m in made.items() if isinstance(m, Counter)}
         self._gauges = {n: m for n, m in made.items() if isinstance(m, Gauge)}
-        self._histograms = {n: m for n, m in made.items() if isinstance(m, Histogram)}
+        # The series itself: there is an observation for each token of a stream.
+        self._histograms = {n: m.labels(model) for n, m in made.items() if isinstance(m, Histogram)}
         for metric in GATEWAY_METRICS:
             if metric.labels == ("model",):
                 # Exposed before the first event, so that a rate over it starts at zero.
@@ -48,7 +49,7 @@ class GatewayMetrics:
 
     def observe(self, name: str, seconds: float) -> None:
         """Put a duration into a histogram."""
-        self._histograms[name].labels(self._model).observe(seconds)
+        self._histograms[name].observe(seconds)
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter that has no label but the model."""

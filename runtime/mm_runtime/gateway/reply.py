@@ -1,12 +1,12 @@
 """Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
 
 import asyncio
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from starlette.types import Send
 
 from mm_runtime.gateway.body import ClientGoneError
+from mm_runtime.gateway.json_text import encode
 
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
@@ -51,13 +51,17 @@ class Reply:
         extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._start(200, EVENT_STREAM, extra)
 
-    async def send_event(self, body: object) -> None:
-        """Send one event as JSON."""
-        await self._write(b"data: " + encode(body) + b"\n\n", more=True)
+    async def send_events(self, *bodies: bytes) -> None:
+        """Send events at once, each the JSON of one."""
+        await self._write(_written(bodies), more=True)
 
-    async def close_stream(self, *, done: bool) -> None:
-        """End the stream; `[DONE]` only after a whole answer."""
-        await self._write(b"data: [DONE]\n\n" if done else b"", more=False)
+    async def end_stream(self, *bodies: bytes) -> None:
+        """Send the last events of a whole answer, and that it is one."""
+        await self._write(_written((*bodies, b"[DONE]")), more=False)
+
+    async def break_stream(self, body: object) -> None:
+        """Send an error as the last event."""
+        await self._write(_written((encode(body),)), more=False)
 
     async def _start(self, status: int, content_type: str, extra: Mapping[str, str]) -> None:
         if self.started:
@@ -84,9 +88,5 @@ class Reply:
         self.complete = not more
 
 
-def encode(body: object) -> bytes:
-    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped."""
-    try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(body, separators=(",", ":")).encode()
+def _written(events: Iterable[bytes]) -> bytes:
+    return b"".join([b"data: " + event + b"\n\n" for event in events])

@@ -15,6 +15,8 @@ class StopCutter:
 
     def push(self, piece: str) -> str:
         """Take the next piece; return what may be passed on now."""
+        if not self._stops:
+            return piece
         text = self._held + piece
         found = [index for stop in self._stops if (index := text.find(stop)) >= 0]
         if found:

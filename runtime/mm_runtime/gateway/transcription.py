@@ -7,6 +7,7 @@ import math
 
 from mm_runtime.gateway.completions import Event, Usage
 from mm_runtime.gateway.engine import FinishReason
+from mm_runtime.gateway.json_text import encode
 from mm_runtime.gateway.openai import TranscriptionRequest
 
 
@@ -37,11 +38,11 @@ class Transcript:
         del with_usage
         return []
 
-    def piece(self, text: str, *, with_usage: bool) -> Event:
-        """Return an event with some text."""
+    def piece(self, text: str, *, with_usage: bool) -> bytes:
+        """Return the JSON of an event with some text."""
         del with_usage
         self._text += text
-        return {"type": "transcript.text.delta", "delta": text}
+        return encode({"type": "transcript.text.delta", "delta": text})
 
     def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
         """Return the event with the whole text."""
