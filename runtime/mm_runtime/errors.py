@@ -116,3 +116,16 @@ class EngineCorruptError(RuntimeCommandError):
 
 class ServerFailedError(RuntimeCommandError):
     """A server did not become ready in time, or ended by itself. The container restarts."""
+
+
+class ServerKilledError(ServerFailedError):
+    """A signal ended a server before it was ready: its own defect, or somebody's kill.
+
+    Args:
+        message: with its last lines.
+        code: its exit code, 128 and the signal's number.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code

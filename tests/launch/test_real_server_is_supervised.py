@@ -196,6 +196,18 @@ def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
         assert "nv_inference_request_success" in text
 
 
+def test_a_server_that_is_killed_while_it_loads_is_started_again(
+    random_engine: EngineFiles,
+) -> None:
+    """A death before readiness counts as one after it: the same command is ready all the same."""
+    with start_serving(random_engine.manifest, random_engine.serving) as served:
+        _wait_for_log(served, "loading: tensorrt_llm:1")
+        kill_server(served)
+        _wait_for_log(served, "exit code 137; it is started again in 1 s")
+        served.wait_until_ready()
+        assert "ended with exit code 137 before it was ready; last lines:" in served.log
+
+
 @pytest.mark.slow
 def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: EngineFiles) -> None:
     """The third death within five minutes ends the container, so that Kubernetes sees it."""

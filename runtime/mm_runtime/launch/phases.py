@@ -3,7 +3,7 @@
 import logging
 import time
 
-from mm_runtime.errors import ServerFailedError
+from mm_runtime.errors import ServerFailedError, ServerKilledError
 from mm_runtime.launch.health import State, listens
 from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.server import Server
@@ -16,6 +16,9 @@ STARTUP_POLL_SECONDS = 0.1
 DRAIN_POLL_SECONDS = 0.2
 REPORT_SECONDS = 15.0
 
+BY_A_SIGNAL = 128
+"""Exit codes above it are a signal's. A server that cannot start ends with one below."""
+
 
 def wait_until_ready(
     child: ChildProcess, server: Server, stop: StopSignal, *, seconds: float
@@ -23,6 +26,7 @@ def wait_until_ready(
     """Return True once the server is ready, False when a stop signal comes before.
 
     Raises:
+        ServerKilledError: a signal ended it.
         ServerFailedError: it ended, or time is up; carries its last lines.
     """
     began = reported = time.monotonic()
@@ -34,10 +38,13 @@ def wait_until_ready(
             return True
         code = child.wait(STARTUP_POLL_SECONDS, stop)
         if code is not None:
-            raise ServerFailedError(
+            told = (
                 f"{server.name} ended with exit code {code} before it was ready; last lines:\n  "
                 + "\n  ".join(child.tail)
             )
+            if code > BY_A_SIGNAL:
+                raise ServerKilledError(told, code)
+            raise ServerFailedError(told)
         if waited > seconds:
             raise ServerFailedError(
                 f"{server.name} is {state.value} after {waited:.0f} s; ended. Last lines:\n  "

@@ -8,7 +8,7 @@ from pathlib import Path
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.build import manifest as manifests
-from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError
+from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError, ServerKilledError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
@@ -97,10 +97,13 @@ def _supervise(options: ServeOptions, server: Server, told: Exposition, stop: St
 def _run_once(
     options: ServeOptions, server: Server, told: Exposition, sharing: Sharing, stop: StopSignal
 ) -> int | None:
-    """Run the server once; return its exit code if it died after it was ready, else None.
+    """Run the server once; return its exit code if it died, else None.
+
+    A signal before it is ready is a death like later ones: Triton's Python backend aborts once in
+    a while at its start (boost::interprocess::lock_exception; tensorrtllm_backend #521).
 
     Raises:
-        ServerFailedError: it was not ready in time, or ended before.
+        ServerFailedError: it was not ready in time, or ended before by itself.
     """
     server.clean()
     command = server.command
@@ -124,6 +127,9 @@ def _run_once(
                     gateway=(options.ports.probe_host, options.gateway_port),
                     seconds=options.serving.gateway.request_timeout_seconds + DRAIN_MARGIN_SECONDS,
                 )
+    except ServerKilledError as error:
+        log.warning("%s", error)
+        code = error.code
     finally:
         last = child.stop(EXIT_SECONDS)
         server.clean()

@@ -1,0 +1,111 @@
+"""What the autoscaler knows of a model is there for Prometheus, each number under its name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from mm_api.metrics import SCALING_METRICS
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.autoscaling import Arrivals, Traffic
+from mm_operator.cluster.keys import Key
+from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.samples import samples
+from mm_operator.scaling.traffic import Reading
+from mm_operator.scaling.wishes import objectives_of
+from mm_operator.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from mm_operator.scaling.scaler import Scaler
+
+NOW = 1_000_000.0
+SPEC = AutoscalingSpec.model_validate(
+    {"maxReplicas": 4, "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}]}
+)
+QUIET = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+READING = Reading(
+    Traffic(QUIET, QUIET, mean_output_tokens=None, in_flight=0.1),
+    attainment={"TimeToFirstTokenP95": 0.75},
+)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a scaler shows of the one model that it follows."""
+
+    follower: Follower
+
+    def followers(self) -> Iterator[tuple[Key, int, Follower]]:
+        """Yield it with its replicas."""
+        yield Key("demo", "tiny"), 2, self.follower
+
+
+def scraped(follower: Follower) -> dict[str, float]:
+    """Return the model's series as Prometheus reads them."""
+    metrics = Metrics()
+    scaler = cast("Scaler", Followed(follower))
+    metrics.collect_scaling(lambda: samples(scaler))
+    lines = metrics.text().decode().splitlines()
+    who = 'model="tiny",namespace="demo"'
+    found = (line.rsplit(" ", 1) for line in lines if who in line)
+    return {
+        name.replace(who, "").replace("{,", "{").replace(",}", "}"): float(value)
+        for name, value in found
+    }
+
+
+def decided(*readings: tuple[float, Reading]) -> Follower:
+    """Return the memory of a model whose one pod took ten seconds to start."""
+    pod = ScaledPod(
+        name="a",
+        uid="1",
+        ready=True,
+        terminating=False,
+        created_at=NOW - 11,
+        scheduled_at=NOW - 10,
+        pulled_at=NOW - 8,
+        loaded_at=NOW - 3,
+        ready_at=NOW,
+    )
+    follower, asked = Follower({}, NOW, 2), Asked(SPEC, 2, slots_per_replica=1)
+    objectives = objectives_of(SPEC, slots_per_replica=1)
+    for now, reading in readings:
+        follower.decide(asked, objectives, pods=[pod], reading=reading, now=now)
+    return follower
+
+
+def test_every_number_has_its_series() -> None:
+    """One decision, one change and its way back: each metric of the catalogue has a value."""
+    follower = decided((NOW, READING))
+    decision = follower.decision
+    follower.moved(1, 2, "Demand", NOW)
+    follower.moved(2, 1, "Demand", NOW + 60)
+    found = scraped(follower)
+    vetoes = {name: value for name, value in found.items() if "veto" in name}
+
+    assert decision is not None
+    assert found["mm_autoscaling_desired_replicas{}"] == decision.replicas
+    assert found["mm_autoscaling_applied_replicas{}"] == 2
+    assert found["mm_autoscaling_metrics_available{}"] == 1
+    assert found['mm_autoscaling_slo_attainment{objective="TimeToFirstTokenP95"}'] == 0.75
+    assert found['mm_autoscaling_cold_start_seconds{phase="total"}'] == 10
+    assert found["mm_autoscaling_decision_age_seconds{}"] > 0
+    assert found['mm_autoscaling_changes_total{direction="up"}'] == 1
+    assert found['mm_autoscaling_changes_total{direction="down"}'] == 1
+    assert found["mm_autoscaling_reversals_total{}"] == 1
+    assert decision.vetoes
+    assert vetoes == {
+        f'mm_autoscaling_veto_total{{veto="{one.veto}"}}': 1 for one in decision.vetoes
+    }
+    assert {name.partition("{")[0] for name in found} == {
+        one.name for one in SCALING_METRICS if one.labels
+    }
+
+
+def test_silence_is_told() -> None:
+    """Without metrics availability is 0 and the age is that of the last decision with them."""
+    silent = decided((NOW, READING), (NOW + 600, Reading(None, "Prometheus is away.")))
+    found = scraped(silent)
+
+    assert found["mm_autoscaling_metrics_available{}"] == 0
+    assert silent.decided_at == NOW
