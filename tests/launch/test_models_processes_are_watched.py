@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 
 from mm_runtime.launch.stubs import Stubs
 from support.encoder_pairs import counted, until
@@ -77,8 +79,9 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
     until(lambda: "it is started again" in served.log)
     until(served.ready)
     sample = samples()[0]
+    pixels = np.asarray(Image.open(sample.picture).convert("RGB"))[np.newaxis, np.newaxis]
     with Ensemble(served.grpc_url) as client:
-        assert client.ask(sample.question).text
+        assert sample.answer == client.ask(sample.question, image_bytes_input=pixels).text
     assert counted(served, "mm_server_restarts_total") == {"": 1.0}
     assert "tritonserver ended by itself" in served.log
     assert httpx.get(f"{served.http_url}/v2/health/ready", timeout=10).is_success
