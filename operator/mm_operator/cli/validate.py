@@ -1,10 +1,19 @@
-"""`mmctl validate -f FILE`: what the API server would say, without asking it."""
+"""`mmctl validate -f FILE`: what the API server would say, without asking it.
+
+And of schedules more than it can: cron lines and time zones that its patterns let through, which
+the operator would tell in the condition ScalingActive.
+"""
 
 import argparse
 import sys
+from collections.abc import Iterator
+from typing import Any
 
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
+from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.cli.documents import name_of, read_models
+from mm_operator.scaling.wishes import objectives_of
 
 HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"
 VALID, INVALID = 0, 2
@@ -19,10 +28,19 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per problem, or one per valid resource."""
     code = VALID
     for document in read_models(options.filename):
-        problems = validate(document)
+        problems = list(map(str, validate(document))) or list(_of_schedules(document))
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)
             code = INVALID
         if not problems:
             print(f"{name_of(document)}: valid")
     return code
+
+
+def _of_schedules(document: dict[str, Any]) -> Iterator[str]:
+    autoscaling = MultimodalModelSpec.model_validate(document["spec"]).autoscaling
+    if autoscaling is None:
+        return
+    for one in objectives_of(autoscaling, slots_per_replica=1).schedules:
+        if problem := problem_of(one):
+            yield f"spec.autoscaling.schedules: {problem}"
