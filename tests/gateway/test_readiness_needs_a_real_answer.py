@@ -5,11 +5,25 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
+from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
 from mm_runtime.gateway.errors import EngineFailedError
+from mm_runtime.gateway.wiring import Gateway, build_gateway
 from support.eventually import eventually
-from support.gateways import Running, serve, toy_gateway
+from support.gateways import (
+    Running,
+    serve,
+    toy_gateway,
+    toy_manifest,
+    toy_serving,
+    write_processor,
+)
+from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
+from support.tiny_llava import BuiltEngine
+
+GOLDEN = GoldenPrompt(text="What is it?", pictures=1, tokens=[7, 8], answer="a red")
 
 
 async def _status(running: Running) -> int:
@@ -65,3 +79,52 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
         await asyncio.sleep(0.2)
         assert await _status(running) == 503
         watching.cancel()
+
+
+def golden_gateway(folder: Path, engine: ScriptedEngine) -> Gateway:
+    """Return a gateway of an engine that has answered a question when it was built."""
+    write_processor(folder)
+    return build_gateway(
+        manifest=toy_manifest().model_copy(update={"golden": GOLDEN}),
+        serving=toy_serving(),
+        engine_dir=folder,
+        engine=engine,
+        auth_token_file=None,
+    )
+
+
+async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path) -> None:
+    """An engine that answers otherwise than when it was built is not ready, and both are told."""
+    engine = ScriptedEngine(pieces=("a", " blue"))
+    gateway = golden_gateway(tmp_path, engine)
+    async with serve(gateway) as running:
+        watching = asyncio.create_task(gateway.preflight.watch())
+
+        async def told() -> bool:
+            async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+                detail = (await client.get("/readyz")).json().get("detail", "")
+            return "the answer is 'a blue'; when the engine was built it was 'a red'" in detail
+
+        await eventually(told)
+        assert await _status(running) == 503
+        engine.pieces = ("a", " red", " square")
+        await eventually(partial(_is_ready, running))
+        watching.cancel()
+
+    asked = [one for one in engine.requests if one.prompt == GOLDEN.text]
+    assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in asked} == {
+        (1, 2, 0)
+    }
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(600)
+def test_a_real_engine_answers_as_at_its_build(real: RealGateway, tiny_engine: BuiltEngine) -> None:
+    """The build of the tiny model has kept a whole answer, and its pod, which is ready, gave it."""
+    golden = EngineManifest.from_json(tiny_engine.manifest.read_bytes()).golden
+
+    assert golden is not None
+    assert (golden.pictures, len(golden.tokens)) == (1, 8)
+    assert golden.answer.startswith("a ")
+    ready = httpx.get(f"{real.url}/readyz", timeout=10)
+    assert ready.json() == {"status": "ready", "phase": "Ready"}

@@ -54,6 +54,19 @@ class GpuIdentity(Document):
     compute_capability: str
 
 
+class GoldenPrompt(Document):
+    """A question that the build asked the engine, and the answer that it was sure of."""
+
+    text: str = Field(description="As Triton's `text_input` takes it.")
+    pictures: Literal[0, 1] = Field(description="The picture is the runtime's own.")
+    tokens: list[int] = Field(
+        min_length=1,
+        description="The first tokens of the greedy answer, each ahead of the next likely one by "
+        "more than processors differ.",
+    )
+    answer: str = Field(description="Their text.")
+
+
 class EngineManifest(Document):
     """Everything needed to serve one engine."""
 
@@ -68,3 +81,8 @@ class EngineManifest(Document):
         default=None, description="None for an engine that needs no GPU."
     )
     verification: Verification | None = None
+    golden: GoldenPrompt | None = Field(
+        default=None,
+        description="What pods must answer before they are Ready. None: the build could not run "
+        "the engine, and any answer will do.",
+    )

@@ -14,6 +14,7 @@ from mm_api.documents.engine_manifest import (
     MANIFEST_NAME,
     EngineFile,
     EngineManifest,
+    GoldenPrompt,
     StepRecord,
     Verification,
 )
@@ -105,6 +106,9 @@ def seal(
     verification = None
     if places.verification.is_file():
         verification = Verification.from_json(places.verification.read_bytes())
+    golden = None
+    if places.golden.is_file():
+        golden = GoldenPrompt.from_json(places.golden.read_bytes())
     tools = None
     if places.tools.is_file():
         tools = ToolReport.from_json(places.tools.read_bytes())
@@ -117,6 +121,7 @@ def seal(
         versions=_versions() | (tools.versions if tools else {}),
         gpu=tools.gpu if tools else None,
         verification=verification,
+        golden=golden,
     )
     write_durably(places.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
     places.unfinished.rename(places.engine)

@@ -148,6 +148,11 @@ class Places:
         return self.work / "verification.json"
 
     @property
+    def golden(self) -> Path:
+        """What the engine answered to a question of the build's (`GoldenPrompt`)."""
+        return self.work / "golden.json"
+
+    @property
     def pickles(self) -> Path:
         """Weights that convert has to turn into safetensors."""
         return self.work / "pickles"

@@ -42,7 +42,8 @@ from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, 
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
-_LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
+LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
+"""Greedy: the same engine gives the same answer."""
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
@@ -315,7 +316,7 @@ class ChatService:
         """Return the language of a sound; a slot of the engine is taken for one token."""
         assert isinstance(self.engine, Scorer)  # noqa: S101  # else listeners detect nothing
         assert self._listener is not None  # noqa: S101  # it made the request's prompt
-        question = replace(request, prompt=self._listener.question, sampling=_LIKELIEST)
+        question = replace(request, prompt=self._listener.question, sampling=LIKELIEST)
         return self._listener.detected(await self.engine.first_logits(question))
 
     def _prefix(self, language: str) -> str:

@@ -10,18 +10,27 @@ import base64
 import io
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from uuid import uuid4
 
-import numpy as np
 from PIL import Image
 
+from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_runtime.gateway.borders import Probe, probes
-from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Piece, PreparedChat
+from mm_runtime.gateway.dataplane import (
+    LIKELIEST,
+    AnyRequest,
+    ChatService,
+    Piece,
+    PreparedChat,
+)
+from mm_runtime.gateway.engine import EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.sound import tone
+from mm_runtime.pictures.sample import sample_picture
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +40,6 @@ so a pod where the longest prompt takes more would only fail it later."""
 _RETRY_SECONDS = 0.5
 _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
-_PICTURE_PIXELS = 64
 _TEXT = "Are you ready?"
 _HERTZ = 440.0
 _AWAY = "Triton is not ready yet"
@@ -49,6 +57,7 @@ class Preflight:
         metrics: is told the phase.
         most_pixels: of one picture, as the gateway lets in.
         request_seconds: what a user's request may take.
+        golden: what the engine must answer; None: anything.
         after_first: done once, after the first proof and before anybody is let in.
     """
 
@@ -59,12 +68,14 @@ class Preflight:
         *,
         most_pixels: int,
         request_seconds: float,
+        golden: GoldenPrompt | None = None,
         after_first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.service = service
         self._metrics = metrics
         self._most_pixels = most_pixels
         self._seconds = max(_LEAST_SECONDS, request_seconds)
+        self._golden = golden
         self._after_first = after_first
         self._asked = ""
         self._problem = ""
@@ -122,6 +133,33 @@ class Preflight:
             await self._warm_up(probe)
         self._asked = "the question that shows that it answers"
         await self._answered(await self.service.prepare(self._question()))
+        if self._golden is not None:
+            self._asked = "the golden prompt of the engine's manifest"
+            await self._compare(self._golden)
+
+    async def _compare(self, golden: GoldenPrompt) -> None:
+        """Ask what the build has asked, as it was asked there: no template around it."""
+        request = EngineRequest(
+            request_id=f"preflight-{uuid4().hex}",
+            prompt=golden.text,
+            images=(sample_picture(),) * golden.pictures,
+            video=None,
+            sound=None,
+            cache_salt="",
+            max_tokens=len(golden.tokens),
+            sampling=LIKELIEST,
+        )
+        admission = self.service.admission
+        async with asyncio.timeout(self._seconds):
+            with admission.place():
+                async with admission.slot(), aclosing(self.service.engine.generate(request)) as got:
+                    pieces = [piece async for piece in got if isinstance(piece, str)]
+        answer = "".join(pieces)
+        if answer != golden.answer:
+            raise PreflightFailedError(
+                f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "
+                "Its files or its server are other ones: build it again, or compare the images"
+            )
 
     async def _warm_up(self, probe: Probe) -> None:
         self._asked = probe.name
@@ -177,11 +215,7 @@ class Preflight:
 
 
 def _picture_url() -> str:
-    """Return a red square on a grey gradient as a PNG data URL."""
-    side = _PICTURE_PIXELS
-    pixels = np.repeat(np.linspace(64, 192, side, dtype=np.uint8)[None, :, None], 3, axis=2)
-    pixels = np.repeat(pixels, side, axis=0)
-    pixels[side // 4 : side // 2, side // 4 : side // 2] = (220, 20, 20)
+    """Return the sample picture as a PNG data URL."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
+    Image.fromarray(sample_picture()).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -136,6 +136,7 @@ def build_gateway(
         metrics,
         most_pixels=plan.max_image_pixels,
         request_seconds=plan.request_timeout_seconds,
+        golden=manifest.golden,
         after_first=work.run,
     )
     drain = Drain()
