@@ -9,6 +9,7 @@ import asyncio
 import base64
 import io
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from uuid import uuid4
@@ -127,15 +128,19 @@ class Preflight:
         self._enter(Phase.WARMING_UP)
         if self._problem == _AWAY:
             self._problem = ""
+        began, asked = time.monotonic(), 0
         # A tokenizer and a picture's encoder take a second where the limits are large.
         remaining = probes(self.service, most_pixels=self._most_pixels)
         while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
             await self._warm_up(probe)
+            asked += 1
         self._asked = "the question that shows that it answers"
         await self._answered(await self.service.prepare(self._question()))
         if self._golden is not None:
             self._asked = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
+        took = time.monotonic() - began
+        _log.info("%d requests at the borders of the plan, then questions: %.1f s", asked, took)
 
     async def _compare(self, golden: GoldenPrompt) -> None:
         """Ask what the build has asked, as it was asked there: no template around it."""
