@@ -67,6 +67,30 @@ async def test_the_gateway_is_loaded(
     assert told.everything.inter_token is not None
 
 
+async def test_progress_is_told_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line on standard error says what was answered, what failed and what is under way."""
+    monkeypatch.setattr(bench, "PROGRESS_SECONDS", 0.05)
+    told = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        while not told.is_set():  # the first request is under way until the run has said so
+            await asyncio.sleep(0.05)
+            if "0 answered, 0 failed, 1 under way" in capsys.readouterr().err:
+                told.set()
+        await exchange.answer(200, events(TOKEN))
+
+    parser = argparse.ArgumentParser()
+    bench.configure(parser)
+    async with serve_local(answer) as server, asyncio.timeout(RUN_SECONDS):
+        address = f"http://127.0.0.1:{server.port}/v1"
+        options = ["--model", "m", "--users", "1", "--duration", "300ms"]
+        assert await bench.run(parser.parse_args([address, *options])) == 0
+
+    assert told.is_set()
+
+
 async def test_a_trace_is_replayed(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
