@@ -31,11 +31,10 @@ from record import RESULTS, write
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from middle_llava import SIDE, build_middle_llava  # noqa: E402
-
 from mm_api.metrics import FEATURE_CACHE_LOOKUPS  # noqa: E402
 from mm_api.v1alpha1.gateway import GatewaySpec  # noqa: E402
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
+from support.middle_llava import SIDE, build_middle_llava  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 
 BATCH, AT_ONCE = 10, 10

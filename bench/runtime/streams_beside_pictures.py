@@ -19,7 +19,6 @@ writes bench/runtime/results/streams_beside_pictures.json.
 
 import argparse
 import asyncio
-import io
 import os
 import sys
 import tempfile
@@ -32,17 +31,14 @@ from typing import Any
 
 import httpx
 import numpy as np
-from PIL import Image
 from processes import below, pin
 from record import RESULTS, write
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from middle_llava import SIDE, build_middle_llava  # noqa: E402
-
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
-from support.pictures import data_url  # noqa: E402
+from support.middle_llava import build_middle_llava, new_picture  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 
 STREAMS, PICTURE_CLIENTS = 8, 4
@@ -106,14 +102,6 @@ class Clients:
             "max_tokens": tokens,
             "temperature": 0,
         }
-
-
-def new_picture(number: int) -> str:
-    """Return noise as a data URL; no two numbers give the same."""
-    pixels = np.random.default_rng(number).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG")
-    return data_url(file.getvalue(), "image/jpeg")
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from mm_runtime.engine.encode_queue import EncodeQueue, Results
 from mm_runtime.engine.encoders.client import EncoderError, Why
-from mm_runtime.engine.encoders.first import EncodersFirst, Results
+from mm_runtime.engine.encoders.first import EncodersFirst
 from mm_runtime.engine.encoding import Outputs
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors
@@ -87,9 +88,8 @@ class Scripted:
 
 def encoders_first(script: Scripted, parallel: int = 2) -> EncodersFirst:
     """Return what is tested."""
-    return EncodersFirst(
-        script.own, reads=reads, client=script, parallel=parallel, together=2, told=script
-    )
+    own = EncodeQueue(script.own, reads=reads, together=2, begins=lambda: None)
+    return EncodersFirst(own, client=script, parallel=parallel, told=script)
 
 
 def test_others_pass_by_a_slow_encoder() -> None:

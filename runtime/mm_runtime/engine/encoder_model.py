@@ -1,4 +1,4 @@
-"""What both Triton models with a vision encoder have in common: loading, one batch, metrics."""
+"""What both Triton models with a vision encoder have in common: loading, queue, metrics."""
 
 import os
 import time
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from mm_api.metrics import ENCODER_BATCH
 from mm_runtime.engine.cache_gauges import CacheGauges
 from mm_runtime.engine.core_share import give_way
+from mm_runtime.engine.encode_queue import EncodeQueue, Results
 from mm_runtime.engine.encoder_gauges import EncoderGauges
 from mm_runtime.engine.encoders.answers import Wanted
 from mm_runtime.engine.encoders.client import EncoderClient
-from mm_runtime.engine.encoders.first import EncodersFirst, Results
+from mm_runtime.engine.encoders.first import EncodersFirst
 from mm_runtime.engine.encoders.hosts import Hosts
 from mm_runtime.engine.encoders.identity import vision_identity
 from mm_runtime.engine.encoding import encode_requests
@@ -43,8 +44,6 @@ class EncoderModel:
         engine, serving = settings.engine, settings.serving
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
-        if asks_others and engine.manifest.plan.engine.backend == "Reference":
-            give_way()  # before anything starts a thread
         self.identity = vision_identity(engine.manifest)
         encoders = serving.encoders if asks_others else None
         # Where others encode by plan, the features are theirs to keep.
@@ -58,8 +57,15 @@ class EncoderModel:
         # of a model would count each picture twice.
         self._gauges = EncoderGauges() if asks_others else None
         self._together = HistogramGauges(ENCODER_BATCH)
-        self.others: EncodersFirst | None = None
-        """Set where the plan has encoders in pods of their own; requests are submitted to it."""
+        shares_cores = asks_others and engine.manifest.plan.engine.backend == "Reference"
+        own = EncodeQueue(
+            self._encode,
+            reads=self._own.read,
+            together=engine.limits.max_batch_size,
+            begins=give_way if shares_cores else _nothing,
+        )
+        self.queue: EncodersFirst | EncodeQueue = own
+        """What requests are submitted to."""
 
         if encoders and self._gauges:
             hosts = Hosts(encoders.addresses)
@@ -69,16 +75,14 @@ class EncoderModel:
                 wanted=Wanted.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
             )
-            self.others = EncodersFirst(
-                self.encode,
-                reads=self._own.read,
+            self.queue = EncodersFirst(
+                own,
                 client=client,
                 parallel=min(serving.gateway.max_concurrency, MOST_ASKED),
-                together=engine.limits.max_batch_size,
                 told=self._gauges,
             )
 
-    def encode(self, requests: Sequence[Tensors]) -> Results:
+    def _encode(self, requests: Sequence[Tensors]) -> Results:
         """Return the outputs of each request of one batch, or what is wrong with it."""
         began = time.monotonic()
         results = encode_requests(self._own, requests, self._dtype)
@@ -90,3 +94,7 @@ class EncoderModel:
         if self._cache_gauges:
             self._cache_gauges.publish()
         return results
+
+
+def _nothing() -> None:
+    """Compute as every other thread does."""

@@ -5,25 +5,18 @@ after it. Those that are left for this server's own encoder share its runs.
 """
 
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from mm_runtime.engine.encode_queue import Done, EncodeQueue
 from mm_runtime.engine.encoders.client import EncoderError, Why
 from mm_runtime.engine.encoding import Outputs
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors
 
 logger = logging.getLogger(__name__)
-
-Results = Sequence[Outputs | RequestError]
-Done = Callable[[Outputs | Exception], None]
-"""Takes what a request gets; called once, from any thread."""
 
 
 class Asks(Protocol):
@@ -47,42 +40,20 @@ class Told(Protocol):
         """Count a request that no encoder answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    inputs: Tensors
-    done: Done
-
-
 class EncodersFirst:
     """Encodes requests as they come.
 
     Args:
-        own: this server's encoder.
-        reads: returns what a request brings to encode, None for one without pictures; raises what
-            is wrong with it.
+        own: this server's encoder; ends with this.
         client: asks the encoders.
         parallel: requests that are with encoders at one time; whoever brings one more waits.
-        together: requests that the own encoder takes at one time.
         told: counts.
     """
 
-    def __init__(
-        self,
-        own: Callable[[Sequence[Tensors]], Results],
-        *,
-        reads: Callable[[Tensors], object | None],
-        client: Asks,
-        parallel: int,
-        together: int,
-        told: Told,
-    ) -> None:
-        self._own, self._reads, self._client = own, reads, client
-        self._together, self._told = together, told
+    def __init__(self, own: EncodeQueue, *, client: Asks, parallel: int, told: Told) -> None:
+        self._own, self._client, self._told = own, client, told
         self._slots = threading.BoundedSemaphore(parallel)
         self._asking = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
-        self._left: queue.SimpleQueue[_Left | None] = queue.SimpleQueue()
-        self._encoding = threading.Thread(target=self._run, name="own-encoder", daemon=True)
-        self._encoding.start()
 
     def submit(self, inputs: Tensors, done: Done) -> None:
         """Answer a request now when it is wrong or has no pictures, else later.
@@ -91,12 +62,7 @@ class EncodersFirst:
             inputs: tensors that stay as they are until `done` was called.
             done: takes its outputs, or what is wrong with it.
         """
-        try:
-            if self._reads(inputs) is None:
-                done({})
-                return
-        except RequestError as error:
-            done(error)
+        if self._own.answered(inputs, done):
             return
         # Each request here holds its pixels: without a bound they would grow with the clients.
         self._slots.acquire()
@@ -105,8 +71,7 @@ class EncodersFirst:
     def close(self) -> None:
         """Wait until every request was answered, and end the threads."""
         self._asking.shutdown()
-        self._left.put(None)
-        self._encoding.join()
+        self._own.close()
 
     def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
         self._slots.release()
@@ -122,28 +87,9 @@ class EncodersFirst:
         except EncoderError as error:
             logger.warning("this server encodes a request's pictures: %s: %s", error.why, error)
             self._told.fell_back(error.why)
-            self._left.put(_Left(inputs, done))
+            self._own.put(inputs, done)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
             done(error)
         else:
             self._told.encoded("encoders", 1, time.monotonic() - began)
             done(features)
-
-    def _run(self) -> None:
-        """Encode what was left, as much at one time as has come by then."""
-        while (first := self._left.get()) is not None:
-            batch = [first]
-            while len(batch) < self._together and not self._left.empty():
-                following = self._left.get()
-                if following is None:
-                    self._left.put(None)
-                    break
-                batch.append(following)
-            for one, outcome in zip(batch, self._encode(batch), strict=True):
-                one.done(outcome)
-
-    def _encode(self, batch: Sequence[_Left]) -> Sequence[Outputs | Exception]:
-        try:
-            return self._own([one.inputs for one in batch])
-        except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
-            return [error] * len(batch)

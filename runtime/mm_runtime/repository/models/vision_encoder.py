@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from mm_runtime.engine.encode_queue import Done
 from mm_runtime.engine.encoder_model import EncoderModel
 from mm_runtime.engine.encoders.client import ASKED_IDENTITY, OTHER_ENGINE, OWN_IDENTITY
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.executing import Executing
+from mm_runtime.engine.later import Later
 from mm_runtime.engine.tensors import Tensors, texts
-from mm_runtime.engine.triton import ModelSettings, refuse, respond
+from mm_runtime.engine.triton import ModelSettings, Outputs
 
 
 class TritonPythonModel:
@@ -24,32 +26,25 @@ class TritonPythonModel:
         name = self._model.identity.encode()
         self._identity = {OWN_IDENTITY: np.array([[name]], dtype=np.object_)}
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Encode the pictures of all requests together."""
-        with self._executing.during(len(requests)):
-            return self._answered(requests)
-
-    def _answered(self, requests: Sequence[Any]) -> list[Any]:
-        responses: list[Any] = [None] * len(requests)
-        accepted: dict[int, Tensors] = {}
-        for index, request in enumerate(requests):
-            inputs = self._settings.inputs(request)
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Hand the requests to the encoder's queue and return at once."""
+        for request in requests:
+            later = Later(request, self._executing)
             try:
+                # The request's own memory is Triton's again once this call is over.
+                inputs = {name: one.copy() for name, one in self._settings.inputs(request).items()}
                 self._check(inputs)
-                accepted[index] = inputs
-            except RequestError as error:
-                responses[index] = refuse(error)
-        for index, one in zip(accepted, self._encoded(list(accepted.values())), strict=True):
-            known = isinstance(one, dict)
-            responses[index] = respond(one | self._identity) if known else refuse(one)
-        return responses
+                self._model.queue.submit(inputs, self._named(later.send))
+            except Exception as error:  # noqa: BLE001 (the server gets it, and this one lives on)
+                later.send(error)
 
-    def _encoded(self, requests: list[Tensors]) -> Sequence[Any]:
-        """Return tensors or an error for each request."""
-        try:
-            return self._model.encode(requests) if requests else []
-        except Exception as error:  # noqa: BLE001 (the servers get it, and this one lives on)
-            return [error] * len(requests)
+    def _named(self, done: Done) -> Done:
+        """Let an answer say which vision engine made it."""
+
+        def named(outcome: Outputs | Exception) -> None:
+            done(outcome if isinstance(outcome, Exception) else outcome | self._identity)
+
+        return named
 
     def _check(self, inputs: Tensors) -> None:
         asked = next(iter(texts(inputs, ASKED_IDENTITY)), "")
@@ -58,3 +53,7 @@ class TritonPythonModel:
                 f"this encoder has {OTHER_ENGINE}: {self._model.identity[:16]}, the request means "
                 f"{asked[:16] or 'none'}"
             )
+
+    def finalize(self) -> None:
+        """End the thread; Triton has let running requests finish before."""
+        self._model.queue.close()

@@ -8,11 +8,16 @@ zero: the largest of 90 random logits is above it, so every answer has the lengt
 for.
 """
 
+import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
+from support.pictures import data_url
 from support.tiny_llava import CHECKPOINT, END_ID, BuiltEngine, build_engine
 
 SIDE = 224
@@ -78,3 +83,11 @@ def write_middle_llava(directory: Path) -> Path:
 def _resize(settings: dict[str, Any]) -> None:
     settings["crop_size"] = {"height": SIDE, "width": SIDE}
     settings["size"] = {"shortest_edge": SIDE}
+
+
+def new_picture(number: int) -> str:
+    """Return noise as a data URL; no two numbers give the same."""
+    pixels = np.random.default_rng(number).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG")
+    return data_url(file.getvalue(), "image/jpeg")

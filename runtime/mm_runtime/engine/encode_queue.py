@@ -1,0 +1,113 @@
+"""The encoder's own batch queue: one thread encodes what has come by then, as much as fits.
+
+Not done in the model's `execute`. Triton hands a model nothing while that runs, and every request
+goes through the encoder's model: a question without a picture waited for all pictures before it
+(ten seconds behind three of them). Meanwhile a thread of tritonserver computed without a pause on
+the encoder's core, and took nine tenths of it (Triton 2.51, requests in the model's queue).
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mm_runtime.engine.encoding import Outputs
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors
+
+logger = logging.getLogger(__name__)
+
+Results = Sequence[Outputs | RequestError]
+Reads = Callable[[Tensors], object | None]
+"""Returns what a request brings to encode, None without pictures; raises what is wrong with it."""
+
+Done = Callable[[Outputs | Exception], None]
+"""Takes what a request gets; called once, from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    inputs: Tensors
+    done: Done
+
+
+class EncodeQueue:
+    """Encodes requests in the order in which they come; safe to be used from any thread.
+
+    Args:
+        encode: encodes several requests.
+        reads: what a request brings.
+        together: requests that are encoded at one time.
+        begins: called by the thread before anything else.
+    """
+
+    def __init__(
+        self,
+        encode: Callable[[Sequence[Tensors]], Results],
+        *,
+        reads: Reads,
+        together: int,
+        begins: Callable[[], None],
+    ) -> None:
+        self._encode, self._reads = encode, reads
+        self._together, self._begins = together, begins
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
+        self._thread.start()
+
+    def submit(self, inputs: Tensors, done: Done) -> None:
+        """Answer a request now when it is wrong or has no pictures, else later.
+
+        Args:
+            inputs: tensors that stay as they are until `done` was called.
+            done: takes its outputs, or what is wrong with it.
+        """
+        if not self.answered(inputs, done):
+            self.put(inputs, done)
+
+    def answered(self, inputs: Tensors, done: Done) -> bool:
+        """Return whether a request needs no encoder; then it is answered."""
+        try:
+            if self._reads(inputs) is not None:
+                return False
+        except RequestError as error:
+            done(error)
+        else:
+            done({})
+        return True
+
+    def put(self, inputs: Tensors, done: Done) -> None:
+        """Encode a request that was not answered."""
+        self._waiting.put(_Waiting(inputs, done))
+
+    def close(self) -> None:
+        """Encode what was put before, and end the thread."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._begins()
+        while (first := self._waiting.get()) is not None:
+            batch = [first]
+            while len(batch) < self._together and not self._waiting.empty():
+                following = self._waiting.get()
+                if following is None:
+                    self._waiting.put(None)
+                    break
+                batch.append(following)
+            for one, outcome in zip(batch, self._encoded(batch), strict=True):
+                _hand_over(one.done, outcome)
+
+    def _encoded(self, batch: Sequence[_Waiting]) -> Sequence[Outputs | Exception]:
+        try:
+            return self._encode([one.inputs for one in batch])
+        except Exception as error:  # noqa: BLE001 (the clients get it, and the server lives on)
+            return [error] * len(batch)
+
+
+def _hand_over(done: Done, outcome: Outputs | Exception) -> None:
+    try:
+        done(outcome)
+    except Exception:
+        logger.exception("a request's features could not be handed over")

@@ -1,0 +1,145 @@
+"""What needs no encoder is answered while pictures are encoded; pictures that wait go together."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from mm_runtime.engine.encode_queue import EncodeQueue, Results
+from mm_runtime.engine.encoding import Outputs
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors
+from support.middle_llava import build_middle_llava, new_picture
+from support.real_gateway import run_pair
+
+SECONDS = 30
+"""For what happens at once; a busy machine may take a while."""
+
+
+def _picture(number: int) -> Tensors:
+    return {"IMAGE": np.array([number])}
+
+
+def _reads(inputs: Tensors) -> object | None:
+    if "IMAGE" not in inputs:
+        return None
+    if inputs["IMAGE"].item() < 0:
+        raise RequestError("a wrong picture")
+    return inputs["IMAGE"]
+
+
+@dataclass
+class _Encoder:
+    """Encodes when it is let."""
+
+    may_go: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Event = field(default_factory=threading.Event)
+    batches: list[list[int]] = field(default_factory=list)
+    answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
+
+    def encode(self, requests: Sequence[Tensors]) -> Results:
+        self.begun.set()
+        assert self.may_go.wait(SECONDS)
+        self.batches.append([one["IMAGE"].item() for one in requests])
+        return [{"TABLE": one["IMAGE"]} for one in requests]
+
+    def submit(self, waiting: EncodeQueue, number: int, inputs: Tensors) -> None:
+        def done(outcome: Outputs | Exception) -> None:
+            self.answers.put((number, outcome))
+
+        waiting.submit(inputs, done)
+
+    def answer(self) -> tuple[int, str]:
+        """Return the next answer: the request's number, and what it got."""
+        number, outcome = self.answers.get(timeout=SECONDS)
+        return number, ",".join(outcome) if isinstance(outcome, dict) else str(outcome)
+
+
+def test_text_is_answered_while_a_picture_is_encoded() -> None:
+    """So is a wrong picture; pictures that came meanwhile are encoded together, in order."""
+    encoder = _Encoder()
+    waiting = EncodeQueue(encoder.encode, reads=_reads, together=3, begins=lambda: None)
+    encoder.submit(waiting, 0, _picture(0))
+    assert encoder.begun.wait(SECONDS)
+    for number in (1, 2, 3, 4):
+        encoder.submit(waiting, number, _picture(number))
+    encoder.submit(waiting, 5, {})
+    encoder.submit(waiting, 6, _picture(-1))
+
+    assert [encoder.answer(), encoder.answer()] == [(5, ""), (6, "a wrong picture")]
+    encoder.may_go.set()
+    assert [(number, "TABLE") for number in range(5)] == [encoder.answer() for _ in range(5)]
+    waiting.close()
+    assert encoder.batches == [[0], [1, 2, 3], [4]]
+
+
+def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
+    """The thread outlives an encoder's error, and an answer that nobody takes."""
+
+    def encode(requests: Sequence[Tensors]) -> Results:
+        if requests[0]["IMAGE"].item() == 0:
+            raise ValueError("the engine is broken")
+        return [{"TABLE": one["IMAGE"]} for one in requests]
+
+    def refused(_: Outputs | Exception) -> None:
+        raise OSError("the server has gone")
+
+    encoder = _Encoder()
+    waiting = EncodeQueue(encode, reads=_reads, together=1, begins=lambda: None)
+    encoder.submit(waiting, 0, _picture(0))
+    waiting.submit(_picture(1), refused)
+    encoder.submit(waiting, 2, _picture(2))
+
+    assert [encoder.answer(), encoder.answer()] == [(0, "the engine is broken"), (2, "TABLE")]
+    waiting.close()
+
+
+def test_the_end_waits_for_what_was_put() -> None:
+    """A server that stops answers the pictures it has."""
+    encoder = _Encoder()
+    waiting = EncodeQueue(encoder.encode, reads=_reads, together=2, begins=lambda: None)
+    for number in range(3):
+        encoder.submit(waiting, number, _picture(number))
+    encoder.may_go.set()
+    waiting.close()
+    assert [encoder.answer()[0] for _ in range(3)] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.triton
+def test_a_real_server_answers_text_beside_pictures(tmp_path: Path) -> None:
+    """Ten pictures of a second each are asked about; a question without one is answered first.
+
+    They are in two runs of the encoder at least, the first of them not over when the question
+    comes: so the last picture's answer comes after the question's.
+    """
+    pictures = 10
+
+    async def ask(http: httpx.AsyncClient, model: str, content: object) -> None:
+        body = {"model": model, "messages": [{"role": "user", "content": content}]}
+        answer = await http.post("/v1/chat/completions", json=body | {"max_tokens": 1})
+        answer.raise_for_status()
+
+    async def measure(url: str, model: str) -> int:
+        async with httpx.AsyncClient(base_url=url, timeout=120) as http:
+            asked = []
+            for number in range(pictures):
+                image = {"type": "image_url", "image_url": {"url": new_picture(number)}}
+                content = [image, {"type": "text", "text": "What is in the image?"}]
+                asked.append(asyncio.create_task(ask(http, model, content)))
+            # From now on the others are in the encoder's run, or wait for it.
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            await ask(http, model, "Hello!")
+            left = sum(not task.done() for task in asked)
+            await asyncio.gather(*asked)
+            return left
+
+    built = build_middle_llava(tmp_path, pictures + 2)
+    with run_pair(built, tmp_path, max_concurrency=pictures + 2) as pair:
+        assert asyncio.run(measure(pair.url, pair.model)) > 0
