@@ -13,9 +13,10 @@ sched(7), and all that nobody else wants. So pictures come to their end on a ful
 
 
 def give_way() -> None:
-    """Let every other process of the pod go before this thread and those that it starts from now.
+    """Let every other thread of the pod go before this one and those that it starts from now.
 
     Threads that run already stay as they are: one of them tells Triton that the process lives, and
-    Triton refuses the requests of a process that is late with that.
+    Triton refuses the requests of a process that is late with that; another one passes on what
+    needs no encoder.
     """
     os.nice(LATER)

@@ -2,8 +2,8 @@
 
 Not done in the model's `execute`. Triton hands a model nothing while that runs, and every request
 goes through the encoder's model: a question without a picture waited for all pictures before it
-(ten seconds behind three of them). Meanwhile a thread of tritonserver computed without a pause on
-the encoder's core, and took nine tenths of it (Triton 2.51, requests in the model's queue).
+(ten seconds behind three of them). And Triton's batcher spins while requests of different shapes
+wait together: nine tenths of the encoder's core (Triton 2.51).
 """
 
 import logging
