@@ -120,7 +120,7 @@ class ScalingStatus(ApiModel):
     current: int | None = Field(default=None, ge=0, description="Replicas asked for now.")
     reason: Short | None = Field(default=None, description="Why so many, as one word.")
     message: Text | None = Field(default=None, description="Why so many, as sentences.")
-    inputs: Annotated[dict[str, float], Field(max_length=32)] = Field(
+    inputs: Annotated[dict[str, float], Field(max_length=64)] = Field(
         default={}, description="Numbers that the decision used."
     )
     vetoes: Annotated[list[Short], Field(max_length=16)] = Field(
