@@ -1,0 +1,42 @@
+"""A decision tells more numbers the more objectives it has; the status has room for all of them."""
+
+from dataclasses import replace
+
+from mm_api.v1alpha1.status import ScalingStatus
+from mm_operator.autoscaling import (
+    Arrivals,
+    LatencyMetric,
+    LatencyObjective,
+    Objectives,
+    Traffic,
+    WorkCost,
+    decide,
+    fresh,
+)
+from support.ticks import START, TICK_SECONDS, tick
+
+
+def test_all_metrics_and_a_custom_query_fit() -> None:
+    """Each metric can be an objective once, which is the most there are."""
+    wanted = tuple(LatencyObjective(metric, 95, 2.0) for metric in LatencyMetric)
+    objectives = Objectives(1, 20, wanted, cost=WorkCost(0.1, 0, 0, 0), slots_per_replica=8)
+    busy = Arrivals(30.0, 1.0, 1.0, 0.1)
+    seen = Traffic(
+        fast=busy,
+        steady=busy,
+        newest=busy,
+        mean_output_tokens=16.0,
+        in_flight=8.0,
+        latencies={one.name: 1.0 for one in wanted},
+        running=8.0,
+        completed=20.0,
+        custom_replicas=2.0,
+    )
+    state = fresh(START, 1)
+    for number in range(3):
+        crowd = replace(seen, in_flight=8.0 + 100 * number)
+        decision, state = decide(tick(number * TICK_SECONDS, 1, crowd), state, objectives)
+
+    assert {"queueGrowthPerSecond", "customReplicas"} < set(decision.inputs)
+    assert {f"latency{one.name}Seconds" for one in wanted} < set(decision.inputs)
+    ScalingStatus(desired=decision.replicas, current=1, inputs=decision.inputs)
