@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mm_api.labels import APP_COMPONENT, Component
 from mm_observability.boards.all import every_query
 from mm_observability.rules.file import every_alert
 from mm_observability.upstream import TRITON
@@ -79,6 +80,7 @@ def watched_model(
         space.apply({**space.model(SIBLING, "tiny"), "spec": _paused(space)})
         space.wait(SIBLING, "EngineBuilt", lambda condition: condition.holds)
         _two_replicas(space)
+        _let_the_second_go_first(space)
         write_targets(installed.cluster, targets)
         report = asyncio.run(_loaded(space))
         _reconcile_now_and_then(space)
@@ -95,6 +97,23 @@ def _two_replicas(space: Space) -> None:
     """Ask for one more by hand: the policy, which needs one, has vetoes against giving it back."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=2")
     assert eventually(lambda: _scaling(space).get("vetoes"), timeout=TICKS_SECONDS)
+
+
+def _let_the_second_go_first(space: Space) -> None:
+    """The pod that stays must have its address, and answers, in what Prometheus has seen.
+
+    Of two pods of about one age Kubernetes ends either (LogarithmicScaleDown).
+    """
+    assert eventually(lambda: len(_servers(space)) == 2, timeout=TICKS_SECONDS)
+    second = max(_servers(space), key=lambda pod: pod["metadata"]["creationTimestamp"])
+    cost = "controller.kubernetes.io/pod-deletion-cost=-1"
+    space.kubectl("annotate", "pod", second["metadata"]["name"], cost)
+
+
+def _servers(space: Space) -> list[dict[str, Any]]:
+    """Return the model's serving pods that have an address."""
+    listed = space.get("pods", "--selector", f"{APP_COMPONENT}={Component.SERVER}")["items"]
+    return [pod for pod in listed if pod["status"].get("podIP")]
 
 
 def _one_replica(space: Space) -> None:
