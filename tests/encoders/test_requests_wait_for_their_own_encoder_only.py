@@ -12,25 +12,8 @@ from mm_runtime.engine.encode_queue import EncodeQueue, Results
 from mm_runtime.engine.encoders.client import EncoderError, Why
 from mm_runtime.engine.encoders.first import EncodersFirst
 from mm_runtime.engine.encoding import Outputs
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors
-
-SECONDS = 30
-"""For what happens at once; a busy machine may take a while."""
-
-
-def picture(number: int) -> Tensors:
-    """Return a request with one picture."""
-    return {"IMAGE": np.array([number])}
-
-
-def reads(inputs: Tensors) -> object | None:
-    """Read as a family's encoder does: no picture, or one that is wrong."""
-    if "IMAGE" not in inputs:
-        return None
-    if inputs["IMAGE"].item() < 0:
-        raise RequestError("a wrong picture")
-    return inputs["IMAGE"]
+from support.encoder_requests import SECONDS, picture, reads
 
 
 @dataclass

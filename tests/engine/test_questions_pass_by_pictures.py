@@ -8,30 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
 from mm_runtime.engine.encode_queue import EncodeQueue, Results
 from mm_runtime.engine.encoding import Outputs
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.tensors import Tensors
+from support.encoder_requests import SECONDS, picture, reads
 from support.middle_llava import build_middle_llava, new_picture
 from support.real_gateway import run_pair
-
-SECONDS = 30
-"""For what happens at once; a busy machine may take a while."""
-
-
-def _picture(number: int) -> Tensors:
-    return {"IMAGE": np.array([number])}
-
-
-def _reads(inputs: Tensors) -> object | None:
-    if "IMAGE" not in inputs:
-        return None
-    if inputs["IMAGE"].item() < 0:
-        raise RequestError("a wrong picture")
-    return inputs["IMAGE"]
 
 
 @dataclass
@@ -64,13 +48,13 @@ class _Encoder:
 def test_text_is_answered_while_a_picture_is_encoded() -> None:
     """So is a wrong picture; pictures that came meanwhile are encoded together, in order."""
     encoder = _Encoder()
-    waiting = EncodeQueue(encoder.encode, reads=_reads, together=3, begins=lambda: None)
-    encoder.submit(waiting, 0, _picture(0))
+    waiting = EncodeQueue(encoder.encode, reads=reads, together=3, begins=lambda: None)
+    encoder.submit(waiting, 0, picture(0))
     assert encoder.begun.wait(SECONDS)
     for number in (1, 2, 3, 4):
-        encoder.submit(waiting, number, _picture(number))
+        encoder.submit(waiting, number, picture(number))
     encoder.submit(waiting, 5, {})
-    encoder.submit(waiting, 6, _picture(-1))
+    encoder.submit(waiting, 6, picture(-1))
 
     assert [encoder.answer(), encoder.answer()] == [(5, ""), (6, "a wrong picture")]
     encoder.may_go.set()
@@ -91,10 +75,10 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
         raise OSError("the server has gone")
 
     encoder = _Encoder()
-    waiting = EncodeQueue(encode, reads=_reads, together=1, begins=lambda: None)
-    encoder.submit(waiting, 0, _picture(0))
-    waiting.submit(_picture(1), refused)
-    encoder.submit(waiting, 2, _picture(2))
+    waiting = EncodeQueue(encode, reads=reads, together=1, begins=lambda: None)
+    encoder.submit(waiting, 0, picture(0))
+    waiting.submit(picture(1), refused)
+    encoder.submit(waiting, 2, picture(2))
 
     assert [encoder.answer(), encoder.answer()] == [(0, "the engine is broken"), (2, "TABLE")]
     waiting.close()
@@ -103,9 +87,9 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
 def test_the_end_waits_for_what_was_put() -> None:
     """A server that stops answers the pictures it has."""
     encoder = _Encoder()
-    waiting = EncodeQueue(encoder.encode, reads=_reads, together=2, begins=lambda: None)
+    waiting = EncodeQueue(encoder.encode, reads=reads, together=2, begins=lambda: None)
     for number in range(3):
-        encoder.submit(waiting, number, _picture(number))
+        encoder.submit(waiting, number, picture(number))
     encoder.may_go.set()
     waiting.close()
     assert [encoder.answer()[0] for _ in range(3)] == [0, 1, 2]

@@ -123,7 +123,8 @@ def _engine() -> Row:
             ),
             Panel(
                 "Time of one inference",
-                "Mean compute time of each Triton model.",
+                "Mean compute time of each Triton model in its call. Encoder and language model "
+                "answer after it: see Time of encoding and the latencies.",
                 (Query(server.compute_seconds(CHOSEN), _PART),),
                 "s",
             ),

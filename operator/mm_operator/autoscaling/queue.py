@@ -109,7 +109,9 @@ def _learned(
 ) -> State:
     """Return the memory with what replicas can do, seen once they are full for an interval."""
     at, cost = observation.at, objectives.cost
-    since = None if not full else at if state.full_since is None else state.full_since
+    since = None
+    if full:
+        since = at if state.full_since is None else state.full_since
     state = replace(state, full_since=since)
     if cost is None or not traffic.completed:
         return state

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
@@ -166,12 +166,14 @@ def _profile(name: str | None) -> ServiceProfile:
 
 def _refuse_number(name: str, field: str, value: object) -> None:
     whole = field in {"slots", "queue_size"}
-    kinds = (int,) if whole else (int, float)
     least = 1 if field == "slots" else 0
-    right = isinstance(value, kinds) and not isinstance(value, bool)
-    if not right or not least <= float(str(value)) < math.inf:
-        kind = "whole number" if whole else "number of seconds"
-        raise UsageError(f"{name}: {field} is {value!r}: expected a {kind}, {least} or more")
+    # True is a number for Python, and none in a file.
+    if isinstance(value, int if whole else int | float) and not isinstance(value, bool):
+        number = cast("float", value)
+        if least <= number < math.inf:
+            return
+    kind = "whole number" if whole else "number of seconds"
+    raise UsageError(f"{name}: {field} is {value!r}: expected a {kind}, {least} or more")
 
 
 def _not_simulated(autoscaling: AutoscalingSpec) -> Iterator[str]:

@@ -97,7 +97,7 @@ class EncodeQueue:
                     break
                 batch.append(following)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
-                _hand_over(one.done, outcome)
+                hand_over(one.done, outcome)
 
     def _encoded(self, batch: Sequence[_Waiting]) -> Sequence[Outputs | Exception]:
         try:
@@ -106,7 +106,8 @@ class EncodeQueue:
             return [error] * len(batch)
 
 
-def _hand_over(done: Done, outcome: Outputs | Exception) -> None:
+def hand_over(done: Done, outcome: Outputs | Exception) -> None:
+    """Answer a request; a thread that serves others lives on when nobody takes the answer."""
     try:
         done(outcome)
     except Exception:

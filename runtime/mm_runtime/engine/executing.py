@@ -7,8 +7,6 @@ its ensemble, so the drain has to know of it.
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import triton_python_backend_utils as pb_utils
 
@@ -42,15 +40,6 @@ class Executing:
     def left(self, requests: int = 1) -> None:
         """Stop counting requests, after their response."""
         self._change(-requests)
-
-    @contextmanager
-    def during(self, requests: int) -> Iterator[None]:
-        """Count requests that are answered when the context ends."""
-        self.entered(requests)
-        try:
-            yield
-        finally:
-            self.left(requests)
 
     def _change(self, by: int) -> None:
         with self._lock:

@@ -25,7 +25,10 @@ class Later:
 
     def send(self, outcome: Outputs | Exception) -> None:
         """Send tensors or what is wrong, once; may be called from any thread."""
-        response = refuse(outcome) if isinstance(outcome, Exception) else respond(outcome)
+        try:
+            response = refuse(outcome) if isinstance(outcome, Exception) else respond(outcome)
+        except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
+            response = refuse(error)
         try:
             self._sender.send(response, flags=FINAL)
         finally:

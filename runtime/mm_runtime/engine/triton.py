@@ -79,6 +79,10 @@ class ModelSettings:
         found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
         return {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
 
+    def kept_inputs(self, request: Any) -> Tensors:
+        """Return copies, for after the call: the request's own memory is Triton's again then."""
+        return {name: tensor.copy() for name, tensor in self.inputs(request).items()}
+
 
 def respond(outputs: Outputs) -> Any:
     """Return a response with these tensors."""

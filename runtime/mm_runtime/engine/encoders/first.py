@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from mm_runtime.engine.encode_queue import Done, EncodeQueue
+from mm_runtime.engine.encode_queue import Done, EncodeQueue, hand_over
 from mm_runtime.engine.encoders.client import EncoderError, Why
 from mm_runtime.engine.encoding import Outputs
 from mm_runtime.engine.tensors import Tensors
@@ -75,10 +75,7 @@ class EncodersFirst:
 
     def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
         self._slots.release()
-        try:
-            done(outcome)
-        except Exception:
-            logger.exception("a request's features could not be handed over")
+        hand_over(done, outcome)
 
     def _ask(self, inputs: Tensors, done: Done) -> None:
         began = time.monotonic()

@@ -23,8 +23,7 @@ class TritonPythonModel:
         for request in requests:
             later = Later(request, self._executing)
             try:
-                # The request's own memory is Triton's again once this call is over.
-                inputs = {name: one.copy() for name, one in self._settings.inputs(request).items()}
+                inputs = self._settings.kept_inputs(request)
                 self._model.queue.submit(inputs, later.send)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 later.send(error)

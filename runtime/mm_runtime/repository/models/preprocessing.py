@@ -3,40 +3,16 @@
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
-
-import triton_python_backend_utils as pb_utils
+from typing import Any
 
 from mm_api.metrics import PREPROCESSING_SECONDS
 from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.histogram_gauges import HistogramGauges
+from mm_runtime.engine.later import Later
 from mm_runtime.engine.preparing import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
 from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.triton import ModelSettings, refuse, respond
-
-FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-
-
-class Reply(NamedTuple):
-    """Where the one response of a request goes."""
-
-    sender: Any
-    began: float
-    """When the request was taken up, by the clock that only goes forward."""
-
-    executing: Executing
-
-    def fail(self, error: Exception) -> None:
-        """Send an error."""
-        self.send(refuse(error))
-
-    def send(self, response: Any) -> None:
-        """Send the one response; the request is out of hand then."""
-        try:
-            self.sender.send(response, flags=FINAL)
-        finally:
-            self.executing.left()
+from mm_runtime.engine.triton import ModelSettings
 
 
 class TritonPythonModel:
@@ -53,31 +29,32 @@ class TritonPythonModel:
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its pictures have to be fetched first."""
-        self._executing.entered(len(requests))
         for request in requests:
-            reply = Reply(request.get_response_sender(), time.monotonic(), self._executing)
+            later, began = Later(request, self._executing), time.monotonic()
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)
                 if urls:
-                    self._remote.fetch(urls, partial(self._answer, reply, inputs))
+                    self._remote.fetch(urls, partial(self._answer, later, began, inputs))
                 else:
-                    self._answer(reply, inputs, {})
+                    self._answer(later, began, inputs, {})
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-                reply.fail(error)
+                later.send(error)
 
-    def _answer(self, reply: Reply, inputs: Tensors, found: Fetched | Exception) -> None:
-        """Send the one response of a request."""
+    def _answer(
+        self, later: Later, began: float, inputs: Tensors, found: Fetched | Exception
+    ) -> None:
+        """Send the one response of a request that was taken up at `began`, by a steady clock."""
         if isinstance(found, Exception):
-            reply.fail(found)
+            later.send(found)
             return
         try:
-            response = respond(self._preprocessor.prepare(inputs, found))
+            prepared = self._preprocessor.prepare(inputs, found)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-            reply.fail(error)
+            later.send(error)
         else:
-            self._seconds.observe(time.monotonic() - reply.began)
-            reply.send(response)
+            self._seconds.observe(time.monotonic() - began)
+            later.send(prepared)
 
     def finalize(self) -> None:
         """End the fetching thread."""

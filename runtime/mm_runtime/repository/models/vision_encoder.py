@@ -31,8 +31,7 @@ class TritonPythonModel:
         for request in requests:
             later = Later(request, self._executing)
             try:
-                # The request's own memory is Triton's again once this call is over.
-                inputs = {name: one.copy() for name, one in self._settings.inputs(request).items()}
+                inputs = self._settings.kept_inputs(request)
                 self._check(inputs)
                 self._model.queue.submit(inputs, self._named(later.send))
             except Exception as error:  # noqa: BLE001 (the server gets it, and this one lives on)

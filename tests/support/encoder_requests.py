@@ -1,0 +1,23 @@
+"""Requests for encoders that are played: a number stands for a picture."""
+
+import numpy as np
+
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.tensors import Tensors
+
+SECONDS = 30
+"""For what happens at once; a busy machine may take a while."""
+
+
+def picture(number: int) -> Tensors:
+    """Return a request with one picture; below zero it is a wrong one."""
+    return {"IMAGE": np.array([number])}
+
+
+def reads(inputs: Tensors) -> object | None:
+    """Read as a family's encoder does: no picture, or one that is wrong."""
+    if "IMAGE" not in inputs:
+        return None
+    if inputs["IMAGE"].item() < 0:
+        raise RequestError("a wrong picture")
+    return inputs["IMAGE"]
