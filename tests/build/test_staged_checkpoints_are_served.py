@@ -19,8 +19,8 @@ from support.ports import free_ports
 from support.staging_sites import StagingSite, staging_site
 from support.trtllm_tools.install import Tools, install
 
-START_SECONDS = 30
-REQUEST_SECONDS = 5
+START_SECONDS = 120
+REQUEST_SECONDS = 60
 VERSION = "1.1.0"
 
 

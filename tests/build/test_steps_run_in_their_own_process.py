@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from mm_runtime.launch.stopping import StopSignal
 from support.build_plans import build_plan
 from support.build_sites import Site
 from support.documents import FACTS
+from support.ended import wait_until_gone
 
 STEP = steps(build_plan(FACTS))[0]
 
@@ -83,11 +83,11 @@ def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) 
 def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
     """A step that hangs is ended with everything it has started."""
     site.places.logs.mkdir(parents=True)
-    runner = StepRunner(site.source, site.places, 0.5, StopSignal(), Progress(None, "a" * 64))
+    runner = StepRunner(site.source, site.places, 3, StopSignal(), Progress(None, "a" * 64))
     with pytest.raises(StepFailedError) as caught:
         runner.run(script("sleep 1000 & echo $!; wait"))
     assert caught.value.exit_code == 124
-    _assert_gone(int(caught.value.log_tail[-1]))
+    wait_until_gone(int(caught.value.log_tail[-1]))
 
 
 def test_log_is_bounded(runner: StepRunner) -> None:
@@ -140,21 +140,7 @@ def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.kill()
-    _assert_gone(child)
-
-
-def _assert_gone(pid: int) -> None:
-    """Wait until a process has ended (a zombie has)."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return
-        if state == "Z":
-            return
-        time.sleep(0.02)
-    pytest.fail(f"process {pid} still runs")
+    wait_until_gone(child)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_every_monitor_is_taken(definitions: ClusterInfo) -> None:
                 return True
 
             # Discovery learns of a new kind a moment after it is established.
-            assert eventually(taken, timeout=30)
+            assert eventually(taken)
         found = {
             kind: kubectl(
                 definitions, "get", plural, "--namespace", "monitors", "-o", "name"

@@ -73,7 +73,6 @@ def test_pods_are_admitted_where_restricted_is_enforced(
             == 2
             else None
         ),
-        timeout=30,
     )
 
     assert pods is not None, kubectl(control_plane, "-n", NAMESPACE, "get", "events")

@@ -50,10 +50,10 @@ def _operator(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[Non
     try:
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=60) == 0
     finally:
         process.kill()
-        process.wait(timeout=15)
+        process.wait(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
                 model = document()
                 model["metadata"]["namespace"] = MODELS
                 apply(control_plane, model)
-                reason = eventually(lambda: _planned(control_plane), timeout=60)
+                reason = eventually(lambda: _planned(control_plane))
         finally:
             config.uninstall(RELEASE, timeout=60)
 

@@ -47,7 +47,7 @@ def test_the_successor_finishes(
         api.apply(document(name="llava"))
         for step in rest[:played]:
             step(api)
-        assert eventually(lambda: reached(api), timeout=30)
+        assert eventually(lambda: reached(api))
         first.kill()
     builds = wait_for_build(api) if played == 1 else ""
     rest = rest[played:]
@@ -57,7 +57,7 @@ def test_the_successor_finishes(
         for step in rest:
             step(api)
 
-        assert eventually(lambda: ready(api), timeout=40), get(api, "mmm", "llava")["status"]
+        assert eventually(lambda: ready(api)), get(api, "mmm", "llava")["status"]
         attempts = get(api, "mmm", "llava")["status"]["build"].get("attempts", 1)
         jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
         assert attempts == 1

@@ -55,7 +55,7 @@ def planned(api: Api, status: str, reason: str) -> dict[str, Any]:
         now = conditions(api).get("Planned", {})
         return now if (now.get("status"), now.get("reason")) == wanted else {}
 
-    found = eventually(reached, timeout=30)
+    found = eventually(reached)
     assert found, conditions(api)
     return found
 
@@ -87,7 +87,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             status = get(api, "mmm", "m")["status"]["plan"]
             assert status["gpu"]["product"] == H100
             assert 0 < status["kvCacheFreeGpuMemoryFraction"] < 1
-            assert eventually(lambda: set(engine_jobs(api)) == {H100}, timeout=30)
+            assert eventually(lambda: set(engine_jobs(api)) == {H100})
 
             label = ["label", "node", name, "--overwrite"]
             kubectl(api.cluster, *label, "nvidia.com/gpu.memory=16384")
@@ -101,7 +101,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             kubectl(api.cluster, *label, product, "nvidia.com/gpu.memory=46068")
             verdict = planned(api, "True", "PlanComplete")
             assert f"on 1 x {L40S}: " in verdict["message"]
-            assert eventually(lambda: set(engine_jobs(api)) == {L40S}, timeout=30)
+            assert eventually(lambda: set(engine_jobs(api)) == {L40S})
 
         assert conditions(api)["Planned"]["status"] == "True"
 
@@ -130,11 +130,11 @@ def test_an_engine_is_served_on_its_gpus(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(spec, name="m"))
         inspected(api, "m", facts_of("llava"))
-        assert eventually(lambda: set(engine_jobs(api)) == {H100}, timeout=30)
+        assert eventually(lambda: set(engine_jobs(api)) == {H100})
         job = engine_jobs(api)[H100]
         built(api, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
         serving(api, "m")
-        assert eventually(lambda: conditions(api)["Ready"]["status"] == "True", timeout=30)
+        assert eventually(lambda: conditions(api)["Ready"]["status"] == "True")
         pod = get(api, "deployment", "m")["spec"]["template"]["spec"]
 
     server = next(one for one in pod["initContainers"] if one["name"] == "server")

@@ -98,7 +98,7 @@ def test_a_second_build_follows_the_first_models_pods(
             api.apply(document({"build": {"store": STORE}}, name="first"))
             inspected(api, "first")
             built(api)
-            assert eventually(lambda: api.kubectl("get", "deployments", "-o", "name"), timeout=30)
+            assert eventually(lambda: api.kubectl("get", "deployments", "-o", "name"))
             serving(api, "first")
             other = {"build": {"store": STORE}, "engine": {"maxBatchSize": 2}}
             api.apply(document(other, name="second"))
@@ -123,7 +123,7 @@ def test_a_store_of_one_pod_is_refused(api: Api, tmp_path: Path) -> None:
     apply(api.cluster, claim)
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document({"build": {"store": STORE}}, name="first"))
-        planned = eventually(lambda: _condition(api, "Planned"), timeout=30)
+        planned = eventually(lambda: _condition(api, "Planned"))
     assert planned
     assert (planned["status"], planned["reason"]) == ("False", "NotSupported")
     assert "claim engines is ReadWriteOncePod" in planned["message"]

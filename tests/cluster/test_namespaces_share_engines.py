@@ -99,20 +99,20 @@ def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) ->
     first, second = pair
     with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
         begin(first, "one")
-        assert eventually(lambda: build_jobs(first), timeout=30)
+        assert eventually(lambda: build_jobs(first))
         begin(second, "two")
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting", timeout=30)
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
         waiting = build_of(second, "two")
         assert f"{first.namespace}/one builds this engine" in waiting["message"]
         assert len(leases(first)) == 1
 
         built(first)
 
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded", timeout=30)
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
         assert build_of(second, "two")["reusedFrom"] == f"{first.namespace}/one"
         assert build_of(second, "two")["fingerprint"] == build_of(first, "one")["fingerprint"]
         assert build_jobs(second) == []
-        assert eventually(lambda: not leases(first), timeout=30), leases(first)
+        assert eventually(lambda: not leases(first)), leases(first)
 
 
 def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
@@ -120,15 +120,15 @@ def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_pa
     first, second = pair
     with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
         begin(first, "one")
-        assert eventually(lambda: build_jobs(first), timeout=30)
+        assert eventually(lambda: build_jobs(first))
         begin(second, "two")
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting", timeout=30)
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
 
         first.kubectl("delete", "mmm", "one")
 
         assert eventually(lambda: build_jobs(second), timeout=90)
         built(second)
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded", timeout=30)
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
         assert "reusedFrom" not in build_of(second, "two")
 
 

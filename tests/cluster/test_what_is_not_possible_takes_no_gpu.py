@@ -44,7 +44,7 @@ def test_the_verdict_is_a_condition(
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(spec, name="m"))
         inspected(api, "m", facts)
-        assert eventually(lambda: planned(api).get("reason") == reason, timeout=30), planned(api)
+        assert eventually(lambda: planned(api).get("reason") == reason), planned(api)
 
         condition = planned(api)
         assert condition["status"] == "False"

@@ -84,7 +84,7 @@ async def test_a_lost_lead_ends_the_workers() -> None:
         raise LostError(key)
 
     async with leading(reconcile, ("a", "b")) as (results, task):
-        await asyncio.wait_for(asyncio.shield(task), 5)
+        await asyncio.wait_for(asyncio.shield(task), 60)
 
         assert results.seen == []
 

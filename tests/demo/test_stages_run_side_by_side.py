@@ -6,7 +6,7 @@ import pytest
 
 from mm_devcluster.demo.graph import Report, Stage, State, Update, check_graph, run_stages
 
-DEADLINE = 10.0  # seconds until a test that waits for another stage gives up
+DEADLINE = 60.0  # seconds until a test that waits for another stage gives up
 
 
 def quick(_report: Report) -> str:

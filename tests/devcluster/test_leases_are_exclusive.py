@@ -84,7 +84,7 @@ def test_a_waiter_gets_the_lock_of_a_file_that_was_deleted(tmp_path: Path) -> No
     with ThreadPoolExecutor() as pool:
         waiter = pool.submit(acquire, path, wait=True)
         delete(path, first, tmp_path / "locks")
-        second = waiter.result(timeout=10)
+        second = waiter.result(timeout=60)
     assert second is not None
     assert acquire(path, wait=False) is None
     delete(path, second, tmp_path / "locks")

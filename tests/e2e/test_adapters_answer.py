@@ -81,7 +81,7 @@ def test_the_start_was_measured_and_rolled_nothing_out(space: Space) -> None:
     def start() -> Any:
         return space.read(MODEL)["status"].get("start")
 
-    found = eventually(start, timeout=60)
+    found = eventually(start)
     status = space.read(MODEL)["status"]
     assert found["fingerprint"] == status["plan"]["fingerprint"]
     assert found["loadSeconds"] > 0

@@ -126,9 +126,7 @@ def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI
     assert sum(_counted(space, Component.SERVER, 8080, "mm_encoder_fallbacks_total").values()) > 0
     space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
     before = _by(space)["encoders"]
-    assert eventually(
-        lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before, timeout=60
-    )
+    assert eventually(lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before)
 
 
 def test_a_change_of_mind_leaves_nothing(space: Space, client: OpenAI) -> None:

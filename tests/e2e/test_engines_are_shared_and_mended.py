@@ -72,7 +72,6 @@ def flip_a_byte(space: Space, fingerprint: str) -> None:
     space.apply(pod)
     ended = eventually(
         lambda: space.get("pod", "bad-disk").get("status", {}).get("phase") == "Succeeded",
-        timeout=60,
     )
     assert ended, space.kubectl("logs", "bad-disk", check=False)
 
@@ -124,9 +123,7 @@ def test_unused_engines_are_removed(space: Space) -> None:
     former = build_of(space, "first")["fingerprint"]
     changed = {"store": {"size": "1Gi", "gcAfter": "10s"}, "resources": RESOURCES}
     space.apply(space.model("first", "tiny", engine={"maxBatchSize": 3}, build=changed))
-    wanted = eventually(
-        lambda: space.read("first")["status"]["plan"]["fingerprint"] != former, timeout=60
-    )
+    wanted = eventually(lambda: space.read("first")["status"]["plan"]["fingerprint"] != former)
     assert wanted
     space.wait_ready("first")
 

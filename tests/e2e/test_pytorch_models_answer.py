@@ -108,10 +108,10 @@ def test_a_dead_server_comes_back_in_its_pod(space: Space) -> None:
             except APIError:
                 return False
 
-        assert eventually(answers, timeout=60)
+        assert eventually(answers)
         kill_in_pod(pod, "trtllm-serve")
         space.wait_ready(MODEL, 60)
-        assert eventually(answers, timeout=60)
+        assert eventually(answers)
     (now,) = pods_of(space, "server")
     assert now["metadata"]["uid"] == pod["metadata"]["uid"]
     assert [one["restartCount"] for one in now["status"]["initContainerStatuses"]] == [0]

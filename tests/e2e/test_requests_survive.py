@@ -25,7 +25,7 @@ MODEL = "steady"
 CLIENTS = 4
 BUILD_SECONDS = 240
 """Until an engine is built and its pods are asked for; measured 10 to 80 on a busy machine."""
-REQUEST_TIMEOUT = 30.0
+REQUEST_TIMEOUT = 120.0
 PAUSE_SECONDS = 0.2
 """After a failure: a refused connection costs nothing, and would be tried thousands of times."""
 
@@ -172,8 +172,8 @@ def test_a_rolling_update_under_load_fails_no_request(
         # The old pod drains after the new one is ready: until it is gone, requests may meet it.
         eventually(lambda: len(serving_pods(space)) == 1, timeout=120, interval=1)
         time.sleep(2)
+        assert eventually(lambda: load.right >= LEAST_REQUESTS), load.right
     assert (load.failed, len(serving_pods(space))) == ([], 1)
-    assert load.right >= LEAST_REQUESTS
 
 
 BAD_REQUESTS: dict[str, list[dict[str, Any]]] = {
@@ -222,15 +222,15 @@ def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -
     before = _restarts(pod)
     load = Load(address)
     with load.running():
-        eventually(lambda: load.right >= LEAST_REQUESTS, timeout=60, interval=1)
+        eventually(lambda: load.right >= LEAST_REQUESTS, timeout=90, interval=1)
         kill_container(pod, "mm-runtime\0gateway")
         eventually(
             lambda: _restarts(space.get("pod", name))["gateway"] > before["gateway"],
-            timeout=60,
+            timeout=90,
             interval=1,
         )
         answered = load.right
-        eventually(lambda: load.right >= answered + LEAST_REQUESTS, timeout=60, interval=1)
+        eventually(lambda: load.right >= answered + LEAST_REQUESTS, timeout=90, interval=1)
         broken = len(load.failed)
         time.sleep(5)
     assert {one.partition(":")[0] for one in load.failed} <= {

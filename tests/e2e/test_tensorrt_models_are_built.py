@@ -75,7 +75,6 @@ def read_store(space: Space, image: str, path: str) -> str:
     space.apply(pod)
     ended = eventually(
         lambda: space.get("pod", "reader").get("status", {}).get("phase") == "Succeeded",
-        timeout=60,
     )
     assert ended, space.kubectl("logs", "reader", check=False)
     return space.kubectl("logs", "reader")
@@ -134,7 +133,7 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
         assert commands_of_mmctl(space, "m", tmp_path) == ran
         assert any("--lora_target_modules" in argv for argv in ran)
 
-        served = eventually(lambda: pods_of(space, "server"), timeout=60)
+        served = eventually(lambda: pods_of(space, "server"))
         assert served, space.read("m")["status"]
         spec = served[0]["spec"]
         server = next(one for one in spec["initContainers"] if one["name"] == "server")

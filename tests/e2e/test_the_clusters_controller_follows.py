@@ -42,7 +42,7 @@ def wish(space: Space, number: int, **more: Any) -> None:
 
 def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> None:
     """Up and down by the cluster's own controller; the operator's certificate is verified."""
-    assert eventually(lambda: available(installed) == "True", timeout=60), registered(installed)
+    assert eventually(lambda: available(installed) == "True"), registered(installed)
     spec = registered(installed)["spec"]
     assert (bool(spec.get("caBundle")), spec.get("insecureSkipTLSVerify", False)) == (True, False)
     assert spec["service"]["namespace"] == settings.SYSTEM_NAMESPACE
@@ -71,7 +71,7 @@ def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> No
         told = {one["type"]: one["reason"] for one in hpa(space)["status"]["conditions"]}
         assert told["ScalingActive"] == "ValidMetricFound", told
         # The operator sees at its next tick what another controller has moved.
-        assert eventually(lambda: moves(space) == [1, 2], timeout=60), moves(space)
+        assert eventually(lambda: moves(space) == [1, 2]), moves(space)
 
 
 def moves(space: Space) -> list[int]:

@@ -1,13 +1,13 @@
 """What is no answer of this engine's own encoder never reaches the language model."""
 
-import time
-from collections.abc import Callable
+import threading
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
+from mm_runtime.engine.encoders import rests
 from mm_runtime.engine.encoders.answers import Wanted
 from mm_runtime.engine.encoders.client import OWN_IDENTITY, EncoderClient, EncoderError, Why
 from mm_runtime.engine.encoders.identity import vision_identity
@@ -19,6 +19,7 @@ assert VISION is not None
 WANTED = Wanted.of(FACTS, VISION, np.float16)
 ROWS, HIDDEN = VISION.features_per_image, FACTS.text.hidden_size
 IDENTITY = "a" * 64
+SECONDS = 60
 PIXELS = {"pixel_values": np.zeros((1, 1, 3, 28, 28), np.float16)}
 
 
@@ -36,7 +37,7 @@ def _features(**changes: object) -> Tensors:
     return {name: np.asarray(value) for name, value in tensors.items() if value is not None}
 
 
-def _client(*addresses: str, seconds: float = 20) -> EncoderClient:
+def _client(*addresses: str, seconds: float = SECONDS) -> EncoderClient:
     return EncoderClient(
         lambda: addresses, identity=IDENTITY, wanted=WANTED, timeout_seconds=seconds
     )
@@ -113,8 +114,10 @@ def test_others_are_refused(answer: Tensors, why: Why, told: str) -> None:
     assert (why, True) == (found, told in text), text
 
 
-def test_the_next_encoder_is_asked() -> None:
+def test_the_next_encoder_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that sends nonsense is left alone, and another one answers."""
+    monkeypatch.setattr(rests, "FIRST_SECONDS", 600.0)
+    monkeypatch.setattr(rests, "LONGEST_SECONDS", 600.0)
     bad = _features(**{TABLE: HOLED})
     with (
         scripted_encoder(lambda: bad) as (strange, asked),
@@ -127,26 +130,29 @@ def test_the_next_encoder_is_asked() -> None:
     assert asked.asked == 1
 
 
-def _hang() -> Tensors:
-    time.sleep(3)
-    return _features()
-
-
 def _fail() -> Tensors:
     raise RuntimeError("broken")
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        pytest.param(_hang, Why.TIMEOUT, id="hangs"),
-        pytest.param(_fail, Why.FAILED, id="fails"),
-    ],
-)
-def test_encoders_that_do_not_answer(answer: Callable[[], Tensors], why: Why) -> None:
-    """A time-out and an error inside the encoder are told apart."""
-    with scripted_encoder(answer) as (address, _):
-        assert _refused(_client(address, seconds=1))[0] is why
+def test_an_encoder_that_hangs() -> None:
+    """A time-out is told as one."""
+    over = threading.Event()
+
+    def hang() -> Tensors:
+        over.wait(SECONDS)
+        return _features()
+
+    with scripted_encoder(hang) as (address, _):
+        try:
+            assert _refused(_client(address, seconds=1))[0] is Why.TIMEOUT
+        finally:
+            over.set()
+
+
+def test_an_encoder_that_fails() -> None:
+    """An error inside the encoder is no time-out."""
+    with scripted_encoder(_fail) as (address, _):
+        assert _refused(_client(address))[0] is Why.FAILED
 
 
 def test_nobody_is_there() -> None:

@@ -11,7 +11,7 @@ from mm_runtime.engine.outbox import Outbox
 from support.clusters import eventually
 
 SOON = 0.005
-DEADLINE = 10
+DEADLINE = 60
 
 
 @dataclass

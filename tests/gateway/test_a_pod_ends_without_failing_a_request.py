@@ -15,6 +15,9 @@ from support.tiny_llava import BuiltEngine, samples
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
+CLIENTS = 8
+PATH = "/v1/chat/completions"
+
 
 def _body(model: str, **changes: object) -> dict[str, object]:
     sample = samples()[0]
@@ -32,24 +35,27 @@ async def test_sigterm_under_load_fails_no_request(
     """
     with run_pair(tiny_engine, tmp_path) as pair:
         statuses: list[int] = []
+        begun = asyncio.Barrier(CLIENTS + 1)
 
         async def ask(client: httpx.AsyncClient) -> None:
+            statuses.append((await client.post(PATH, json=_body(pair.model))).status_code)
+            await begun.wait()
             while True:
-                response = await client.post("/v1/chat/completions", json=_body(pair.model))
+                response = await client.post(PATH, json=_body(pair.model))
                 statuses.append(response.status_code)
                 if response.headers.get("connection") == "close":
                     return
 
-        async with asyncio.timeout(60):
-            clients = [httpx.AsyncClient(base_url=pair.url, timeout=30) for _ in range(8)]
+        async with asyncio.timeout(240):
+            clients = [httpx.AsyncClient(base_url=pair.url, timeout=120) for _ in range(CLIENTS)]
             asking = [asyncio.create_task(ask(client)) for client in clients]
-            await asyncio.sleep(1)
+            await begun.wait()
             pair.gateway.send_signal(signal.SIGTERM)
             await asyncio.gather(*asking)
             for client in clients:
                 await client.aclose()
         assert {200} == set(statuses)
-        assert await asyncio.to_thread(pair.gateway.wait, 30) == 0
+        assert await asyncio.to_thread(pair.gateway.wait, 120) == 0
         assert await asyncio.to_thread(pair.stop, pair.server) == 0
 
 

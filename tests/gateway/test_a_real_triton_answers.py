@@ -171,7 +171,7 @@ async def test_a_client_that_leaves_frees_the_engine(
         ) as response:
             async for _ in response.aiter_lines():
                 break
-    await eventually(lambda: _active(real) == 0, seconds=10, pause=0.1)
+    await eventually(lambda: _active(real) == 0, pause=0.1)
     again = await real_http.post("/v1/chat/completions", json=_body(real))
     assert again.status_code == 200
 

@@ -25,7 +25,7 @@ async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[httpx.
     """A client of a gateway whose model has two adapters."""
     async with (
         serve(toy_gateway(tmp_path, engine, adapters=ADAPTERS)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         yield client
 

@@ -27,7 +27,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 @pytest.fixture
 async def client(running: Running) -> AsyncIterator[httpx.AsyncClient]:
     """A plain HTTP client."""
-    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         yield client
 
 

@@ -40,7 +40,7 @@ class Fails(ScriptedEngine):
 
 async def state_of(running: Running) -> tuple[int, dict[str, str]]:
     """Return status and body of `/readyz`."""
-    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         answer = await client.get("/readyz")
         return answer.status_code, answer.json()
 

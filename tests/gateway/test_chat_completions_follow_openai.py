@@ -25,7 +25,7 @@ async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[AsyncO
     async with (
         serve(toy_gateway(tmp_path, engine)) as running,
         AsyncOpenAI(
-            base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=10
+            base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=60
         ) as client,
     ):
         yield client

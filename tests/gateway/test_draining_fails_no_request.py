@@ -18,14 +18,14 @@ async def test_latecomers_are_served_and_sent_away(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, ScriptedEngine())
     async with (
         serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         before = await client.post("/v1/chat/completions", json=QUESTION)
-        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0.5, timeout_seconds=5))
-        await asyncio.sleep(0)
+        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=60, timeout_seconds=60))
+        await eventually(lambda: gateway.drain.phase is Phase.LEAVING)
         late = await client.post("/v1/chat/completions", json=QUESTION)
         ready = await client.get("/readyz")
-        assert await leaving
+        leaving.cancel()
     assert (before.status_code, late.status_code, ready.status_code) == (200, 200, 503)
     assert "connection" not in before.headers
     assert late.headers["connection"] == "close"
@@ -37,13 +37,13 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
     async with (
         serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         stream = asyncio.create_task(
             client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
         )
         await eventually(lambda: gateway.admission.inside == 1)
-        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=5))
+        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
         await eventually(lambda: gateway.drain.phase is Phase.REFUSING)
         refused = await client.post("/v1/chat/completions", json=QUESTION)
         assert not leaving.done()
@@ -57,12 +57,29 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
     ) == (503, "1", "close")
 
 
+async def test_a_request_that_was_there_before_is_told_to_go_elsewhere(tmp_path: Path) -> None:
+    """Its answer begins while the gateway leaves: the client would come back to a refusal."""
+    gate = asyncio.Event()
+    gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        asked = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
+        await eventually(lambda: gateway.admission.inside == 1)
+        leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
+        await eventually(lambda: gateway.drain.phase is Phase.REFUSING)
+        gate.set()
+        assert (await asked).headers["connection"] == "close"
+        assert await leaving
+
+
 async def test_a_drain_gives_up_at_its_deadline(tmp_path: Path) -> None:
     """A stream that never ends does not hold the pod for ever."""
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=asyncio.Event()))
     async with (
         serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         stream = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
         await eventually(lambda: gateway.admission.inside == 1)

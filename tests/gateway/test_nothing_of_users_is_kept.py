@@ -50,7 +50,7 @@ async def test_neither_log_nor_metrics_hold_it(
     with caplog.at_level(logging.DEBUG, logger="mm_runtime"):
         async with (
             serve(toy_gateway(tmp_path, engine)) as running,
-            httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+            httpx.AsyncClient(base_url=running.url, timeout=60) as client,
         ):
             await client.post("/v1/chat/completions", json=body)
             metrics = (await client.get("/metrics")).text

@@ -32,7 +32,7 @@ async def test_a_token_decides(
     headers = {} if header is None else {"Authorization": header}
     async with (
         serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
             response = await client.request(method, path, json=QUESTION, headers=headers)
@@ -50,7 +50,7 @@ async def test_a_replaced_token_counts_at_once(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path / "engine", ScriptedEngine(), auth_token_file=tokens)
     async with (
         serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         tokens.write_text("new")
         old, new = [

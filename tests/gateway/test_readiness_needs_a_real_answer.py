@@ -27,7 +27,7 @@ GOLDEN = GoldenPrompt(text="What is it?", pictures=1, tokens=[7, 8], answer="a r
 
 
 async def _status(running: Running) -> int:
-    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         return (await client.get("/readyz")).status_code
 
 
@@ -39,7 +39,7 @@ async def test_not_ready_before_the_preflight(tmp_path: Path) -> None:
     """A ready Triton alone is not enough; liveness does not wait for it."""
     async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
         assert await _status(running) == 503
-        async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
             assert (await client.get("/healthz")).status_code == 200
 
 
@@ -73,10 +73,11 @@ async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
 
 async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
     """A server that closes the stream with nothing in it is not ready."""
-    gateway = toy_gateway(tmp_path, ScriptedEngine(pieces=()))
+    engine = ScriptedEngine(pieces=())
+    gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await asyncio.sleep(0.2)
+        await eventually(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         watching.cancel()
 
@@ -101,7 +102,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path) -> 
         watching = asyncio.create_task(gateway.preflight.watch())
 
         async def told() -> bool:
-            async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+            async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
                 detail = (await client.get("/readyz")).json().get("detail", "")
             return "the answer is 'a blue'; when the engine was built it was 'a red'" in detail
 
@@ -126,5 +127,5 @@ def test_a_real_engine_answers_as_at_its_build(real: RealGateway, tiny_engine: B
     assert golden is not None
     assert (golden.pictures, len(golden.tokens)) == (1, 8)
     assert golden.answer.startswith("a ")
-    ready = httpx.get(f"{real.url}/readyz", timeout=10)
+    ready = httpx.get(f"{real.url}/readyz", timeout=60)
     assert ready.json() == {"status": "ready", "phase": "Ready"}

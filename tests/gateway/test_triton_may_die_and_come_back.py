@@ -29,7 +29,7 @@ async def test_readiness_follows_triton_and_requests_are_told(
         async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200
             pair.server.kill()
-            await asyncio.to_thread(pair.server.wait, 10)
+            await asyncio.to_thread(pair.server.wait, 60)
 
             async def ready() -> bool:
                 return (await client.get("/readyz")).status_code == httpx.codes.OK
@@ -37,7 +37,7 @@ async def test_readiness_follows_triton_and_requests_are_told(
             async def away() -> bool:
                 return not await ready()
 
-            await eventually(away, seconds=10)
+            await eventually(away)
             refused = await client.post("/v1/chat/completions", json=_body(pair))
             assert refused.status_code == 503
             assert refused.headers["retry-after"] == "1"

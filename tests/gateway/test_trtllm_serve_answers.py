@@ -16,7 +16,7 @@ from support.gateways import MODEL, Running, serve, toy_gateway
 from support.pictures import data_url, encode, picture
 from support.recorded_server import RecordedServer, recorded_server
 
-SECONDS = 20
+SECONDS = 60
 ANSWER = "A recorded answer about 0 pictures."
 ABORTED = "client is disconnected, abort"
 
@@ -230,7 +230,7 @@ async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) 
     before = server.log.count(ABORTED)
     engine = TrtllmServeEngine(server.address, MODEL, request_seconds=SECONDS)
     # Long enough for a busy machine to get the request to the server.
-    gateway = toy_gateway(tmp_path, engine, request_timeout_seconds=2)
+    gateway = toy_gateway(tmp_path, engine, request_timeout_seconds=5)
     async with (
         serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,

@@ -110,7 +110,7 @@ def test_probes_fit_the_engine() -> None:
 
 
 async def _readiness(running: Running) -> int:
-    async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         return (await client.get("/readyz")).status_code
 
 

@@ -77,7 +77,7 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
         # Without the watch each of them would wait for ever.
         assert all(one.result(60) != "answered" for one in streams)
     until(lambda: "it is started again" in served.log)
-    until(served.ready)
+    served.wait_until_ready(starts=2)
     sample = samples()[0]
     pixels = np.asarray(Image.open(sample.picture).convert("RGB"))[np.newaxis, np.newaxis]
     with Ensemble(served.grpc_url) as client:

@@ -20,6 +20,7 @@ from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
+from support.ended import wait_until_gone
 from support.picture_host import serve_pictures
 from support.ports import free_ports
 from support.served import EngineFiles, Served, start_serving
@@ -64,14 +65,6 @@ def children_of(pid: int) -> list[int]:
     """Return the direct children of a process."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in text.split()]
-
-
-def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or after
-        return True
 
 
 def test_ensemble_answers(served: Served) -> None:
@@ -161,7 +154,7 @@ def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_pa
         (server,) = children_of(served.process.pid)
         served.process.kill()
         served.process.wait()
-        _wait_until_gone(server)
+        wait_until_gone(server)
         left = regions(served)
     with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:
         served.wait_until_ready()
@@ -175,7 +168,7 @@ def kill_server(served: Served) -> None:
     """Kill tritonserver and wait until it has gone."""
     (server,) = children_of(served.process.pid)
     os.kill(server, signal.SIGKILL)
-    _wait_until_gone(server)
+    wait_until_gone(server)
 
 
 def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
@@ -185,7 +178,7 @@ def test_dead_server_is_started_again(random_engine: EngineFiles) -> None:
         before = set(regions(served))
         kill_server(served)
         _wait_for_log(served, "exit code 137; it is started again in 1 s")
-        served.wait_until_ready()
+        served.wait_until_ready(starts=2)
         assert isinstance(ask(served)["text_output"], str)
         assert not before & set(regions(served))
         text = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
@@ -212,8 +205,8 @@ def test_a_server_that_is_killed_while_it_loads_is_started_again(
 def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: EngineFiles) -> None:
     """The third death within five minutes ends the container, so that Kubernetes sees it."""
     with start_serving(random_engine.manifest, random_engine.serving) as served:
-        for _ in range(3):
-            served.wait_until_ready()
+        for start in (1, 2, 3):
+            served.wait_until_ready(starts=start)
             kill_server(served)
             # Readiness of the next start must not be that of the dead server.
             _wait_for_log(served, "tritonserver ended with exit code 137")
@@ -311,10 +304,3 @@ def _wait_until_taken_up(served: Served, requests: int) -> None:
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
         names = (line for line in page.splitlines() if line.startswith(EXECUTING_REQUESTS.name))
         count = sum(float(line.rpartition(" ")[2]) for line in names)
-
-
-def _wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + REQUEST_SECONDS
-    while not is_gone(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

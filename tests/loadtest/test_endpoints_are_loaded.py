@@ -57,7 +57,7 @@ async def test_the_gateway_is_loaded(
     )
 
     assert (told.model, told.errors) == (MODEL, {})
-    assert told.answered == told.requests > 10
+    assert told.answered == told.requests > 0
     assert told.goodput_share == 1.0
     assert told.output_tokens_per_second == pytest.approx(3 * told.answered_per_second)
     for latencies in (told.everything, told.text_only, told.with_pictures):
@@ -110,27 +110,29 @@ async def test_a_trace_is_replayed(
 async def test_an_open_loop_does_not_wait_for_a_slow_server(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Requests go out when due although none was answered; what takes too long has failed."""
+    """Requests go out when due although none was answered: the first waits for the twentieth."""
+    many = asyncio.Barrier(20)
 
-    async def silent(_: Exchange) -> None:
-        await asyncio.sleep(RUN_SECONDS)
+    async def slow(exchange: Exchange) -> None:
+        if len(server.exchanges) <= many.parties:
+            await many.wait()
+        await exchange.answer(200, events(TOKEN))
 
-    async with serve_local(silent) as server:
+    async with serve_local(slow) as server:
         _, told = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
-            *("--model", "m", "--rate", "50", "--duration", "1s", "--timeout", "2s"),
+            *("--model", "m", "--rate", "50", "--duration", "1s"),
         )
 
-    assert told.answered == 0
-    assert told.errors == {"timeout": told.requests}
-    assert told.requests == len(server.exchanges) > 20
+    assert told.errors == {}
+    assert told.answered == told.requests == len(server.exchanges) > many.parties
 
 
 async def test_what_is_not_sent_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With room for two requests the others are failures by name, not silence."""
+    """With room for two requests the others are failures by name, not silence; so is no answer."""
 
     async def silent(_: Exchange) -> None:
         await asyncio.sleep(RUN_SECONDS)
@@ -139,10 +141,11 @@ async def test_what_is_not_sent_is_told(
         _, told = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
-            *("--model", "m", "--rate", "50", "--duration", "1s", "--timeout", "2s"),
+            *("--model", "m", "--rate", "100", "--duration", "100ms", "--timeout", "3s"),
             *("--most-in-flight", "2"),
         )
 
+    assert told.requests > 2
     assert told.errors == {"not-sent": told.requests - 2, "timeout": 2}
 
 

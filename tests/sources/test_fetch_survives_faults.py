@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from mm_runtime.sources.origin import opened
 from support.build_plans import build_plan
 from support.build_sites import text_only
 from support.clusters import eventually
+from support.ended import wait_until_gone
 from support.hub_server import COMMIT, REPOSITORY, Hub
 
 PINNED = f"hf://{REPOSITORY}@{COMMIT}"
@@ -45,7 +45,7 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], Places]
 
 
 def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL for build and step in the middle of the weights: the next one asks for the rest."""
+    """SIGKILL in the middle of the weights takes the step along; the next one asks for the rest."""
     store = tmp_path / "store"
     store.mkdir()
     command, places = arguments(hub, tmp_path, store)
@@ -72,7 +72,7 @@ def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
         process.kill()
         process.wait(timeout=SECONDS)
     for one in step:
-        os.kill(one, signal.SIGKILL)
+        wait_until_gone(one)
     hub.pause_after = None
     hub.resumed.set()
     hub.requests.clear()

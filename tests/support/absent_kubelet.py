@@ -70,7 +70,7 @@ def serving(api: Api, model: str) -> None:
 
 def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
     """Return the first pod that has not ended, once there is one."""
-    found = eventually(lambda: pods(api, selector), timeout=30)
+    found = eventually(lambda: pods(api, selector))
     assert found, f"no pod of {selector} was made"
     return found[0]
 

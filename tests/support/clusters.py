@@ -22,9 +22,11 @@ from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, info, up
 from mm_devcluster.paths import state_dir
 
 START_TIMEOUT = 240.0  # seconds; measured 5 (control plane) and 7 (node) idle, 23 at load 20
-KUBECTL_TIMEOUT = 60.0
+KUBECTL_TIMEOUT = 180.0  # most take 0.1; a namespace goes in 5 to 50
 
 Answer = TypeVar("Answer")
+
+NOT_YET = (AssertionError, LookupError, OSError, subprocess.TimeoutExpired)
 
 
 @pytest.fixture(scope="session")
@@ -84,12 +86,12 @@ def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
 
 
 def eventually(
-    ask: Callable[[], Answer], *, timeout: float = 60.0, interval: float = 0.2
+    ask: Callable[[], Answer], *, timeout: float = 90.0, interval: float = 0.2
 ) -> Answer:
     """Ask until the answer is true and return it; when the time is up, the last answer.
 
     Args:
-        ask: The question; an AssertionError (kubectl failed) counts as "not yet".
+        ask: The question; that kubectl fails, a field is missing or nobody answers is "not yet".
         timeout: Seconds.
         interval: Seconds between questions.
     """
@@ -97,7 +99,7 @@ def eventually(
     while True:
         try:
             answer = ask()
-        except AssertionError:
+        except NOT_YET:
             if time.monotonic() > deadline:
                 raise
         else:
@@ -113,7 +115,7 @@ def namespace(cluster: ClusterInfo, name: str, *, enforce: str = "restricted") -
     One of that name that is still there, from an earlier test, is waited out first.
     """
     removal = ["delete", "namespace", name, "--ignore-not-found"]
-    kubectl(cluster, *removal, "--wait=true", "--timeout=50s")
+    kubectl(cluster, *removal, "--wait=true", "--timeout=170s")
     labels = {"pod-security.kubernetes.io/enforce": enforce}
     apply(
         cluster,

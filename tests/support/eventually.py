@@ -1,4 +1,7 @@
-"""Waiting for something that has no event of its own, with a deadline."""
+"""Waiting for something that has no event of its own, with a deadline.
+
+The deadline is for what never comes: a machine that is busy with other things may take long.
+"""
 
 import asyncio
 import inspect
@@ -6,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 
 async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = 5, pause: float = 0.01
+    condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = 60, pause: float = 0.01
 ) -> None:
     """Return once a condition holds.
 

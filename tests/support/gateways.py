@@ -117,7 +117,7 @@ def toy_serving(**changes: object) -> ServingPlan:
         max_image_pixels=4_000_000,
         max_images_per_request=4,
         fetch_timeout_seconds=5,
-        request_timeout_seconds=20,
+        request_timeout_seconds=60,
     )
     return ServingPlan(
         model=MODEL,
@@ -164,7 +164,7 @@ async def serve(gateway: Gateway) -> AsyncIterator[Running]:
     server = build_server(gateway, "127.0.0.1", 0)
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
@@ -172,7 +172,7 @@ async def serve(gateway: Gateway) -> AsyncIterator[Running]:
     finally:
         server.should_exit = True
         server.force_exit = True
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await task
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mm_api.documents.build_result import BuildResult
 
-BUILD_SECONDS = 60
+BUILD_SECONDS = 240
 
 
 def run_builder(

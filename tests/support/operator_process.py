@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 from mm_devcluster.cluster import ClusterInfo
 
-_START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
+_START_SECONDS = 120.0
+_STOP_SECONDS = 60.0
 _WRITE = re.compile(
     r'^mm_operator_api_requests_total\{code="\w+",resource="([\w/]+)",'
     r'verb="(?:create|update|patch|delete)"\} (\S+)$',
@@ -38,7 +38,7 @@ class OperatorProcess:
     def get(self, path: str) -> str:
         """Return what a path of the operator's HTTP port answers, with whatever status."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode())
         except HTTPError as refusal:
             with refusal:

@@ -22,6 +22,8 @@ class PictureHost:
     port: int
     release: Callable[[], None]
     """Lets the page `late` answer."""
+    asked: list[str]
+    """Names of the pages that somebody asked for, in order."""
 
     def url(self, path: str) -> str:
         """Return the URL of one of its pages; its name is the one that the policy allows."""
@@ -36,6 +38,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.ended = threading.Event()
         self.released = threading.Event()
+        self.asked: list[str] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -45,6 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/")
+        self.server.asked.append(name)
         ways: dict[str, Callable[[], None]] = {
             "hang": self._hang,
             "late": self._wait,
@@ -100,7 +104,7 @@ def serve_pictures() -> Iterator[PictureHost]:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield PictureHost(server.server_port, server.released.set)
+            yield PictureHost(server.server_port, server.released.set, server.asked)
         finally:
             server.ended.set()
             server.released.set()

@@ -18,9 +18,9 @@ import yaml
 
 from mm_devcluster import packages
 
-START_SECONDS = 30.0  # ready in 0.2 s on a quiet machine
-REQUEST_SECONDS = 30.0
-STOP_SECONDS = 20.0
+START_SECONDS = 120.0  # ready in 0.2 s on a quiet machine
+REQUEST_SECONDS = 60.0
+STOP_SECONDS = 60.0
 
 
 def promtool(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ class RealGateway:
 
     def triton_metrics(self) -> str:
         """Return Triton's own metrics."""
-        return httpx.get(f"{self.triton}/metrics", timeout=5).text
+        return httpx.get(f"{self.triton}/metrics", timeout=60).text
 
     def stop(self, process: subprocess.Popen[bytes], seconds: float = 60) -> int:
         """Send SIGTERM and return the exit code."""
@@ -140,7 +140,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(10)

@@ -16,7 +16,7 @@ from support.trtllm_pods import VERSION, tool_environment
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import install
 
-SECONDS = 30
+SECONDS = 120
 
 
 @dataclass
@@ -36,7 +36,8 @@ class RecordedServer:
     def asked(self) -> list[dict[str, Any]]:
         """The requests that it took, in order."""
         mark = "[TRT-LLM] [I] request "
-        lines = (line.partition(mark)[2] for line in self.log.splitlines())
+        *whole, _ = self.log.split("\n")  # the last one may be half written
+        lines = (line.partition(mark)[2] for line in whole)
         return [json.loads(line) for line in lines if line]
 
 
@@ -68,7 +69,7 @@ def _wait_until_healthy(server: RecordedServer) -> None:
     deadline = time.monotonic() + SECONDS
     while True:
         try:
-            httpx.get(f"http://{server.address}/health", timeout=5).raise_for_status()
+            httpx.get(f"http://{server.address}/health", timeout=30).raise_for_status()
         except httpx.TransportError:
             assert server.process.poll() is None, server.log
             assert time.monotonic() < deadline, server.log

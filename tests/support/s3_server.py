@@ -18,7 +18,7 @@ from mm_devcluster.binaries import ensure_binaries
 from mm_runtime.buckets import open_bucket
 
 KEY, SECRET = "tests", "only-for-tests"
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 
 
 @dataclass
@@ -75,7 +75,7 @@ class S3Server:
         """End the process."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
             self.process = None
 
     def bucket(self, name: str) -> S3Store:

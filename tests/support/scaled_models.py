@@ -68,6 +68,5 @@ def active(api: Api) -> dict[str, Any]:
 
 def load(api: Api, gateways: ScriptedGateways, **values: float) -> None:
     """Let every serving pod report the same."""
-    gateways.pods.clear()
-    for pod in pods(api, SERVERS):
-        gateways.serve(api.namespace, pod["metadata"]["name"], **values)
+    names = [pod["metadata"]["name"] for pod in pods(api, SERVERS)]
+    gateways.serve_only(api.namespace, *names, **values)

@@ -133,9 +133,7 @@ class Site:
 
     def report(self, *names: str, **load: float) -> None:
         """Let these pods report the same from now on, and no others."""
-        self.gateways.pods.clear()
-        for name in names:
-            self.gateways.serve(self.api.namespace, name, **load)
+        self.gateways.serve_only(self.api.namespace, *names, **load)
 
     async def _watched(self) -> None:
         """Do what the operator's watches do."""

@@ -23,17 +23,26 @@ class ScriptedGateways:
     latency: dict[tuple[str, str], float] = field(default_factory=dict)
     broken: str = ""
     _totals: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+    """A scrape comes between two changes, never into one."""
 
     def serve(self, namespace: str, pod: str, *, latency: float = 0.1, **values: float) -> None:
         """Let a pod report: gauges as given, counters growing by so much at each scrape."""
-        self.pods[namespace, pod] = {f"mm_{name}": value for name, value in values.items()}
-        self.latency[namespace, pod] = latency
+        with self._turn:
+            self.latency[namespace, pod] = latency
+            self.pods[namespace, pod] = {f"mm_{name}": value for name, value in values.items()}
+
+    def serve_only(self, namespace: str, *pods: str, **values: float) -> None:
+        """Let these pods report the same, and no others, from one scrape to the next."""
+        with self._turn:
+            self.pods.clear()
+            for pod in pods:
+                self.serve(namespace, pod, **values)
 
     def text(self) -> str:
         """Return one exposition and let the counters grow."""
-        if self.broken:
-            return self.broken
-        return "".join(self._families())
+        with self._turn:
+            return self.broken or "".join(self._families())
 
     def _families(self) -> Iterator[str]:
         for metric in GATEWAY_METRICS:

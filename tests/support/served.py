@@ -74,10 +74,14 @@ class Served:
         except httpx.TransportError:
             return False
 
-    def wait_until_ready(self) -> None:
-        """Wait until Triton is ready and the command knows it; fail with the log when it ends."""
+    def wait_until_ready(self, starts: int = 1) -> None:
+        """Wait until Triton is ready and the command knows it; fail with the log when it ends.
+
+        Args:
+            starts: how many times it has become ready by then.
+        """
         deadline = time.monotonic() + STARTUP_SECONDS
-        while not (self.ready() and "ready after" in self.log):
+        while not (self.log.count("ready after") >= starts and self.ready()):
             assert self.process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.1)

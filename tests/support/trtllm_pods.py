@@ -67,12 +67,17 @@ def with_free_port(serving: Path, folder: Path, **gateway: object) -> Path:
     return path
 
 
-def tool_environment(tools: Tools, load_seconds: float = 0) -> dict[str, str]:
-    """Return the variables of a process that finds the recorded tools."""
+def tool_environment(tools: Tools, loads_until: Path | None = None) -> dict[str, str]:
+    """Return the variables of a process that finds the recorded tools.
+
+    Args:
+        tools: where they are.
+        loads_until: the server loads until this file is there; None: in no time.
+    """
     return {
         **os.environ,
         **tools.environment(os.environ["PATH"]),
-        "MM_RECORDED_LOAD_SECONDS": str(load_seconds),
+        "MM_RECORDED_LOADS_UNTIL": str(loads_until or ""),
     }
 
 
@@ -87,7 +92,7 @@ class TrtllmPod:
 
 @contextmanager
 def trtllm_pod(
-    engine: EngineFiles, tools: Tools, folder: Path, *, load_seconds: float = 0, **gateway: object
+    engine: EngineFiles, tools: Tools, folder: Path, **gateway: object
 ) -> Iterator[TrtllmPod]:
     """Run both processes until the block ends; the gateway leaves first."""
     serving = with_free_port(engine.serving, folder, **gateway)
@@ -99,7 +104,7 @@ def trtllm_pod(
                 serving,
                 *("--gateway-port", str(front)),
                 folder=folder,
-                environment=tool_environment(tools, load_seconds),
+                environment=tool_environment(tools),
             )
         )
         log = folder / "gateway.log"

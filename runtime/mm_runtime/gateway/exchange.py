@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Self
 from uuid import uuid4
@@ -115,21 +116,26 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request_id = uuid4().hex
-        headers = {"x-request-id": request_id}
-        if self._drain.closing:
-            headers["connection"] = "close"
-        reply = Reply(send, headers)
         record = ExchangeRecord(self._metrics, request_id)
+        reply = Reply(send, partial(self._headers, request_id), record.completed)
         try:
             with self._drain.inside():
                 await self._exchange(Headers(scope=scope), receive, reply, record)
-                record.status = 200
+                record.completed()
         except ClientGoneError:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
             await self._fail(error, receive, reply, record)
         finally:
             record.close()
+
+    def _headers(self, request_id: str) -> dict[str, str]:
+        """Return headers of an answer that begins now: the drain may have begun after its request.
+
+        A client that was not told would come back on this connection when new work is refused.
+        """
+        headers = {"x-request-id": request_id}
+        return {**headers, "connection": "close"} if self._drain.closing else headers
 
     async def _exchange(
         self,

@@ -29,6 +29,7 @@ class ExchangeRecord:
         self._images = 0
         self._prompt_tokens = 0
         self._output_tokens = 0
+        self._closed = False
 
     @property
     def elapsed(self) -> float:
@@ -57,8 +58,17 @@ class ExchangeRecord:
                 self._output_tokens = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
 
+    def completed(self) -> None:
+        """Count an answer whose last byte is out: nobody who has it finds it uncounted."""
+        if self.status == CLIENT_GONE:
+            self.status = HTTPStatus.OK
+        self.close()
+
     def close(self) -> None:
-        """Count the request and write its line."""
+        """Count the request and write its line, once."""
+        if self._closed:
+            return
+        self._closed = True
         seconds = self.elapsed
         self._metrics.count_finished(self.status)
         if self.status == HTTPStatus.OK:

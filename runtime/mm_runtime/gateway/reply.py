@@ -1,7 +1,7 @@
 """Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from starlette.types import Send
 
@@ -20,14 +20,22 @@ EVENT_STREAM = "text/event-stream; charset=utf-8"
 class Reply:
     """The one answer of one request.
 
+    Args:
+        send: of ASGI.
+        headers: returns those of every answer; asked when it begins.
+        completed: called when the last byte is out, before the event loop does anything else.
+
     Attributes:
         started: headers are out; an error can only be an event from here on.
         complete: the last byte is out.
     """
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, send: Send, headers: Callable[[], Mapping[str, str]], completed: Callable[[], None]
+    ) -> None:
         self._send = send
         self._headers = headers
+        self._completed = completed
         self.started = False
         self.complete = False
 
@@ -68,7 +76,7 @@ class Reply:
             message = "the answer has begun already"
             raise RuntimeError(message)
         self.started = True
-        headers = {"content-type": content_type, **self._headers, **extra}
+        headers = {"content-type": content_type, **self._headers(), **extra}
         pairs = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
         ]
@@ -86,6 +94,8 @@ class Reply:
         except TimeoutError:
             raise ClientGoneError from None
         self.complete = not more
+        if self.complete:
+            self._completed()
 
 
 def _written(events: Iterable[bytes]) -> bytes:

@@ -81,7 +81,7 @@ def failed_at(pod: dict[str, Any]) -> datetime:
 
 def wait_for_step(space: Space, pod: str) -> None:
     """Wait until a build is in one of its steps."""
-    assert eventually(lambda: COMMAND in space.kubectl("logs", pod), timeout=60)
+    assert eventually(lambda: COMMAND in space.kubectl("logs", pod))
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -35,7 +35,7 @@ def holder(installed: Installed) -> str:
 
 def kill_operators(installed: Installed, *, all_of_them: bool) -> str:
     """Kill the leader as the kernel would, or every replica; return the leader's identity."""
-    identity = eventually(lambda: holder(installed), timeout=60)
+    identity = eventually(lambda: holder(installed))
     for pod in operator_pods(installed):
         if all_of_them or identity.startswith(pod["metadata"]["name"]):
             kill_container(pod, "mm-operator")
@@ -79,5 +79,5 @@ def test_the_next_one_finishes(alone: Space, stage: str, *, all_of_them: bool) -
 
     alone.kubectl("delete", "mmm", "held", "--timeout=60s")
     mine = ("get", KINDS, "-l", OURS, "-o", "name")
-    eventually(lambda: not alone.kubectl(*mine).split(), timeout=60)
+    eventually(lambda: not alone.kubectl(*mine).split())
     assert alone.kubectl(*mine).split() == []

@@ -180,4 +180,4 @@ def test_a_damaged_blob_is_built_again(alone: Space, server: S3Server, line: Lin
     )
     assert "model.safetensors" in found.message
     alone.wait_ready("rotten")
-    assert eventually(lambda: len(whole(server, "rotten")) == 1, timeout=10)
+    assert eventually(lambda: len(whole(server, "rotten")) == 1)

@@ -38,6 +38,7 @@ FIELDS = {
 """Fields of TorchLlmArgs (tensorrt_llm/llmapi/llm_args.py), as far as a plan may use them."""
 
 CACHE_FIELDS = {"enable_block_reuse", "max_tokens", "free_gpu_memory_fraction", "host_cache_size"}
+POLL_SECONDS = 0.05
 SUBCOMMANDS = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve"}
 
 
@@ -52,7 +53,9 @@ def main(program: str) -> None:
     options = _options(arguments)
     print(f"[TRT-LLM] [I] options {json.dumps(options, sort_keys=True)}", flush=True)
     # Loading takes minutes, and nobody listens meanwhile.
-    time.sleep(float(os.environ.get("MM_RECORDED_LOAD_SECONDS", "0")))
+    until = os.environ.get("MM_RECORDED_LOADS_UNTIL")
+    while until and not Path(until).exists():
+        time.sleep(POLL_SECONDS)
     server = Server((arguments.host, arguments.port), folder.name, VERSION, options)
     signal.signal(signal.SIGTERM, lambda *_: server.leave())
     print(LISTENING.format(host=arguments.host, port=server.server_port), flush=True)
