@@ -57,6 +57,9 @@ class Settings:
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
     """Where metrics are of models that name no Prometheus."""
 
+    scrape_annotations: bool = True
+    """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
+
     keda: bool = False
     """KEDA is in the cluster: its definitions are installed and the rights to its objects given."""
 
@@ -95,6 +98,7 @@ class Settings:
             runtime_image=self.runtime_image,
             builder_version=BUILDER_VERSION,
             every_namespace=not self.namespaces,
+            scrape_annotations=self.scrape_annotations,
             keda=self._keda_settings if self.keda else None,
         )
 
@@ -134,6 +138,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             server_name=given.prometheus_server_name,
             insecure=given.prometheus_insecure_skip_verify,
         ),
+        scrape_annotations=given.scrape_annotations,
         keda=given.keda,
         keda_authentication=given.keda_authentication,
         keda_auth_modes=given.keda_auth_modes,
@@ -205,6 +210,12 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--prometheus-server-name", default="", metavar="NAME")
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
+    run.add_argument(
+        "--scrape-annotations",
+        action=argparse.BooleanOptionalAction,
+        default=told("SCRAPE_ANNOTATIONS", "true").lower() != "false",
+        help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
+    )
     run.add_argument(
         "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
     )

@@ -40,6 +40,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                     server_name="prometheus.example",
                     insecure=True,
                 ),
+                scrape_annotations=False,
                 keda=True,
                 keda_authentication="prometheus",
                 keda_auth_modes="tls,bearer",

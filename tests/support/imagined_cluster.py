@@ -34,6 +34,7 @@ from mm_operator.model import (
     StoredEngine,
 )
 from mm_operator.plan import decide, names
+from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
@@ -333,6 +334,7 @@ class ImaginedCluster:
             updated=state.updated if state.serving_hash == digest else 0,
             serving_hash=digest,
             start_seconds=probe_seconds(manifest["spec"]["template"]),
+            announced=announces(manifest["spec"]["template"]),
         )
 
     def _uid(self) -> str:

@@ -26,7 +26,7 @@ def write_targets(cluster: ClusterInfo, file: Path) -> None:
     """Write a target for each named port of each pod; Prometheus reads the file again by itself."""
     pods = json.loads(kubectl(cluster, "get", "pods", "--all-namespaces", "-o", "json"))["items"]
     temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps([one for pod in pods for one in _of_pod(pod)]))
+    temporary.write_text(json.dumps([one for pod in pods for one in discovered(pod)]))
     temporary.rename(file)
 
 
@@ -48,7 +48,8 @@ def scrape_config(file: Path, rules: Path, interval: str) -> dict[str, Any]:
     return config
 
 
-def _of_pod(pod: dict[str, Any]) -> list[dict[str, Any]]:
+def discovered(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a target for each named port of a pod, as Prometheus' discovery labels them."""
     metadata, address = pod["metadata"], pod["status"].get("podIP")
     if not address:
         return []
@@ -57,8 +58,9 @@ def _of_pod(pod: dict[str, Any]) -> list[dict[str, Any]]:
         "__meta_kubernetes_pod_name": metadata["name"],
         "__meta_kubernetes_pod_phase": pod["status"]["phase"],
     }
-    for key, value in metadata.get("labels", {}).items():
-        labels[f"__meta_kubernetes_pod_label_{re.sub(r'[^a-zA-Z0-9_]', '_', key)}"] = value
+    for kind in ("label", "annotation"):
+        for key, value in metadata.get(f"{kind}s", {}).items():
+            labels[f"__meta_kubernetes_pod_{kind}_{re.sub(r'[^a-zA-Z0-9_]', '_', key)}"] = value
     containers = (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ()))
     return [
         {

@@ -88,5 +88,6 @@ def _fresh_template(
             volumes=containers.auth_volumes(spec),
             shm_bytes=serving.pools.shm_bytes,
             gpu=gpu,
+            page_port=containers.GATEWAY_PORT,
         ),
     )

@@ -80,6 +80,7 @@ def _pod(
         volumes=[],
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,
+        page_port=containers.METRICS_PORT,
     )
 
 

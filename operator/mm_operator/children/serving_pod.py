@@ -9,6 +9,7 @@ from mm_operator.children import containers, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import RolloutDecision, Snapshot
 from mm_operator.plan import names
+from mm_operator.plan.announcing import is_announced, scrape_annotations
 from mm_operator.plan.records import SERVING_KEY
 
 OLD_REPLICA_SETS = 1
@@ -27,6 +28,8 @@ class ServingPod:
 
     shm_bytes: int
     gpu: Gpu
+    page_port: int
+    """Where its metrics are: one page, also of what runs beside."""
 
 
 def component_selector(model: str, component: str) -> dict[str, str]:
@@ -39,10 +42,14 @@ def serving_template(
 ) -> dict[str, Any]:
     """Return the pod template of a revision."""
     config = names.serving_config(snapshot.name, rollout.serving_hash)
+    announced = is_announced(snapshot, rollout, kind.component)
     template: dict[str, Any] = {
         "metadata": {
             "labels": {**spec.runtime.pod_labels, **own_labels(snapshot.name, kind.component)},
-            "annotations": {labels.SERVING_HASH: rollout.serving_hash},
+            "annotations": {
+                labels.SERVING_HASH: rollout.serving_hash,
+                **(scrape_annotations(kind.page_port) if announced else {}),
+            },
         },
         "spec": {
             "automountServiceAccountToken": False,

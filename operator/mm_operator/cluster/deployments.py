@@ -6,6 +6,7 @@ from typing import Any
 from mm_api import labels
 from mm_operator.cluster.pods import condition
 from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
+from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 
 
@@ -30,6 +31,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState:
         replica_failure=failure.get("message", "") if failure.get("status") == "True" else "",
         stalled=progressing.get("message", "") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
+        announced=announces(spec["template"]),
     )
 
 

@@ -186,6 +186,8 @@ class DeploymentState:
     stalled: str = ""
     start_seconds: int | None = None
     """What the startup probe gives the server of its pods; None: they have no such server."""
+    announced: bool = False
+    """Its pods have the annotations by which a plain Prometheus finds them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class PlanSettings:
     """The operator sees the models of every namespace."""
     exact_autoscalers: bool = False
     """The API server knows the tolerance of a HorizontalPodAutoscaler (1.33 and newer)."""
+    scrape_annotations: bool = True
+    """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     keda: KedaSettings | None = None
     """None: the operator was not told of a KEDA in the cluster, and makes no objects for one."""
 

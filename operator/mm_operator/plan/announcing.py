@@ -1,0 +1,49 @@
+"""Whether a model's pods carry the annotations by which a plain Prometheus finds them.
+
+The operator's setting decides for a new revision. The annotations are a part of the pod template,
+so a revision keeps what it was rolled out with: a switch of how metrics are found would replace
+every pod of every model.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mm_api import labels
+from mm_operator.model import RolloutDecision, Snapshot
+from mm_operator.plan.records import ENCODER_KEY, POD_KEY
+from mm_operator.plan.retention import recorded_template
+
+_SCRAPE = "prometheus.io/scrape"
+
+
+def scrape_annotations(port: int) -> dict[str, str]:
+    """Return the annotations of a pod whose page of metrics is at a port."""
+    return {_SCRAPE: "true", "prometheus.io/port": str(port), "prometheus.io/path": "/metrics"}
+
+
+def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:
+    """Return whether the pods of the wanted revision have the annotations.
+
+    Args:
+        snapshot: the model.
+        rollout: which revision.
+        component: which of its pods: `Component.SERVER` or `Component.ENCODER`.
+    """
+    apart = component == labels.Component.ENCODER
+    deployment = snapshot.observed.encoders if apart else snapshot.observed.deployment
+    key = ENCODER_KEY if apart else POD_KEY
+    template = recorded_template(snapshot, rollout, key)
+    if template is not None:
+        return announces(template)
+    # The Deployment says it too, but there anybody may have changed it.
+    if deployment is not None and deployment.serving_hash == rollout.serving_hash:
+        return deployment.announced
+    return snapshot.settings.scrape_annotations
+
+
+def announces(template: Mapping[str, Any]) -> bool:
+    """Return whether a pod template has the annotations."""
+    try:
+        return template["metadata"]["annotations"].get(_SCRAPE) == "true"
+    except (KeyError, TypeError, AttributeError):  # a record that somebody wrote over
+        return False
