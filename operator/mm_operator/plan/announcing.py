@@ -44,6 +44,6 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
 def announces(template: Mapping[str, Any]) -> bool:
     """Return whether a pod template has the annotations."""
     try:
-        return template["metadata"]["annotations"].get(_SCRAPE) == "true"
-    except (KeyError, TypeError, AttributeError):  # a record that somebody wrote over
+        return bool(template["metadata"]["annotations"][_SCRAPE] == "true")
+    except (KeyError, TypeError):  # without, or a record that somebody wrote over
         return False
