@@ -317,6 +317,20 @@ RULE_EXAMPLES = (
         at("autoscaling", {"maxReplicas": 2, "schedules": [{**_WORKDAY, "minReplicas": 3}]}),
     ),
     RuleExample(
+        "schedules-name-times-that-exist",
+        "spec.autoscaling.schedules[0].start",
+        "start is no cron line",
+        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "*/15 23 31 DEC 7"}]}),
+        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "99 8 * * *"}]}),
+    ),
+    RuleExample(
+        "ranges-of-schedules-go-upward",
+        "spec.autoscaling.schedules[0].start",
+        "a range of start goes downward",
+        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "0 8-17 * * MON-5"}]}),
+        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "0 8 * * FRI-SUN"}]}),
+    ),
+    RuleExample(
         "fallback-stays-below-most",
         "spec.autoscaling.fallback",
         "fallback.replicas must not be above maxReplicas",

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from mm_api import labels
 from mm_api.base import ApiModel
-from mm_api.v1alpha1 import duration, quantity
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec
+from mm_api.v1alpha1 import cron, duration, quantity
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Schedule
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
@@ -377,6 +377,22 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
                 bounds.fallback is None or bounds.fallback.replicas <= bounds.max_replicas
             ),
             field="fallback",
+        ),
+    ),
+    Schedule: (
+        Rule(
+            cel=f"self.start.matches('{cron.PATTERN}')",
+            message="start is no cron line: write minute (0-59), hour (0-23), day of month (1-31), "
+            "month (1-12 or JAN) and day of week (0-7 or SUN), for example 0 8 * * 1-5",
+            holds=lambda schedule: cron.is_cron(schedule.start),
+            field="start",
+        ),
+        Rule(
+            cel=cron.ORDERED_CEL,
+            message="a range of start goes downward: write its smaller end first, or two ranges, "
+            "for example 22-23,0-6 instead of 22-6",
+            holds=lambda schedule: cron.is_ordered(schedule.start),
+            field="start",
         ),
     ),
     VisionSpec: (

@@ -1,6 +1,6 @@
 """`mmctl validate -f FILE`: what the API server would say, without asking it.
 
-And of schedules more than it can: cron lines and time zones that its patterns let through, which
+And of schedules more than it can: time zones that nobody knows and days that no month has, which
 the operator would tell in the condition ScalingActive.
 """
 
