@@ -47,14 +47,14 @@ def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param({"start": "99 8 * * *"}, "'99 8 * * *' is no cron expression", id="minute"),
+        pytest.param({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is no cron expression", id="day"),
         pytest.param({"timeZone": "Mars/Base"}, "'Mars/Base' is no time zone", id="zone"),
     ],
 )
 def test_schedules_are_read(
     change: dict[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the API server's patterns let through, and no clock can follow, is told here."""
+    """What the API server's rules let through, and no clock can follow, is told here."""
     schedule = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
     good = {"maxReplicas": 3, "schedules": [schedule]}
     wrong = {"maxReplicas": 3, "schedules": [schedule | change]}
