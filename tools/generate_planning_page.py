@@ -83,6 +83,9 @@ _METHOD: Final = """\
 - **KV cache**: full batches of the longest sequences. The fraction is what is left over what is
   free before the vision engine has loaded, rounded down, so that the order of loading does not
   matter.
+- **Encoder's share**: the smallest of 25 to 50 % of the GPU's threads that keeps up with
+  `vision.imagesPerSecond`, for pictures of the largest size; its multiplications over 42 % of the
+  data sheet's (measured on an H100, see the runtime page), busy four fifths of the time.
 - **Contexts**: 768 MiB for each process (measured on an H100: 527 MiB bare, 746 MiB with cuBLAS).
 
 Estimates, not measurements: activations and buffers. Nothing here was compared with a running

@@ -6,6 +6,11 @@ programs and torch; loads of the size of real ones: 24 layers of CLIP ViT-L/14-3
 1.3 B parameters in bfloat16 with a batch of 16.
 
     python bench/sharing/gpu_sharing.py --out bench/sharing/results/h100.json
+    python bench/sharing/gpu_sharing.py --cases shares --seconds 4 \
+        --out bench/sharing/results/h100_shares.json
+
+The second form measures pictures a second at every share that the plan chooses from, for towers of
+three sizes: what `mm_operator.plan.sizing.encoder_share` reckons with.
 """
 
 import argparse
@@ -22,6 +27,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 8.0
 """Of decoding a case: about 2,500 steps."""
+
+TOWERS = {
+    "clip-vit-l-336": (24, 577, 1024, 16, 4096),
+    "siglip-so400m-384": (27, 729, 1152, 16, 4304),
+    "qwen2-vl-5184": (32, 5184, 1280, 16, 5120),
+}
+"""Name -> layers, positions, width, heads, width inside: LLaVA 1.5's tower, LLaVA-OneVision's, and
+one of Qwen2-VL's size with the largest picture of its profile."""
+
+SHARES = ("25", "30", "35", "40", "45", "50")
 
 START_SECONDS = 120.0
 
@@ -74,12 +89,13 @@ sys.path.insert(0, sys.argv[3])
 from mm_runtime.engine.gpu_share import limit_this_process
 limit_this_process({"mps_thread_percentage": sys.argv[4]})
 torch.manual_seed(0)
-batch = int(sys.argv[2])
+batch, (layers, positions, width, heads, inner) = int(sys.argv[2]), json.loads(sys.argv[5])
 with torch.inference_mode():
-    layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, activation="gelu", batch_first=True,
-                                             norm_first=True)
-    tower = torch.nn.TransformerEncoder(layer, 24, enable_nested_tensor=False).cuda().half().eval()
-    x = torch.randn(batch, 577, 1024, device="cuda", dtype=torch.float16)
+    layer = torch.nn.TransformerEncoderLayer(width, heads, inner, activation="gelu",
+                                             batch_first=True, norm_first=True)
+    tower = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    tower = tower.cuda().half().eval()
+    x = torch.randn(batch, positions, width, device="cuda", dtype=torch.float16)
     for _ in range(3):
         tower(x)
     torch.cuda.synchronize()
@@ -91,7 +107,9 @@ with torch.inference_mode():
 """
 
 
-def case(*, batch: int, mps: bool, share: str) -> dict[str, Any]:
+def case(
+    *, batch: int, mps: bool, share: str, tower: str = "clip-vit-l-336", seconds: float = SECONDS
+) -> dict[str, Any]:
     """Return what decoder and encoder did side by side; batch 0: the decoder alone."""
     sys.path.insert(0, str(ROOT / "runtime"))
     from mm_runtime.launch.mps import MpsDaemon  # noqa: PLC0415 (the path is set above)
@@ -102,10 +120,11 @@ def case(*, batch: int, mps: bool, share: str) -> dict[str, Any]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mps"))
             daemon = stack.enter_context(MpsDaemon(Path(folder)))
             environment |= daemon.environment
-        commands = [[sys.executable, "-c", DECODER, str(SECONDS)]]
+        commands = [[sys.executable, "-c", DECODER, str(seconds)]]
         if batch:
-            arguments = [str(SECONDS + 2), str(batch), str(ROOT / "runtime"), share]
-            commands.append([sys.executable, "-c", ENCODER, *arguments])
+            arguments = [str(seconds + 2), str(batch), str(ROOT / "runtime"), share]
+            shape = json.dumps(TOWERS[tower])
+            commands.append([sys.executable, "-c", ENCODER, *arguments, shape])
         running = [
             subprocess.Popen(
                 one, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -117,7 +136,7 @@ def case(*, batch: int, mps: bool, share: str) -> dict[str, Any]:
         for process in running:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
-        found: dict[str, Any] = {"encoder_batch": batch, "mps": mps, "share": share}
+        found: dict[str, Any] = {"encoder_batch": batch, "mps": mps, "share": share, "tower": tower}
         if daemon:
             clients = daemon.clients()
             found |= {"clients": len(clients), "joined": len(clients) >= len(running)}
@@ -132,26 +151,50 @@ def case(*, batch: int, mps: bool, share: str) -> dict[str, Any]:
         return found
 
 
+def ways() -> list[dict[str, Any]]:
+    """Return the cases that compare time slices with MPS."""
+    cases: list[dict[str, Any]] = [{"batch": 0, "mps": False, "share": ""}]
+    for batch in (1, 4, 16):
+        cases.append({"batch": batch, "mps": False, "share": ""})
+        cases += [{"batch": batch, "mps": True, "share": share} for share in ("", "50", "25")]
+    return cases
+
+
+def shares() -> list[dict[str, Any]]:
+    """Return the cases that tell how fast towers of three sizes are at every share."""
+    cases: list[dict[str, Any]] = [{"batch": 0, "mps": False, "share": ""}]
+    sizes = (("clip-vit-l-336", 1), ("clip-vit-l-336", 4), ("clip-vit-l-336", 16))
+    sizes += (("siglip-so400m-384", 4), ("qwen2-vl-5184", 1))
+    for tower, batch in sizes:
+        cases += [{"batch": batch, "mps": True, "share": share, "tower": tower} for share in SHARES]
+    return cases
+
+
 def main() -> None:
     """Run every case, print a table, write the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--cases", choices=["ways", "shares"], default="ways")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     options = parser.parse_args()
-    cases = [case(batch=0, mps=False, share="")]
-    for batch in (1, 4, 16):
-        cases.append(case(batch=batch, mps=False, share=""))
-        cases += [case(batch=batch, mps=True, share=share) for share in ("", "50", "25")]
+    planned = ways() if options.cases == "ways" else shares()
+    cases = []
+    for one in planned:
+        cases.append(case(**one, seconds=options.seconds))
+        print(json.dumps(cases[-1]), flush=True)
     alone = cases[0]["p95_ms"]
     print(f"decoder alone: {alone:.2f} ms p95")
     for one in cases[1:]:
         way = f"MPS {one['share'] or 100} %" if one["mps"] else "time slices"
         print(
-            f"{way:12} encoder batch {one['encoder_batch']:2}: p95 {one['p95_ms'] / alone:.2f} x, "
-            f"{one['images_per_second']:.0f} images/s, joined {one.get('joined', '-')}"
+            f"{one['tower']:18} {way:12} encoder batch {one['encoder_batch']:2}: "
+            f"p95 {one['p95_ms'] / alone:.2f} x, {one['images_per_second']:.0f} images/s, "
+            f"joined {one.get('joined', '-')}"
         )
     if options.out:
+        found = {"towers": TOWERS, "alone_p95_ms": alone, "cases": cases}
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({"alone_p95_ms": alone, "cases": cases}, indent=1) + "\n")
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

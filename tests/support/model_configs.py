@@ -8,6 +8,7 @@ from typing import Any
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.tables import gpu_of
@@ -65,7 +66,7 @@ def planned(
     family: str,
     engine: Mapping[str, Any] | None = None,
     *,
-    gpu: str = "h100-80gb",
+    gpu: str | GpuModel = "h100-80gb",
     version: str = "0.20.0",
     facts: ModelFacts | None = None,
     **spec: Any,
@@ -78,7 +79,7 @@ def planned(
             model=family,
             spec=spec_of(changes),
             facts=facts or facts_of(family),
-            gpu=gpu_of(gpu),
+            gpu=gpu_of(gpu) if isinstance(gpu, str) else gpu,
             image=None,
             given_version=version,
             backend=changes["engine"]["backend"],

@@ -378,6 +378,16 @@ RULE_EXAMPLES = (
             "vision": {"sharing": "TimeSlicing", "threadPercentage": 30},
         },
     ),
+    RuleExample(
+        "a-rate-plans-a-share",
+        "spec.vision.imagesPerSecond",
+        "imagesPerSecond plans the share of a GPU",
+        {"engine": {"backend": "TensorRT"}, "vision": {"imagesPerSecond": 30}},
+        {
+            "engine": {"backend": "TensorRT"},
+            "vision": {"placement": "Disaggregated", "imagesPerSecond": 30},
+        },
+    ),
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
@@ -396,6 +406,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.instancesPerGpu": 2,
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
+    "vision.imagesPerSecond": 30,
     "vision.placement": "Disaggregated",
     "gateway.enabled": False,
     "rollout.strategy": "Canary",

@@ -413,6 +413,18 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             ),
             field="threadPercentage",
         ),
+        Rule(
+            cel="!has(self.imagesPerSecond) || "
+            "(self.sharing != 'TimeSlicing' && self.placement == 'Colocated')",
+            message="imagesPerSecond plans the share of a GPU that the encoder has under MPS "
+            "beside the language model: remove it, or set sharing to Auto and placement to "
+            "Colocated",
+            holds=lambda vision: (
+                vision.images_per_second is None
+                or (vision.sharing != "TimeSlicing" and vision.placement == "Colocated")
+            ),
+            field="imagesPerSecond",
+        ),
     ),
     PrometheusSpec: (
         Rule(

@@ -124,6 +124,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=_ONE_PROCESS,
     ),
     Unsupported(
+        "vision.imagesPerSecond",
+        (),
+        "an encoder in a process of its own on a GPU is",
+        _REMOVE,
+        backends=_ONE_PROCESS,
+    ),
+    Unsupported(
         "vision.placement",
         ("Colocated",),
         "a vision encoder in pods of its own is",

@@ -40,6 +40,12 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> None:
             message=f"family {facts.family} takes no pictures, so there is no encoder to give pods "
             "of its own: set it to Colocated",
         )
+    if spec.vision.images_per_second is not None and facts.vision is None:
+        raise SpecError(
+            reason=Reason.NOT_SUPPORTED,
+            path="spec.vision.imagesPerSecond",
+            message=f"family {facts.family} takes no pictures: remove the field",
+        )
 
 
 def server_cache_bytes(spec: MultimodalModelSpec) -> int:

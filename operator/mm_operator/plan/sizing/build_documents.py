@@ -80,7 +80,9 @@ def serving_plan(
     spec: MultimodalModelSpec,
     sizing: EngineSizing,
     fingerprint: str,
+    *,
     trtllm_serve: TrtllmServe | None,
+    sharing: GpuSharing | None,
 ) -> ServingPlan:
     """Return what pods read."""
     limits, pools = sizing.sized.limits, sizing.pools
@@ -98,7 +100,7 @@ def serving_plan(
         bls_instances=bls_instances(spec.runtime.bls_instances),
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         kv_cache=_kv_cache(spec, sizing),
-        sharing=_sharing(spec, sizing),
+        sharing=sharing,
         encoders=encoder_plan(model, spec, planned_pools),
         gateway=gateway_plan(
             spec,
@@ -107,23 +109,6 @@ def serving_plan(
             images=limits.max_images_per_request,
         ),
         trtllm_serve=trtllm_serve,
-    )
-
-
-ENCODER_THREADS = 25
-"""Percent of a GPU's threads for the encoder under MPS: with it a token takes 1.2 to 1.4 times as
-long while pictures are encoded without pause, and 126 to 284 pictures a second are encoded, with
-encoder batches of 1 to 16 (bench/sharing: H100, CLIP ViT-L/14-336)."""
-
-
-def _sharing(spec: MultimodalModelSpec, sizing: EngineSizing) -> GpuSharing | None:
-    """Return how two processes share a GPU: only TensorRT engines with pictures are two."""
-    if spec.engine.backend != "TensorRT" or not sizing.sized.limits.vision_max_batch_size:
-        return None
-    vision = spec.vision
-    return GpuSharing(
-        mode="TimeSlicing" if vision.sharing == "TimeSlicing" else "MPS",
-        thread_percentage=vision.thread_percentage or ENCODER_THREADS,
     )
 
 

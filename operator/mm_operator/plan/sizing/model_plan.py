@@ -17,6 +17,7 @@ from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, tr
 from mm_operator.plan.sizing.cache import fraction_of
 from mm_operator.plan.sizing.checks import problems
 from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.sizing.encoder_share import encoder_share
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.fit import fullest, verdict
 from mm_operator.plan.sizing.memory import PROCESS_BYTES
@@ -116,6 +117,7 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     served = None
     if staged:
         served = serve(inputs.model, spec, facts, sizing, version)
+    share = encoder_share(spec, facts, family, sizing.sized.limits, inputs.gpu)
     return empty.model_copy(
         update={
             "dtype": sizing.dtype,
@@ -135,10 +137,18 @@ def plan_model(inputs: Inputs) -> ModelPlan:
                 _dtype_reason(situation, sizing),
                 *sizing.sized.reasons,
                 _pool_reason(sizing),
+                *share.reasons,
             ],
-            "warnings": _warnings(situation, sizing),
+            "warnings": [*share.warnings, *_warnings(situation, sizing)],
             "build_plan": document,
-            "serving_plan": serving_plan(inputs.model, spec, sizing, document.fingerprint, served),
+            "serving_plan": serving_plan(
+                inputs.model,
+                spec,
+                sizing,
+                document.fingerprint,
+                trtllm_serve=served,
+                sharing=share.sharing,
+            ),
         }
     )
 
