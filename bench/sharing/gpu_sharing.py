@@ -163,8 +163,11 @@ def ways() -> list[dict[str, Any]]:
 def shares() -> list[dict[str, Any]]:
     """Return the cases that tell how fast towers of three sizes are at every share."""
     cases: list[dict[str, Any]] = [{"batch": 0, "mps": False, "share": ""}]
-    sizes = (("clip-vit-l-336", 1), ("clip-vit-l-336", 4), ("clip-vit-l-336", 16))
-    sizes += (("siglip-so400m-384", 4), ("qwen2-vl-5184", 1))
+    sizes = [
+        *(("clip-vit-l-336", batch) for batch in (1, 4, 16)),
+        ("siglip-so400m-384", 4),
+        ("qwen2-vl-5184", 1),
+    ]
     for tower, batch in sizes:
         cases += [{"batch": batch, "mps": True, "share": share, "tower": tower} for share in SHARES]
     return cases
