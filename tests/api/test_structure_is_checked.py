@@ -31,7 +31,7 @@ from support.model_documents import at, document
             at("engine.maxBatchSize", "8"),
             Problem(
                 "spec.engine.maxBatchSize",
-                "'8' has the wrong type: input should be a valid integer",
+                "'8' has the wrong type: write a whole number from 1 to 1024",
             ),
             id="text-for-number",
         ),
@@ -39,7 +39,7 @@ from support.model_documents import at, document
             at("engine.maxBatchSize", 0),
             Problem(
                 "spec.engine.maxBatchSize",
-                "0 is not allowed: input should be greater than or equal to 1",
+                "0 is not allowed: write a whole number from 1 to 1024",
             ),
             id="bound",
         ),

@@ -28,7 +28,7 @@ class Objective(ApiModel):
 class Schedule(ApiModel):
     """More replicas at known times."""
 
-    name: DnsLabel = Field(description="Names the schedule in status.")
+    name: DnsLabel = Field(description="Names the schedule in status, for example workdays.")
     start: Annotated[str, Field(max_length=128)] = Field(
         description="When it begins: minute, hour, day of month, month, day of week, as in cron, "
         "for example 0 8 * * 1-5."
@@ -82,8 +82,8 @@ class AutoscalingSpec(ApiModel):
     custom_query: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         default=None,
         description="PromQL that answers how many replicas are wanted, as a scalar or a vector of "
-        "one element; the highest of all wishes counts. $namespace and $model stand for the "
-        "model's own.",
+        "one element, for example ceil(sum(mm_requests_running{model='$model'}) / 8). The "
+        "highest of all wishes counts; $namespace and $model stand for the model's own.",
     )
     behavior: Behavior = Field(
         default=Behavior(), description="How quickly replicas may change, as in autoscaling/v2."

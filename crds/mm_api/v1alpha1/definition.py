@@ -36,14 +36,19 @@ COLUMNS: Final = (
 )
 
 
-def definition() -> dict[str, Any]:
-    """Return the whole CustomResourceDefinition."""
-    schema = structural(MultimodalModel, _validations)
-    schema["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
-    properties = schema["properties"]
+def schema() -> Schema:
+    """Return the schema of the whole resource."""
+    whole = structural(MultimodalModel, _validations)
+    whole["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
+    properties = whole["properties"]
     properties["apiVersion"] = {"type": "string"}
     properties["kind"] = {"type": "string"}
     properties["metadata"] = {"type": "object"}
+    return whole
+
+
+def definition() -> dict[str, Any]:
+    """Return the whole CustomResourceDefinition."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -73,7 +78,7 @@ def definition() -> dict[str, Any]:
                             "labelSelectorPath": ".status.selector",
                         },
                     },
-                    "schema": {"openAPIV3Schema": schema},
+                    "schema": {"openAPIV3Schema": schema()},
                 }
             ],
         },
@@ -159,7 +164,7 @@ def property_at(path: str) -> Schema:
     Raises:
         KeyError: there is no such field.
     """
-    node = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    node = schema()
     for name in path.split("."):
         node = node["properties"][name]
     return dict(node)

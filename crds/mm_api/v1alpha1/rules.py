@@ -12,7 +12,7 @@ from typing import Any, Final
 from mm_api import labels
 from mm_api.base import ApiModel
 from mm_api.v1alpha1 import cron, duration, quantity
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Schedule
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, Schedule
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
@@ -325,19 +325,22 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     AutoscalingSpec: (
         Rule(
             cel="self.minReplicas <= self.maxReplicas",
-            message="minReplicas must not be above maxReplicas",
+            message="minReplicas must not be above maxReplicas, which is 1 where it is absent: "
+            "lower minReplicas or raise maxReplicas",
             holds=lambda bounds: bounds.min_replicas <= bounds.max_replicas,
             field="minReplicas",
         ),
         Rule(
             cel="self.minReplicas >= 1",
-            message="minReplicas must be at least 1: nothing holds requests while no pod runs",
+            message="minReplicas must be at least 1: nothing holds requests while no pod runs; "
+            "write 1 or more, or remove it",
             holds=lambda bounds: bounds.min_replicas >= 1,
             field="minReplicas",
         ),
         Rule(
             cel="self.warmReplicas < self.maxReplicas",
-            message="warmReplicas must be below maxReplicas: the load itself needs a replica",
+            message="warmReplicas must be below maxReplicas: the load itself needs a replica; "
+            "lower warmReplicas or raise maxReplicas",
             holds=lambda bounds: bounds.warm_replicas < bounds.max_replicas,
             field="warmReplicas",
         ),
@@ -364,7 +367,8 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
-            message="minReplicas of a schedule must not be above maxReplicas",
+            message="minReplicas of a schedule must not be above maxReplicas: lower it, or raise "
+            "maxReplicas",
             holds=lambda bounds: all(
                 one.min_replicas <= bounds.max_replicas for one in bounds.schedules
             ),
@@ -372,11 +376,21 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="!has(self.fallback) || self.fallback.replicas <= self.maxReplicas",
-            message="fallback.replicas must not be above maxReplicas",
+            message="fallback.replicas must not be above maxReplicas: lower it, or raise "
+            "maxReplicas",
             holds=lambda bounds: (
                 bounds.fallback is None or bounds.fallback.replicas <= bounds.max_replicas
             ),
             field="fallback",
+        ),
+    ),
+    Objective: (
+        Rule(
+            # The pattern alone refuses it without saying how it is written.
+            cel=f"self.target.matches('{duration.PATTERN}')",
+            message="target is no duration above zero: write for example 500ms, 2s or 1m30s",
+            holds=lambda objective: bool(duration.parse(objective.target)),
+            field="target",
         ),
     ),
     Schedule: (

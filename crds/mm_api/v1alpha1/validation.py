@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_api.base import ApiModel
+from mm_api.v1alpha1.expected import example_of, what_is_expected
 from mm_api.v1alpha1.resource import MultimodalModel
 from mm_api.v1alpha1.rules import rules_of
 from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
@@ -98,10 +99,12 @@ def _message(detail: ErrorDetails) -> str:
             text = str(detail["ctx"]["error"])
         case "model_type":
             text = f"{given} is not an object: write fields and values"
-        case "int_type" | "string_type":
-            text = f"{given} has the wrong type: {_lower(detail['msg'])}"
+        case "int_type" | "string_type" | "bool_type" | "list_type" | "dict_type":
+            text = f"{given} has the wrong type: write {what_is_expected(detail['loc'])}"
+        case "greater_than_equal" | "less_than_equal":
+            text = f"{given} is not allowed: write {what_is_expected(detail['loc'])}"
         case _:
-            text = f"{given} is not allowed: {_lower(detail['msg'])}"
+            text = f"{given} is not allowed: {_lower(detail['msg'])}{example_of(detail['loc'])}"
     return text
 
 
