@@ -79,6 +79,34 @@ def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
+    ("metric", "target", "kept"),
+    [
+        pytest.param("TimeToFirstToken", "600ms", 1 / 3, id="first-token"),
+        pytest.param("InterTokenLatency", "80ms", 2 / 3, id="inter-token"),
+        pytest.param("RequestLatency", "2s", 1 / 3, id="whole"),
+        pytest.param("RequestLatency", "2s300ms", 2 / 3, id="longer-whole"),
+        pytest.param("QueueTime", "100ms", 1 / 3, id="queue"),
+        pytest.param("QueueTime", "300ms", 2 / 3, id="longer-queue"),
+    ],
+)
+def test_each_objective_is_judged(
+    metric: str,
+    target: str,
+    kept: float,
+    files: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each prompt takes 0.5 s: three requests wait 0, 0.25 and 0.5 s, and all end at 3.45 s."""
+    spec = {**AUTOSCALING, "objectives": [{"metric": metric, "target": target}]}
+    Path(files["model"]).write_text(yaml.safe_dump(document({"autoscaling": spec})))
+    lines = [*(f"{at},0,0,20" for at in (1.0, 1.25, 1.5)), "60,0,0,1"]
+    Path(files["trace"]).write_text("\n".join([HEADER, *lines]))
+
+    assert simulated(files, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["autoscaling"]["attainment"] == pytest.approx(kept)
+
+
+@pytest.mark.parametrize(
     ("expected", "name", "text"),
     [
         pytest.param("must name at, image_tokens", "trace", "time,tokens\n1,2", id="columns"),
@@ -123,11 +151,6 @@ def test_wrong_files_are_explained(
     [
         pytest.param({"customQuery": "vector(3)"}, "customQuery is not asked", id="query"),
         pytest.param({"mode": "Off"}, "mode is Off: this is what Enforce would", id="mode"),
-        pytest.param(
-            {"objectives": [{"metric": "RequestLatency", "target": "2s"}]},
-            "RequestLatency: the policy follows it, and it is not part of what is told as kept",
-            id="not-judged",
-        ),
         pytest.param(
             {
                 "schedules": [

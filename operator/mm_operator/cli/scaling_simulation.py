@@ -26,11 +26,8 @@ from mm_operator.simulation.slo_policy import SloPolicy
 
 HELP = "tell what the autoscaling of a spec would have done with a trace of requests"
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")
-_NO_TARGET = 1e9
-"""Seconds: a latency without an objective is always kept."""
 _LONGEST: Final = 31 * 86400.0
 """Seconds of a trace. Every second is simulated: a month takes minutes, a date none ends."""
-_JUDGED: Final = ("TimeToFirstToken", "InterTokenLatency")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -178,12 +175,6 @@ def _refuse_number(name: str, field: str, value: object) -> None:
 
 def _not_simulated(autoscaling: AutoscalingSpec) -> Iterator[str]:
     """Yield what a spec asks for and the simulation leaves out, or takes in its own way."""
-    others = [one.metric for one in autoscaling.objectives if one.metric not in _JUDGED]
-    if others:
-        yield (
-            f"{', '.join(others)}: the policy follows it, and it is not part of what is told as "
-            f"kept, which counts {' and '.join(_JUDGED)} of each request"
-        )
     if autoscaling.custom_query:
         yield "customQuery is not asked: there is no Prometheus here"
     if autoscaling.schedules:
@@ -198,6 +189,8 @@ def _plan(objectives: Objectives, profile: ServiceProfile, seed: int, start: int
         targets=Targets(
             first_token_seconds=_target(objectives, LatencyMetric.TTFT),
             inter_token_seconds=_target(objectives, LatencyMetric.ITL),
+            request_seconds=_target(objectives, LatencyMetric.REQUEST),
+            queue_seconds=_target(objectives, LatencyMetric.QUEUE),
         ),
         start_replicas=max(1, start or objectives.min_replicas),
         min_replicas=min(start or objectives.min_replicas, objectives.min_replicas),
@@ -207,8 +200,9 @@ def _plan(objectives: Objectives, profile: ServiceProfile, seed: int, start: int
 
 
 def _target(objectives: Objectives, metric: LatencyMetric) -> float:
+    """Return the seconds to keep; without an objective a latency is always kept."""
     targets = [one.target_seconds for one in objectives.latencies if one.metric is metric]
-    return min(targets, default=_NO_TARGET)
+    return min(targets, default=math.inf)
 
 
 def _constant_of_same_cost(score: Score, trace: list[Request], objectives: Objectives) -> int:

@@ -38,6 +38,7 @@ class Meters:
         """Seconds to the first token, of every request that got one."""
         self.misses: list[float] = []
         """When the requests arrived that missed an objective; of lost ones, when they died."""
+        self._waited_long: set[int] = set()
         self._image_tokens = 0
         self._text_tokens = 0
         self._ended = 0
@@ -72,7 +73,11 @@ class Meters:
 
     def admitted(self, request: Request, at: float) -> None:
         """Note how long a request waited for a slot."""
-        self._open[LatencyMetric.QUEUE].append(at - request.at)
+        waited = at - request.at
+        self._open[LatencyMetric.QUEUE].append(waited)
+        if waited > self._targets.queue_seconds:
+            # Equal requests are different ones, and the trace keeps each: no other gets its id.
+            self._waited_long.add(id(request))
 
     def first_token(self, request: Request, at: float) -> None:
         """Note a first token."""
@@ -88,7 +93,8 @@ class Meters:
         self._open[LatencyMetric.REQUEST].append(at - request.at)
         self._ended += 1
         self._output_tokens += request.output_tokens
-        if self._targets.kept(first - request.at, between):
+        kept = self._targets.kept(first - request.at, between, at - request.at)
+        if kept and id(request) not in self._waited_long:
             self.good += 1
         else:
             self.misses.append(request.at)

@@ -1,5 +1,6 @@
 """What a run was worth: how many requests kept their objectives, and what that took."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,10 +14,17 @@ class Targets:
 
     first_token_seconds: float
     inter_token_seconds: float
+    request_seconds: float = math.inf
+    """To the last token."""
+    queue_seconds: float = math.inf
+    """Before a slot was free; judged when it is taken, by `Meters.admitted`."""
 
-    def kept(self, first_token: float, inter_token: float | None) -> bool:
-        """Return whether a request kept both; an answer too short for the second kept it."""
-        if first_token > self.first_token_seconds:
+    def kept(self, first_token: float, inter_token: float | None, whole: float) -> bool:
+        """Return whether a request kept all that its end tells.
+
+        An answer too short for an inter-token latency kept that.
+        """
+        if first_token > self.first_token_seconds or whole > self.request_seconds:
             return False
         return inter_token is None or inter_token <= self.inter_token_seconds
 
