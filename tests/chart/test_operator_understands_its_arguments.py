@@ -24,6 +24,16 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
             id="defaults",
         ),
         pytest.param(
+            {"observability": {"scrapeAnnotations": False}},
+            Settings(
+                runtime_image="localhost/multimodal/runtime:0.1.0",
+                lease_namespace=NAMESPACE,
+                lease_name="multimodal-operator",
+                scrape_annotations=False,
+            ),
+            id="pods-found-by-something-else",
+        ),
+        pytest.param(
             EXHAUSTIVE,
             Settings(
                 runtime_image="registry.example/runtime:1",
