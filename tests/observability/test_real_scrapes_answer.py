@@ -161,6 +161,14 @@ def test_the_load_was_answered(watched: Watched) -> None:
     assert int(str(watched.report["answered"])) > 50
 
 
+def test_each_pod_is_one_target(watched: Watched) -> None:
+    """A pod with annotations and several ports has one page in Prometheus, not two."""
+    found = watched.prometheus.query("count by (namespace, pod) (mm_requests_running)")
+
+    assert {one["value"][1] for one in found} == {"1"}
+    assert {label in one["metric"] for one in found for label in ("namespace", "pod")} == {True}
+
+
 def test_every_panel_has_data(watched: Watched) -> None:
     """Each expression has a value, or stands on the list of empty ones with its reason."""
     # The last scrape and the rules that read it are a few seconds behind the load.
