@@ -31,7 +31,7 @@ from support.model_documents import at, document
             at("engine.maxBatchSize", "8"),
             Problem(
                 "spec.engine.maxBatchSize",
-                "'8' has the wrong type: write a whole number from 1 to 1024",
+                "'8' has the wrong type: write a whole number from 1 to 4096",
             ),
             id="text-for-number",
         ),
@@ -39,9 +39,22 @@ from support.model_documents import at, document
             at("engine.maxBatchSize", 0),
             Problem(
                 "spec.engine.maxBatchSize",
-                "0 is not allowed: write a whole number from 1 to 1024",
+                "0 is not allowed: write a whole number from 1 to 4096",
             ),
             id="bound",
+        ),
+        pytest.param(
+            at("runtime.nodeSelector", {"pool": 1}),
+            Problem("spec.runtime.nodeSelector.pool", "1 has the wrong type: write text"),
+            id="number-for-text-of-a-map",
+        ),
+        pytest.param(
+            at("autoscaling.objectives", {"metric": "QueueTime"}),
+            Problem(
+                "spec.autoscaling.objectives",
+                "{'metric': 'QueueTime'} has the wrong type: write a list",
+            ),
+            id="object-for-list",
         ),
         pytest.param(
             at("build.store.size", "8GB"),

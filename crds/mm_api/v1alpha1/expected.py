@@ -25,7 +25,10 @@ _whole = cache(schema)
 
 
 def what_is_expected(place: Sequence[str | int]) -> str:
-    """Return what a field takes, with an example where its description has one."""
+    """Return what a field takes, with an example where its description has one.
+
+    Empty where the schema says nothing about the type.
+    """
     field, description = _field(place)
     kind = _number(field) if field.get("type") == "integer" else _KINDS.get(field.get("type", ""))
     return f"{kind}{_example(description)}" if kind else ""
@@ -43,7 +46,8 @@ def _field(place: Sequence[str | int]) -> tuple[Schema, str]:
         if isinstance(part, int):
             field = field.get("items", {})
         else:
-            field = field.get("properties", {}).get(part, {})
+            named = field.get("properties", {}).get(part)
+            field = named or field.get("additionalProperties", {})
             description = ""
         description = field.get("description", description)
     return field, description

@@ -100,12 +100,17 @@ def _message(detail: ErrorDetails) -> str:
         case "model_type":
             text = f"{given} is not an object: write fields and values"
         case "int_type" | "string_type" | "bool_type" | "list_type" | "dict_type":
-            text = f"{given} has the wrong type: write {what_is_expected(detail['loc'])}"
+            text = f"{given} has the wrong type: {_expected(detail)}"
         case "greater_than_equal" | "less_than_equal":
-            text = f"{given} is not allowed: write {what_is_expected(detail['loc'])}"
+            text = f"{given} is not allowed: {_expected(detail)}"
         case _:
             text = f"{given} is not allowed: {_lower(detail['msg'])}{example_of(detail['loc'])}"
     return text
+
+
+def _expected(detail: ErrorDetails) -> str:
+    expected = what_is_expected(detail["loc"])
+    return f"write {expected}" if expected else _lower(detail["msg"])
 
 
 def _lower(text: str) -> str:
