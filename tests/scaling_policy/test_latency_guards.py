@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mm_operator.autoscaling import Decision, Observation, ScalingReason, State, Veto, decide
-from support.ticks import SIMPLE, TICK_SECONDS, one, tick, traffic, watched
+from mm_operator.autoscaling.state import Sample
+from support.ticks import SIMPLE, START, TICK_SECONDS, one, tick, traffic, watched
 
 
 def high(
@@ -28,6 +29,15 @@ def test_two_high_ticks_add_a_quarter() -> None:
 
     assert [decision.replicas for decision in decisions] == [4, 5]
     assert decisions[1].reason is ScalingReason.LATENCY_PRESSURE
+
+
+def test_a_latency_below_its_target_is_what_was_asked_for() -> None:
+    """At 95 % of its target nothing is added, however long; nor is anything taken away."""
+    state = watched(4, 0.9, SIMPLE)
+    for number in range(40):
+        near = replace(traffic(0.9, latency=1.9), in_flight=32.0)
+        decision, state = decide(tick(number * TICK_SECONDS, 4, near), state, SIMPLE)
+        assert decision.replicas == 4
 
 
 def test_what_was_added_must_show_first() -> None:
@@ -80,6 +90,17 @@ def test_a_load_that_was_too_much_is_not_tried_again_soon() -> None:
 
     assert boosted.replicas == 5
     assert wished.index(4) * TICK_SECONDS == pytest.approx(3600.0, abs=2 * TICK_SECONDS)
+
+
+def test_what_was_too_much_is_all_that_came() -> None:
+    """Jitter hides a part of the load at a boost; remembered is what the replicas had to do."""
+    hidden = replace(traffic(1.6, fast=1.9, latency=4.0), in_flight=32.0)
+    state = replace(watched(4, 1.6, SIMPLE), jitter=Sample(START, 0.5))
+    for number in range(2):
+        boosted, state = decide(tick(number * TICK_SECONDS, 4, hidden), state, SIMPLE)
+
+    assert boosted.reason is ScalingReason.LATENCY_PRESSURE
+    assert state.raised_load == pytest.approx(1.9 / 4)
 
 
 def test_an_outlier_is_clamped_before_it_is_smoothed() -> None:

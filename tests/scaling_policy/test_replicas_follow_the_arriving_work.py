@@ -1,5 +1,6 @@
 """Replicas follow the work that arrives, and come early enough."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -163,6 +164,29 @@ def test_a_growing_queue_gets_a_crew() -> None:
     """More than all Ready replicas can work off: as many again for what piles up meanwhile."""
     assert one(2, traffic(2.0), before=1.0).replicas == 4
     assert one(2, traffic(2.5), before=1.0).replicas == 5 + 5
+
+
+@pytest.mark.parametrize(
+    ("crew", "demand"),
+    [
+        pytest.param(0, 10.0, id="all-that-they-can"),
+        pytest.param(2, 10.1, id="a-hundredth-more"),
+        pytest.param(11, 11.0, id="half-of-a-fifth"),
+        pytest.param(24, 12.0, id="a-fifth"),
+        pytest.param(40, 20.0, id="twice"),
+    ],
+)
+def test_a_crew_is_in_proportion_to_what_piles_up(crew: int, demand: float) -> None:
+    """Ten replicas that can nearly carry the crowd get a few more, not as many again."""
+    large = replace(SIMPLE, max_replicas=100)
+    carrying = math.ceil(2 * demand)
+
+    assert carrying + crew == one(10, traffic(demand), before=4.0, objectives=large).replicas
+
+
+def test_without_a_replica_all_that_comes_piles_up() -> None:
+    """When the last Ready pod dies the crew is whole."""
+    assert one(2, traffic(2.0), before=1.0, ready=0).replicas == 4 + 4
 
 
 def test_headroom_comes_on_top() -> None:

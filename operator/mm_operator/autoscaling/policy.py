@@ -21,6 +21,7 @@ from mm_operator.autoscaling.queue import queue_of
 from mm_operator.autoscaling.schedule import floor_of
 from mm_operator.autoscaling.situation import (
     Situation,
+    can_do,
     fair_share,
     helpful,
     outrun,
@@ -81,7 +82,8 @@ def _informed(
         state = replace(
             state,
             raised_at=observation.at,
-            raised_load=demand.now / max(1, observation.ready),
+            # Jitter hides a part of `now`; what slowed them was all that came.
+            raised_load=max(demand.now, demand.fast) / max(1, observation.ready),
             raised_pressure=pressure.value or 0.0,
             raised_utilisation=utilisation(situation, observation.ready),
         )
@@ -138,11 +140,19 @@ def _demanded(situation: Situation) -> Iterator[_Wish]:
             f"{text} {objectives.warm_replicas} more {stay} warm.",
         )
     if outrun(situation):
-        crew = whole(objectives.tuning.crew * carrying)
+        crew = _crew(situation, carrying)
         helpers = f"{crew} more {does(crew, 'work')} off the queue"
         queue = f"{text} {helpers} that grows until {does(crew, 'they serve', 'it serves')}."
         yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
     yield _Wish(carrying, ScalingReason.DEMAND, text)
+
+
+def _crew(situation: Situation, carrying: int) -> int:
+    """Return how many more work off the queue that grows until they serve."""
+    tuning, can = situation.objectives.tuning, can_do(situation)
+    crew = tuning.crew * carrying
+    excess, large = situation.demand.now - can, tuning.crew_excess * can
+    return whole(crew if excess >= large else crew * excess / large)
 
 
 def _load(situation: Situation) -> str:

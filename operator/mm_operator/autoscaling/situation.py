@@ -59,8 +59,12 @@ def outrun(situation: Situation) -> bool:
     Only where work is counted: requests in flight are the queue themselves.
     """
     counted = situation.objectives.cost is not None
-    can = situation.queue.full_load * situation.observation.ready
-    return counted and situation.demand.now > can
+    return counted and situation.demand.now > can_do(situation)
+
+
+def can_do(situation: Situation) -> float:
+    """Return the work that all Ready replicas do at most."""
+    return situation.queue.full_load * situation.observation.ready
 
 
 def utilisation(situation: Situation, replicas: int) -> float:
