@@ -147,7 +147,8 @@ def _scaled(true: WorkCost, measured: float | None) -> WorkCost | None:
 
 
 def _swept() -> list[Candidate]:
-    ours = ((0.9, 0), (0.8, 0), (0.7, 0), (0.6, 0), (0.8, 1), (0.8, 2), (0.8, 3))
+    shares = ((0.9, 0), (0.8, 0), (0.7, 0), (0.6, 0))
+    ours = (*shares, *((share, warm) for share in (0.9, 0.8) for warm in (1, 2, 3)))
     blind = ((0.3, 0), (0.4, 0))
     return [
         *(Candidate(OURS, _percent(share, warm), _ours(share, warm)) for share, warm in ours),

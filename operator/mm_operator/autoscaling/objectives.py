@@ -154,7 +154,7 @@ class Tuning:
     stay for minutes."""
     high_pressure: float = 1.0
     """Latency over target at which replicas are added. Demand asks before; a latency near its
-    target is what was asked for. 0.8 costs 3 to 7 % more for 0.1 points (`docs/autoscaling.md`)."""
+    target is what was asked for. 0.8 costs 2 to 6 % more for 0.1 points (`docs/autoscaling.md`)."""
     high_ticks: int = 2
     """So many ticks in a row: one slow scrape is no trend."""
     low_pressure: float = 0.5
