@@ -15,7 +15,7 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
     Args:
         pod: the pod as the API server holds it.
-        program: a word of the process's command line, to tell containers of a pod apart.
+        program: of the process's command line, a NUL between words: tells containers apart.
 
     Raises:
         AssertionError: no such process runs on this machine.
@@ -34,7 +34,7 @@ def kill_in_pod(pod: dict[str, Any], program: str) -> None:
 
     Args:
         pod: the pod as the API server holds it.
-        program: a word of its command line.
+        program: of its command line, a NUL between words.
 
     Raises:
         AssertionError: no such process runs on this machine.
@@ -46,13 +46,13 @@ def kill_in_pod(pod: dict[str, Any], program: str) -> None:
 
 
 def _running(pod_uid: str, program: str) -> Iterator[psutil.Process]:
-    """Yield the processes of a pod that have a word on their command line."""
+    """Yield the processes of a pod with a text on their command line, a NUL between words."""
     for process in psutil.process_iter():
         try:
             words = process.cmdline() if _is_of(process, pod_uid) else []
         except psutil.NoSuchProcess:  # it has just ended
             continue
-        if any(program in word for word in words):
+        if program in "\0".join(words):
             yield process
 
 
