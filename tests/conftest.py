@@ -1,6 +1,6 @@
 """Fixtures that every test folder shares."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "support.clusters",
@@ -10,6 +10,13 @@ pytest_plugins = [
     "support.s3_server",
 ]
 
-# A deadline for one example would assert a duration, which a busy machine misses now and then.
-settings.register_profile("ours", deadline=None)
+# A deadline for one example, or for making ten, would assert a duration, which a busy machine
+# misses now and then. The same examples each time: a change is judged by itself, not by luck. New
+# ones: pytest --hypothesis-profile=explore.
+settings.register_profile(
+    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=1000
+)
+settings.register_profile(
+    "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
 settings.load_profile("ours")

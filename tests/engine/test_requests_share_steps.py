@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -30,6 +31,39 @@ def _wait(engine: Engine, running: int) -> None:
     while engine.counts().running != running:
         assert time.monotonic() < deadline, engine.counts()
         time.sleep(0.001)
+
+
+def _wait_stopping(engine: Engine) -> None:
+    """Wait until an engine takes no request any more."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        assert time.monotonic() < deadline
+        try:
+            with suppress(QueueFullError):
+                engine.submit(_request(1), CollectingSink())
+        except EngineStoppedError:
+            return
+        time.sleep(0.001)
+
+
+class Held(CollectingSink):
+    """Keeps the engine at its first piece until it is let go, so that nothing ends meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__(self._hold)
+        self._begun, self._let = threading.Event(), threading.Event()
+
+    def wait_begun(self) -> None:
+        """Wait until the engine stands still."""
+        assert self._begun.wait(DEADLINE_SECONDS)
+
+    def let_go(self) -> None:
+        """Let the engine go on."""
+        self._let.set()
+
+    def _hold(self, _: Piece) -> None:
+        self._begun.set()
+        assert self._let.wait(DEADLINE_SECONDS)
 
 
 def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
@@ -73,14 +107,14 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
         def on_piece(piece: Piece) -> None:
             if piece.finish is not None:
                 ended.append(name)
+            elif name == "long" and len(long.pieces) == 1:
+                engine.submit(_request(3), short)
 
         return CollectingSink(on_piece)
 
     with start_engine() as engine:
         long, short = note("long"), note("short")
         engine.submit(_request(400), long)
-        _wait(engine, 1)
-        engine.submit(_request(3), short)
         short.wait()
         long.wait()
     assert ended == ["short", "long"]
@@ -119,11 +153,12 @@ def test_long_prompt_does_not_stall_a_running_answer(
 def test_cancelled_request_frees_its_slot_for_a_waiting_one(start_engine: StartEngine) -> None:
     """With one slot, the second request starts when the first one's client goes."""
     with start_engine(max_batch_size=1) as engine:
-        first, second = CollectingSink(), CollectingSink()
+        first, second = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), first)
-        _wait(engine, 1)
+        first.wait_begun()
         engine.submit(_request(2), second)
         first.walked_away = True
+        first.let_go()
         assert len(second.wait()) == 2
         first.wait_ended()
     assert (first.was_cancelled, len(first.ids) < MAX_LENGTH - len(PROMPT)) == (True, True)
@@ -153,11 +188,12 @@ def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> N
 def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
     """A request that waits is dropped too when nobody wants it any more."""
     with start_engine(max_batch_size=1) as engine:
-        running, waiting = CollectingSink(), CollectingSink()
+        running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
-        _wait(engine, 1)
+        running.wait_begun()
         waiting.walked_away = True
         engine.submit(_request(2), waiting)
+        running.let_go()
         waiting.wait_ended()
         running.walked_away = True
         running.wait_ended()
@@ -188,13 +224,14 @@ def test_leaving_requests_do_not_disturb_the_others(start_engine: StartEngine) -
 def test_full_queue_refuses(start_engine: StartEngine) -> None:
     """One request runs, one waits; the third is told to come again."""
     with start_engine(max_batch_size=1, max_queue_size=1) as engine:
-        running, waiting = CollectingSink(), CollectingSink()
+        running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
-        _wait(engine, 1)
+        running.wait_begun()
         engine.submit(_request(1), waiting)
         with pytest.raises(QueueFullError, match="1 requests wait already"):
             engine.submit(_request(1), CollectingSink())
         running.walked_away = True
+        running.let_go()
         assert len(waiting.wait()) == 1
 
 
@@ -257,11 +294,17 @@ def test_broken_request_fails_alone(start_engine: StartEngine) -> None:
 
 def test_stopping_ends_every_request(start_engine: StartEngine) -> None:
     """Running and waiting requests are told; new ones are refused."""
-    sinks = [CollectingSink() for _ in range(3)]
+    running = Held()
+    sinks = [running, CollectingSink(), CollectingSink()]
     with start_engine(max_batch_size=1) as engine:
         for sink in sinks:
             engine.submit(_request(MAX_LENGTH), sink)
-        _wait(engine, 1)
+        running.wait_begun()
+        stopping = threading.Thread(target=engine.stop, args=(DEADLINE_SECONDS,))
+        stopping.start()
+        _wait_stopping(engine)
+        running.let_go()
+        stopping.join(DEADLINE_SECONDS)
     for sink in sinks:
         sink.wait_ended()
     assert [EngineStoppedError] * 3 == [type(sink.error) for sink in sinks]

@@ -23,7 +23,9 @@ TEXT_KEYS = sorted({*LLAVA_CONFIG["text_config"], "head_dim"})
 VISION_KEYS = sorted(LLAVA_CONFIG["vision_config"])
 
 FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

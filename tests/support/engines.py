@@ -10,6 +10,9 @@ from support.tiny_llava import CHECKPOINT
 
 SLOTS = 4
 MAX_LENGTH = 512
+STOP_SECONDS = 60.0
+"""The model is shared: no engine may still run on it when the next one starts."""
+
 ROOMY = EngineOptions(
     max_batch_size=SLOTS,
     max_queue_size=32,
@@ -43,6 +46,6 @@ def engine_starter(model: LanguageModel) -> StartEngine:
         try:
             yield engine
         finally:
-            engine.stop()
+            engine.stop(STOP_SECONDS)
 
     return start

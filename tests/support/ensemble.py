@@ -10,7 +10,7 @@ import numpy as np
 import tritonclient.grpc as triton
 from numpy.typing import NDArray
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 180
 TYPES = {
     "max_tokens": ("INT32", np.int32),
     "top_k": ("INT32", np.int32),

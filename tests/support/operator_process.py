@@ -13,6 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from mm_devcluster.cluster import ClusterInfo
+from support.tied import tied
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
@@ -101,7 +102,7 @@ def running_operator(
     command += [f"--kubeconfig={cluster.kubeconfig}", *arguments]
     environment = {**os.environ, "KUBECONFIG": ""}
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
+        process = subprocess.Popen(tied(command), stdout=stream, stderr=stream, env=environment)
     try:
         yield OperatorProcess(process, log)
     finally:

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from mm_devcluster import packages
+from support.tied import tied
 
 START_SECONDS = 120.0  # ready in 0.2 s on a quiet machine
 REQUEST_SECONDS = 60.0
@@ -108,13 +109,15 @@ def running_prometheus(
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={file}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address={address}:{port}",
-                *arguments,
-            ],
+            tied(
+                [
+                    "prometheus",
+                    f"--config.file={file}",
+                    f"--storage.tsdb.path={folder / 'data'}",
+                    f"--web.listen-address={address}:{port}",
+                    *arguments,
+                ]
+            ),
             stdout=output,
             stderr=subprocess.STDOUT,
         )

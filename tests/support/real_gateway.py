@@ -20,6 +20,7 @@ import httpx
 
 from mm_api.documents.serving_plan import ServingPlan
 from support.ports import free_ports
+from support.tied import tied
 from support.tiny_llava import BuiltEngine
 
 READY_SECONDS = 240
@@ -127,7 +128,7 @@ def gateway_of(arguments: Sequence[str], port: int, log: Path) -> Iterator[str]:
 def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     output: IO[bytes] = stack.enter_context(log.open("ab"))
     process = subprocess.Popen(
-        [sys.executable, "-m", "mm_runtime", *arguments],
+        tied([sys.executable, "-m", "mm_runtime", *arguments]),
         stdout=output,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from support.ports import free_ports
+from support.tied import tied
 from support.trtllm_pods import VERSION, tool_environment
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import install
@@ -50,7 +51,7 @@ def recorded_server(folder: Path) -> Iterator[RecordedServer]:
     log_file = folder / "server.log"
     with log_file.open("wb") as output:
         process = subprocess.Popen(
-            [str(tools.script("trtllm-serve")), "toy", "--port", str(port), "--host", "127.0.0.1"],
+            tied([tools.script("trtllm-serve"), "toy", "--port", str(port), "--host", "127.0.0.1"]),
             cwd=folder,
             env=tool_environment(tools),
             stdout=output,

@@ -16,6 +16,7 @@ from obstore.store import S3Store
 
 from mm_devcluster.binaries import ensure_binaries
 from mm_runtime.buckets import open_bucket
+from support.tied import tied
 
 KEY, SECRET = "tests", "only-for-tests"
 START_SECONDS = 120.0
@@ -48,14 +49,16 @@ class S3Server:
     def start(self) -> None:
         """Start the process and wait until it listens."""
         self.process = subprocess.Popen(
-            [
-                self.program,
-                "--port",
-                f"{self.host}:{self.port}",
-                "--quiet",
-                "posix",
-                str(self.directory),
-            ],
+            tied(
+                [
+                    self.program,
+                    "--port",
+                    f"{self.host}:{self.port}",
+                    "--quiet",
+                    "posix",
+                    self.directory,
+                ]
+            ),
             env={"PATH": os.environ["PATH"], "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

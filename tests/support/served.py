@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from support.ports import free_ports
+from support.tied import tied
 
 STARTUP_SECONDS = 180
 """Ready takes 6 s on a quiet machine; torch's imports share two cores with other tests."""
@@ -125,7 +126,7 @@ def start_serving(
             command += ["--gateway-port", "0"]
         output = stack.enter_context(log_file.open("wb"))
         process = subprocess.Popen(
-            [*command, *arguments],
+            tied([*command, *arguments]),
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(environment or os.environ),
