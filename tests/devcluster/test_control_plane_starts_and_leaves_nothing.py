@@ -21,6 +21,7 @@ from mm_devcluster.cluster import (
 from mm_devcluster.errors import AlreadyRunningError, DevClusterError, NotRunningError
 from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.processes import Process, find_process
+from mm_devcluster.status import PartStatus
 from support.clusters import apply, eventually, kubectl, kubectl_json, namespace, running_cluster
 
 pytestmark = pytest.mark.cluster
@@ -81,14 +82,13 @@ def test_pod_security_refuses_a_privileged_pod(control_plane: ClusterInfo) -> No
 
 def test_a_part_that_dies_is_started_again(control_plane: ClusterInfo) -> None:
     """The supervisor restarts what ends, and counts it."""
+
+    def scheduler() -> PartStatus:
+        return {part.name: part for part in status(control_plane.name).parts}["kube-scheduler"]
+
+    before = scheduler().restarts
     restart_part(control_plane.name, "kube-scheduler")
-
-    def restarted() -> bool:
-        parts = {part.name: part for part in status(control_plane.name).parts}
-        scheduler = parts["kube-scheduler"]
-        return scheduler.running and scheduler.restarts == 1
-
-    assert eventually(restarted)
+    assert eventually(lambda: scheduler().running and scheduler().restarts == before + 1)
 
 
 def test_starting_it_again_changes_nothing(control_plane: ClusterInfo) -> None:

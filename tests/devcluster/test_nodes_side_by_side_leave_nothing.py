@@ -29,7 +29,7 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 def output(*command: str) -> str:
     """Run a command of this machine and return what it prints."""
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def traces(record: Record) -> list[str]:

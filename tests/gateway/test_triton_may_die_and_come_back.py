@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from support.ended import leaving_nothing
 from support.eventually import eventually
 from support.pictures import data_url
 from support.real_gateway import RealGateway, run_pair
@@ -25,7 +26,7 @@ async def test_readiness_follows_triton_and_requests_are_told(
     tiny_engine: BuiltEngine, tmp_path: Path
 ) -> None:
     """Unready and 503 while Triton is away, alive all the time, ready again by itself."""
-    with run_pair(tiny_engine, tmp_path) as pair:
+    with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
         async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200
             pair.server.kill()

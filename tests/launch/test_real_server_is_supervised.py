@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
-from support.ended import wait_until_gone
+from support.ended import leaving_nothing, wait_until_gone
 from support.picture_host import serve_pictures
 from support.ports import free_ports
 from support.served import EngineFiles, Served, start_serving
@@ -149,19 +150,22 @@ def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
 
 def test_nothing_outlives_a_killed_supervisor(random_engine: EngineFiles, tmp_path: Path) -> None:
     """SIGKILL of the command takes tritonserver along; the next start clears /dev/shm."""
-    with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:
-        served.wait_until_ready()
-        (server,) = children_of(served.process.pid)
-        served.process.kill()
-        served.process.wait()
-        wait_until_gone(server)
-        left = regions(served)
-    with start_serving(random_engine.manifest, random_engine.serving, folder=tmp_path) as served:
-        served.wait_until_ready()
-        assert not set(left) & set(regions(served))
-        served.terminate()
-        assert served.wait() == 0
-        assert regions(served) == []
+    files = (random_engine.manifest, random_engine.serving)
+    with ExitStack() as end:
+        with start_serving(*files, folder=tmp_path) as served:
+            served.wait_until_ready()
+            (server,) = children_of(served.process.pid)
+            end.enter_context(leaving_nothing(served.process.pid))
+            served.process.kill()
+            served.process.wait()
+            wait_until_gone(server)
+            left = regions(served)
+        with start_serving(*files, folder=tmp_path) as served:
+            served.wait_until_ready()
+            assert not set(left) & set(regions(served))
+            served.terminate()
+            assert served.wait() == 0
+            assert regions(served) == []
 
 
 def kill_server(served: Served) -> None:
