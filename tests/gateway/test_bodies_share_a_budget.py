@@ -23,12 +23,14 @@ async def test_a_body_holds_its_bytes_until_it_is_released() -> None:
     """The second body does not fit beside the first, and fits after it."""
     budget = BodyBudget(10)
     with budget.claim() as first:
-        assert await read_body(_receiver(b"abc", b"def"), {}, first, limit=9, timeout_seconds=1)
+        assert await read_body(_receiver(b"abc", b"def"), {}, first, limit=9, timeout_seconds=60)
         with pytest.raises(OverloadedError), budget.claim() as second:
-            await read_body(_receiver(b"abc", b"de"), {}, second, limit=9, timeout_seconds=1)
+            await read_body(_receiver(b"abc", b"de"), {}, second, limit=9, timeout_seconds=60)
         first.release()
         with budget.claim() as third:
-            body = await read_body(_receiver(b"0123456789"), {}, third, limit=10, timeout_seconds=1)
+            body = await read_body(
+                _receiver(b"0123456789"), {}, third, limit=10, timeout_seconds=60
+            )
     assert body == b"0123456789"
 
 
@@ -36,7 +38,7 @@ async def test_what_a_refused_body_took_is_given_back() -> None:
     """Also the part that had come before the budget was exceeded."""
     budget = BodyBudget(10)
     with pytest.raises(OverloadedError), budget.claim() as claim:
-        await read_body(_receiver(b"12345678", b"9012"), {}, claim, limit=99, timeout_seconds=1)
+        await read_body(_receiver(b"12345678", b"9012"), {}, claim, limit=99, timeout_seconds=60)
     with budget.claim() as claim:
         claim.grow(10)
     with budget.claim() as claim:

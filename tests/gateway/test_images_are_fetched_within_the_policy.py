@@ -20,7 +20,7 @@ PICTURE = encode(picture())
 
 
 def _fetcher(
-    *, private: bool = True, hosts: tuple[str, ...] = (), seconds: float = 5, limit: int = 10_000
+    *, private: bool = True, hosts: tuple[str, ...] = (), seconds: float = 60, limit: int = 10_000
 ) -> ImageFetcher:
     return ImageFetcher(FetchPolicy(hosts, private, seconds, limit))
 
@@ -169,7 +169,7 @@ async def test_tls_verifies_the_name_at_the_pinned_address(certificate: tuple[Pa
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(*certificate)
     fetcher = ImageFetcher(
-        FetchPolicy((), allow_private_networks=True, timeout_seconds=5, max_bytes=10_000),
+        FetchPolicy((), allow_private_networks=True, timeout_seconds=60, max_bytes=10_000),
         ssl.create_default_context(cafile=certificate[0]),
     )
     async with serve_local(_picture, server_side) as server:

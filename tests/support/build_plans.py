@@ -86,7 +86,7 @@ def serving_plan(fingerprint: str, **changes: object) -> ServingPlan:
             max_image_bytes=1 << 20,
             max_image_pixels=1 << 20,
             max_images_per_request=2,
-            fetch_timeout_seconds=5,
+            fetch_timeout_seconds=20,
             request_timeout_seconds=30,
         ),
     )

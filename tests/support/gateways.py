@@ -116,7 +116,7 @@ def toy_serving(**changes: object) -> ServingPlan:
         max_image_bytes=200_000,
         max_image_pixels=4_000_000,
         max_images_per_request=4,
-        fetch_timeout_seconds=5,
+        fetch_timeout_seconds=60,
         request_timeout_seconds=60,
     )
     return ServingPlan(
