@@ -25,7 +25,7 @@ def config(control_plane: ClusterInfo) -> Iterator[helm.Config]:
         helm.Config(namespace=NAMESPACE, kubeconfig_path=str(control_plane.kubeconfig)) as config,
     ):
         yield config
-        config.uninstall(RELEASE, ignore_not_found=True, timeout=30)
+        config.uninstall(RELEASE, ignore_not_found=True, timeout=120)
 
 
 def _deployment(cluster: ClusterInfo) -> dict[str, Any]:
@@ -36,18 +36,18 @@ def test_release_is_installed_upgraded_rolled_back_and_removed(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
     """Each step leaves what its values say; removal leaves only the definition and the models."""
-    config.install(CHART, RELEASE, {}, timeout=60)
+    config.install(CHART, RELEASE, {}, timeout=120)
     assert _deployment(control_plane)["spec"]["replicas"] == 2
 
-    config.upgrade(CHART, RELEASE, {"operator": {"replicas": 3}}, timeout=60)
+    config.upgrade(CHART, RELEASE, {"operator": {"replicas": 3}}, timeout=120)
     assert _deployment(control_plane)["spec"]["replicas"] == 3
 
-    config.rollback(RELEASE, version=1, timeout=60)
+    config.rollback(RELEASE, version=1, timeout=120)
     assert _deployment(control_plane)["spec"]["replicas"] == 2
 
     model = json.dumps(document(name="survivor"))
     kubectl(control_plane, "-n", NAMESPACE, "apply", "-f", "-", stdin=model)
-    config.uninstall(RELEASE, timeout=60)
+    config.uninstall(RELEASE, timeout=120)
     kinds = "deployment,service,serviceaccount,role,rolebinding,poddisruptionbudget"
     selector = f"app.kubernetes.io/instance={RELEASE}"
     left = kubectl_json(control_plane, "-n", NAMESPACE, "get", kinds, "-l", selector)
@@ -65,7 +65,7 @@ def test_pods_are_admitted_where_restricted_is_enforced(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
     """The ReplicaSet makes both pods: Pod Security admission refuses neither."""
-    config.install(CHART, RELEASE, {}, timeout=60)
+    config.install(CHART, RELEASE, {}, timeout=120)
     pods = eventually(
         lambda: (
             found
@@ -95,7 +95,7 @@ ALLOWED = {
 
 def test_account_may_do_what_it_needs(control_plane: ClusterInfo, config: helm.Config) -> None:
     """The API server itself says what the operator's account may do, and where."""
-    config.install(CHART, RELEASE, {}, timeout=60)
+    config.install(CHART, RELEASE, {}, timeout=120)
 
     assert {
         (verb, resource, where): _can_i(control_plane, verb, resource, where)

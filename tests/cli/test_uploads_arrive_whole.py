@@ -18,7 +18,7 @@ PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
 def receive(target: Path, size: int, data: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the receiver as the pod does."""
     command = [sys.executable, "-c", PROGRAM, "receive", str(target), str(size)]
-    return subprocess.run(command, input=data, capture_output=True, timeout=30, check=False)
+    return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None
 def test_a_second_upload_finds_everything(checkpoint: Path) -> None:
     """The pod's digests are those of this machine, so nothing is sent twice."""
     command = [sys.executable, "-c", PROGRAM, "digests", str(checkpoint)]
-    done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, timeout=120, check=True)
 
     assert json.loads(done.stdout) == local_digests(checkpoint)
 

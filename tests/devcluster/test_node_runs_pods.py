@@ -41,7 +41,7 @@ def hello_service(node_cluster: ClusterInfo, space: str) -> str:
 def fetch(url: str) -> str:
     """Get a URL from this machine, past any proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=30) as answer:
+    with opener.open(url, timeout=60) as answer:
         text: str = answer.read().decode()
         return text
 

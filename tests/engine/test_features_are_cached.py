@@ -152,7 +152,7 @@ def served(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) 
 
 def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
     """Return what the server's page says, by name and the label `result`."""
-    page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
     return {
         (sample.name, sample.labels.get("result")): sample.value
         for family in text_string_to_metric_families(page)
@@ -194,7 +194,7 @@ def test_the_page_has_every_series(served: Served) -> None:
     page = ""
     while "mm_server_gpu_sharing{" not in page:  # told last, after Triton says that it is ready
         assert time.monotonic() < deadline, page
-        page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+        page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
     families = {one.name: one for one in text_string_to_metric_families(page)}
 
     assert {name for name in families if name.startswith("mm_")} == {

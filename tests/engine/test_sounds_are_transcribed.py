@@ -200,7 +200,7 @@ def test_what_is_refused(ears: Ears) -> None:
             create(**{"file": sound, "model": ears.pair.model, **changes})
     with pytest.raises(BadRequestError, match="POST /v1/audio/transcriptions"):
         ears.openai.completions.create(model=ears.pair.model, prompt="what ?")
-    plain = httpx.post(f"{ears.pair.url}/v1/audio/transcriptions", json={}, timeout=30)
+    plain = httpx.post(f"{ears.pair.url}/v1/audio/transcriptions", json={}, timeout=60)
     assert (plain.status_code, "must be a form" in plain.text) == (400, True)
     for samples, words in (
         (np.zeros(RATE + 1, np.float32), "1 to 16000 are allowed"),

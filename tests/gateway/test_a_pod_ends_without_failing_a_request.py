@@ -64,7 +64,7 @@ async def test_clients_that_left_keep_nothing_in_flight(
 ) -> None:
     """After dropped streams Triton has nothing in flight: it ends by itself, with exit code 0."""
     with run_pair(tiny_engine, tmp_path) as pair:
-        async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
             for seed in range(10):
                 body = _body(pair.model, stream=True, temperature=2.0, seed=seed, max_tokens=64)
                 async with client.stream(

@@ -181,7 +181,15 @@ async def test_tritons_series_are_on_the_same_page(
 ) -> None:
     """Whatever the pod tells is on one page, and each series says of which model it is."""
     await real_http.post("/v1/chat/completions", json=_body(real))
-    page = (await real_http.get("/metrics")).text
+    page = ""
+
+    async def is_whole() -> bool:
+        nonlocal page
+        page = (await real_http.get("/metrics")).text
+        return "nv_inference_count" in page
+
+    # A server that is slow to answer costs its part of the page.
+    await eventually(is_whole, pause=0.2)
     samples = [
         sample for family in text_string_to_metric_families(page) for sample in family.samples
     ]

@@ -27,7 +27,7 @@ async def test_readiness_follows_triton_and_requests_are_told(
 ) -> None:
     """Unready and 503 while Triton is away, alive all the time, ready again by itself."""
     with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
-        async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200
             pair.server.kill()
             await asyncio.to_thread(pair.server.wait, 60)

@@ -67,7 +67,7 @@ def inner() -> Iterator[int]:
 
 def scrape(port: int, path: str = "/metrics") -> httpx.Response:
     """Ask as a scraper does."""
-    return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10)
+    return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60)
 
 
 def test_both_texts_are_shown(inner: int) -> None:

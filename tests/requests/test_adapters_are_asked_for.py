@@ -61,7 +61,7 @@ def test_the_official_client_asks_by_name(
         {"type": "image_url", "image_url": {"url": RED_SQUARE}},
     ]
     with gateway_before(built_engine, served.grpc_url, tmp_path) as url:
-        client = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=30)
+        client = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=60)
         names = [one.id for one in client.models.list()]
         answers = [
             client.chat.completions.create(

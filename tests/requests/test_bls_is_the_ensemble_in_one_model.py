@@ -38,7 +38,7 @@ def _pixels(name: str = "red-square.png") -> NDArray[np.uint8]:
 
 
 def _active(served: Served) -> float:
-    page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+    page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
     return next(float(x.rsplit(" ", 1)[1]) for x in page.splitlines() if x.startswith(ACTIVE))
 
 

@@ -56,7 +56,7 @@ def _page(served: Served) -> str:
 
     def is_whole() -> bool:
         nonlocal page
-        page = httpx.get(f"{served.metrics_url}/metrics", timeout=10).text
+        page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
         return TRITONS in page
 
     until(is_whole)
