@@ -118,6 +118,13 @@ ENCODER_SECONDS = Metric(
     ("by",),
     _FAST,
 )
+ENCODER_QUEUE_SECONDS = Metric(
+    "mm_encoder_queue_seconds",
+    _H,
+    "Waiting of a request with pictures for this pod's own encoder, until its batch begins.",
+    (),
+    _FAST,
+)
 ENCODER_BATCH = Metric(
     "mm_encoder_batch_requests",
     _H,
@@ -176,6 +183,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ENCODED_REQUESTS,
     ENCODER_FALLBACKS,
     ENCODER_SECONDS,
+    ENCODER_QUEUE_SECONDS,
     ENCODER_BATCH,
     DECODE_BATCH,
     PREPROCESSING_SECONDS,

@@ -71,7 +71,9 @@ class Scripted:
 
 def encoders_first(script: Scripted, parallel: int = 2) -> EncodersFirst:
     """Return what is tested."""
-    own = EncodeQueue(script.own, reads=reads, together=2, begins=lambda: None)
+    own = EncodeQueue(
+        script.own, reads=reads, together=2, begins=lambda: None, waited=lambda _: None
+    )
     return EncodersFirst(own, client=script, parallel=parallel, told=script)
 
 

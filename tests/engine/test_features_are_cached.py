@@ -201,6 +201,7 @@ def test_the_page_has_every_series(served: Served) -> None:
         "mm_decode_batch_requests",
         "mm_encoder_batch_requests",
         "mm_encoder_fallbacks",
+        "mm_encoder_queue_seconds",
         "mm_encoder_requests",
         "mm_encoder_seconds",
         "mm_feature_cache_bytes",

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,16 @@ class _Encoder:
     begun: threading.Event = field(default_factory=threading.Event)
     batches: list[list[int]] = field(default_factory=list)
     answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
+    waits: list[float] = field(default_factory=list)
+
+    def queue(self, together: int) -> EncodeQueue:
+        return EncodeQueue(
+            self.encode,
+            reads=reads,
+            together=together,
+            begins=lambda: None,
+            waited=self.waits.append,
+        )
 
     def encode(self, requests: Sequence[Tensors]) -> Results:
         self.begun.set()
@@ -48,7 +59,7 @@ class _Encoder:
 def test_text_is_answered_while_a_picture_is_encoded() -> None:
     """So is a wrong picture; pictures that came meanwhile are encoded together, in order."""
     encoder = _Encoder()
-    waiting = EncodeQueue(encoder.encode, reads=reads, together=3, begins=lambda: None)
+    waiting = encoder.queue(together=3)
     encoder.submit(waiting, 0, picture(0))
     assert encoder.begun.wait(SECONDS)
     for number in (1, 2, 3, 4):
@@ -63,6 +74,25 @@ def test_text_is_answered_while_a_picture_is_encoded() -> None:
     assert encoder.batches == [[0], [1, 2, 3], [4]]
 
 
+def test_every_wait_is_told() -> None:
+    """Pictures that came while another one was encoded waited until that was over, at least."""
+    encoder = _Encoder()
+    waiting = encoder.queue(together=3)
+    encoder.submit(waiting, 0, picture(0))
+    assert encoder.begun.wait(SECONDS)
+    for number in (1, 2, 3, 4):
+        encoder.submit(waiting, number, picture(number))
+    encoder.submit(waiting, 5, {})
+    came = time.monotonic()
+    assert encoder.answer()[0] == 5
+    least = time.monotonic() - came
+    encoder.may_go.set()
+    waiting.close()
+
+    assert len(encoder.waits) == 5
+    assert min(encoder.waits[1:]) >= least
+
+
 def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
     """The thread outlives an encoder's error, and an answer that nobody takes."""
 
@@ -75,7 +105,9 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
         raise OSError("the server has gone")
 
     encoder = _Encoder()
-    waiting = EncodeQueue(encode, reads=reads, together=1, begins=lambda: None)
+    waiting = EncodeQueue(
+        encode, reads=reads, together=1, begins=lambda: None, waited=lambda _: None
+    )
     encoder.submit(waiting, 0, picture(0))
     waiting.submit(picture(1), refused)
     encoder.submit(waiting, 2, picture(2))
@@ -87,7 +119,7 @@ def test_a_defect_is_told_and_the_next_picture_encoded() -> None:
 def test_the_end_waits_for_what_was_put() -> None:
     """A server that stops answers the pictures it has."""
     encoder = _Encoder()
-    waiting = EncodeQueue(encoder.encode, reads=reads, together=2, begins=lambda: None)
+    waiting = encoder.queue(together=2)
     for number in range(3):
         encoder.submit(waiting, number, picture(number))
     encoder.may_go.set()

@@ -152,7 +152,6 @@ def _engine() -> Row:
                     Query(server.encoder_fallbacks(CHOSEN), f"{WHO} instead: {{{{reason}}}}"),
                 ),
                 "ops",
-                width=HALF,
             ),
             Panel(
                 "Time of encoding",
@@ -160,7 +159,13 @@ def _engine() -> Row:
                 "pods of their own with the way there.",
                 (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
                 "s",
-                width=HALF,
+            ),
+            Panel(
+                "Wait for the encoder",
+                "Of requests with pictures in the queue of a pod's own encoder, until their batch "
+                "begins: what 95 % keep.",
+                (Query(server.encoder_queue_seconds(0.95, CHOSEN), WHO),),
+                "s",
             ),
             Panel(
                 "Time of preprocessing",

@@ -84,6 +84,11 @@ def encoding_seconds(share: float, labels: str = ALL, *, window: str = PANEL) ->
     return kept_by(share, "mm_encoder_seconds", labels, "by", window=window)
 
 
+def encoder_queue_seconds(share: float, labels: str = ALL, *, window: str = PANEL) -> str:
+    """Return the wait for a pod's own encoder that `share` of all keep."""
+    return kept_by(share, "mm_encoder_queue_seconds", labels, window=window)
+
+
 def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the mean number of requests whose pictures one pod encoded together."""
     return mean("mm_encoder_batch_requests", labels, window=window)

@@ -9,6 +9,7 @@ wait together: nine tenths of the encoder's core (Triton 2.51).
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ Done = Callable[[Outputs | Exception], None]
 class _Waiting:
     inputs: Tensors
     done: Done
+    since: float
+    """Of the monotonic clock."""
 
 
 class EncodeQueue:
@@ -40,6 +43,7 @@ class EncodeQueue:
         reads: what a request brings.
         together: requests that are encoded at one time.
         begins: called by the thread before anything else.
+        waited: learns how many seconds each request waited for its turn; called by the thread.
     """
 
     def __init__(
@@ -49,9 +53,10 @@ class EncodeQueue:
         reads: Reads,
         together: int,
         begins: Callable[[], None],
+        waited: Callable[[float], None],
     ) -> None:
         self._encode, self._reads = encode, reads
-        self._together, self._begins = together, begins
+        self._together, self._begins, self._waited = together, begins, waited
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
         self._thread.start()
@@ -79,7 +84,7 @@ class EncodeQueue:
 
     def put(self, inputs: Tensors, done: Done) -> None:
         """Encode a request that was not answered."""
-        self._waiting.put(_Waiting(inputs, done))
+        self._waiting.put(_Waiting(inputs, done, time.monotonic()))
 
     def close(self) -> None:
         """Encode what was put before, and end the thread."""
@@ -96,8 +101,14 @@ class EncodeQueue:
                     self._waiting.put(None)
                     break
                 batch.append(following)
+            self._tell(batch)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
                 hand_over(one.done, outcome)
+
+    def _tell(self, batch: Sequence[_Waiting]) -> None:
+        now = time.monotonic()
+        for one in batch:
+            self._waited(now - one.since)
 
     def _encoded(self, batch: Sequence[_Waiting]) -> Sequence[Outputs | Exception]:
         try:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from mm_api.metrics import ENCODER_BATCH
+from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.engine.cache_gauges import CacheGauges
 from mm_runtime.engine.core_share import give_way
 from mm_runtime.engine.encode_queue import EncodeQueue, Results
@@ -57,12 +57,14 @@ class EncoderModel:
         # of a model would count each picture twice.
         self._gauges = EncoderGauges() if asks_others else None
         self._together = HistogramGauges(ENCODER_BATCH)
+        self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
         shares_cores = asks_others and engine.manifest.plan.engine.backend == "Reference"
         own = EncodeQueue(
             self._encode,
             reads=self._own.read,
             together=engine.limits.max_batch_size,
             begins=give_way if shares_cores else _nothing,
+            waited=self._queued.observe,
         )
         self.queue: EncodersFirst | EncodeQueue = own
         """What requests are submitted to."""
