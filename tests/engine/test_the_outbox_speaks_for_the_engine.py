@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm_runtime.engine.outbox import Outbox
+from mm_runtime.engine.outbox import Outbox, Outboxes, looks_of_a_round
 from support.clusters import eventually
 
 SOON = 0.005
@@ -29,10 +29,15 @@ class Answer:
             raise RuntimeError("Triton has gone")
 
 
+def _make() -> Outbox:
+    """Return an outbox that looks at two of four open answers a round, and never at more."""
+    return Outbox(looked_every_seconds=SOON, looked_within_seconds=2 * SOON, looked_at_once=2)
+
+
 @pytest.fixture
 def outbox() -> Iterator[Outbox]:
-    """Return an outbox that looks at two answers a round."""
-    made = Outbox(looked_every_seconds=SOON, looked_at_once=2)
+    """Return one outbox."""
+    made = _make()
     yield made
     made.close()
 
@@ -47,6 +52,21 @@ def test_who_puts_does_not_wait(outbox: Outbox) -> None:
     server.set()
     outbox.close()
     assert made == [1, 2, 3, 4]
+
+
+def test_answers_do_not_wait_for_each_other() -> None:
+    """While a token of one answer waits for the server, those of another one are handed over."""
+    outboxes = Outboxes(_make, 2)
+    one, other = outboxes.choose(), outboxes.choose()
+    server, handed_over, first = threading.Event(), threading.Event(), list[bool]()
+    one.put(lambda: first.append(server.wait(DEADLINE)))
+    other.put(handed_over.set)
+    assert handed_over.wait(DEADLINE)
+    assert first == []
+    server.set()
+    outboxes.close()
+    assert first == [True]
+    assert outboxes.choose() is one
 
 
 def test_a_call_that_fails_is_logged(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
@@ -70,6 +90,17 @@ def test_open_answers_are_looked_at(outbox: Outbox) -> None:
     looks = answers[0].looks
     eventually(lambda: answers[3].looks >= 10, timeout=DEADLINE)
     assert answers[0].looks == looks
+
+
+@pytest.mark.parametrize(
+    ("answers", "every", "within", "looks"),
+    [(0, 0.02, 0.4, 0), (1, 0.02, 0.4, 1), (8, 0.02, 0.4, 1), (21, 0.02, 0.4, 2), (9, 1, 0.4, 9)],
+)
+def test_looks_are_as_few_as_the_time_allows(
+    answers: int, every: float, within: float, looks: int
+) -> None:
+    """Each is a call into Triton between two tokens: twenty rounds share the open answers."""
+    assert looks == looks_of_a_round(answers, every, within)
 
 
 def test_looks_go_on_while_calls_come(outbox: Outbox) -> None:

@@ -1,8 +1,10 @@
-"""A thread that talks to Triton for the engine's thread, which then never waits for the server.
+"""Threads that talk to Triton for the engine's thread, which then never waits for the server.
 
 Sending a response, and asking whether a client has gone, return when tritonserver has taken notice.
 Its threads may have to wait for a core, while a burst of pictures is decoded and encoded; done
-between two steps, each such wait would be one of every running stream.
+between two steps, each such wait would be one of every running stream. For the same reason there
+are several: while one waits with a token of one answer, those of others are on their way. And they
+look for clients no more often than somebody may notice.
 """
 
 import logging
@@ -11,11 +13,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import cycle
+from math import ceil
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
 Call = Callable[[], None]
+
+OUTBOXES = 4
+"""For the answers of one engine. With four, eight streams took a fifth less processor time on their
+way from the engine to the client than with one: tokens of one step are turned into text together
+more often. Each of them came 1.5 ms sooner (two cores, `bench/runtime`)."""
 
 
 class Watched(Protocol):
@@ -35,15 +44,20 @@ class Outbox:
     Safe to be used from any thread.
     """
 
-    def __init__(self, *, looked_every_seconds: float, looked_at_once: int) -> None:
+    def __init__(
+        self, *, looked_every_seconds: float, looked_within_seconds: float, looked_at_once: int
+    ) -> None:
         """Start the thread.
 
         Args:
             looked_every_seconds: time between two rounds of looks.
-            looked_at_once: answers of a round. When more are open they take turns: those that wait
-                hold nothing, and each look costs a call into Triton (0.1 ms).
+            looked_within_seconds: a client that has gone is seen within this time. Open answers
+                take turns: each look is a call into Triton, as dear as sending a token.
+            looked_at_once: the most answers of a round. When more are open it takes longer: those
+                that wait for a slot hold nothing.
         """
-        self._every, self._at_once = looked_every_seconds, looked_at_once
+        self._every, self._within = looked_every_seconds, looked_within_seconds
+        self._at_once = looked_at_once
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._open: deque[Watched] = deque()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -80,11 +94,45 @@ class Outbox:
                 looked = time.monotonic()
 
     def _look(self) -> None:
-        for _ in range(min(self._at_once, len(self._open))):
+        looks = looks_of_a_round(len(self._open), self._every, self._within)
+        for _ in range(min(self._at_once, looks)):
             answer = self._open.popleft()
             if not answer.closed:
                 _run(answer.look)
                 self._open.append(answer)
+
+
+class Outboxes:
+    """Several outboxes, of which each answer has one: what it says stays in order."""
+
+    def __init__(self, make: Callable[[], Outbox], count: int) -> None:
+        """Start the threads, so many of those that `make` makes."""
+        self._all = tuple(make() for _ in range(count))
+        self._next = cycle(self._all)
+
+    def choose(self) -> Outbox:
+        """Return the outbox of one more answer; called from one thread."""
+        return next(self._next)
+
+    def put(self, call: Call) -> None:
+        """Run a call soon that belongs to no answer."""
+        self._all[0].put(call)
+
+    def close(self) -> None:
+        """Run what was put before, then end the threads."""
+        for one in self._all:
+            one.close()
+
+
+def looks_of_a_round(answers: int, every: float, within: float) -> int:
+    """Return how many of the open answers are looked at together, so that each has its turn.
+
+    Args:
+        answers: that are open.
+        every: seconds from one round to the next.
+        within: seconds within which each is looked at.
+    """
+    return ceil(answers * min(1.0, every / within))
 
 
 def _nothing() -> None:

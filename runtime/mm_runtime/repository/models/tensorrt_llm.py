@@ -3,12 +3,13 @@
 import secrets
 from collections.abc import Sequence
 from functools import partial
+from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
 from mm_runtime.engine.gauges import RequestGauges, StepGauges
 from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
-from mm_runtime.engine.outbox import Outbox
+from mm_runtime.engine.outbox import OUTBOXES, Outbox, Outboxes
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
 from mm_runtime.engine.stream import ResponseSink
@@ -16,6 +17,10 @@ from mm_runtime.engine.tensors import scalar
 from mm_runtime.engine.triton import ModelSettings
 
 MILLISECONDS = 1000
+
+GONE_WITHIN_SECONDS = 0.4
+"""A slot is to be free a second after its client has gone; clients of the gateway say so at once
+(`stop`)."""
 
 
 class TritonPythonModel:
@@ -38,16 +43,24 @@ class TritonPythonModel:
         self._encoder_decoder, self._adapters = loaded.encoder_decoder, loaded.adapters
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
-        self._outbox = Outbox(looked_every_seconds=period, looked_at_once=most)
+        self._outboxes = Outboxes(
+            lambda: Outbox(
+                looked_every_seconds=period,
+                looked_within_seconds=GONE_WITHIN_SECONDS,
+                looked_at_once=ceil(most / OUTBOXES),
+            ),
+            OUTBOXES,
+        )
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = StepGauges()
-        self._engine.start(lambda sizes: self._outbox.put(partial(steps.add, sizes)))
+        self._engine.start(lambda sizes: self._outboxes.put(partial(steps.add, sizes)))
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
         for request in requests:
-            sink = ResponseSink(request, self._gauges, self._outbox, streaming=False)
+            outbox = self._outboxes.choose()
+            sink = ResponseSink(request, self._gauges, outbox, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
                 if scalar(inputs, "stop"):
@@ -82,6 +95,6 @@ class TritonPythonModel:
             sink.stop()
 
     def finalize(self) -> None:
-        """End both threads; Triton has let running requests finish before."""
+        """End all threads; Triton has let running requests finish before."""
         self._engine.stop()
-        self._outbox.close()
+        self._outboxes.close()
