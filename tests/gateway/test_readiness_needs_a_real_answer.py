@@ -82,11 +82,12 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
         watching.cancel()
 
 
-def golden_gateway(folder: Path, engine: ScriptedEngine) -> Gateway:
+def golden_gateway(folder: Path, engine: ScriptedEngine, pictures: int = 1) -> Gateway:
     """Return a gateway of an engine that has answered a question when it was built."""
+    golden = GOLDEN.model_copy(update={"pictures": pictures})
     write_processor(folder)
     return build_gateway(
-        manifest=toy_manifest().model_copy(update={"golden": GOLDEN}),
+        manifest=toy_manifest().model_copy(update={"golden": golden}),
         serving=toy_serving(),
         engine_dir=folder,
         engine=engine,
@@ -94,10 +95,11 @@ def golden_gateway(folder: Path, engine: ScriptedEngine) -> Gateway:
     )
 
 
-async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pictures", [0, 1])
+async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path, pictures: int) -> None:
     """An engine that answers otherwise than when it was built is not ready, and both are told."""
     engine = ScriptedEngine(pieces=("a", " blue"))
-    gateway = golden_gateway(tmp_path, engine)
+    gateway = golden_gateway(tmp_path, engine, pictures)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
 
@@ -114,7 +116,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path) -> 
 
     asked = [one for one in engine.requests if one.prompt == GOLDEN.text]
     assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in asked} == {
-        (1, 2, 0)
+        (pictures, 2, 0)
     }
 
 

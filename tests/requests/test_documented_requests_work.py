@@ -40,9 +40,13 @@ def usual(
 
 @pytest.fixture(scope="module")
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """A server of the trained T5 that searches with two beams, and its gateway."""
+    """A server of the trained T5 that searches with two beams, and its gateway.
+
+    The gateway is ready, so the server has answered the golden prompt as the engine did.
+    """
     folder = tmp_path_factory.mktemp("tiny-t5")
-    directory = build(TINY_T5, folder / "store")
+    directory = build(TINY_T5, folder / "store", asked=True)
+    assert directory.manifest.golden is not None
     plan = serving_plan(directory.manifest.fingerprint, bls_instances=1)
     engine = BuiltEngine(directory.root, folder / "serving.json")
     engine.serving.write_text(plan.to_json())

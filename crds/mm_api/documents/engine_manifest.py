@@ -58,7 +58,9 @@ class GoldenPrompt(Document):
     """A question that the build asked the engine, and the answer that it was sure of."""
 
     text: str = Field(description="As Triton's `text_input` takes it.")
-    pictures: Literal[0, 1] = Field(description="The picture is the runtime's own.")
+    pictures: Literal[0, 1] = Field(
+        description="The picture is the runtime's own; 0: an engine that reads text alone."
+    )
     tokens: list[int] = Field(
         min_length=1,
         description="The first tokens of the greedy answer, each ahead of the next likely one by "

@@ -2,6 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_runtime.build.golden import is_asked
 from mm_runtime.build.staging_steps import staging_steps
 from mm_runtime.build.step import Step, module_step
 from mm_runtime.build.tokenizer_steps import tokenizer_steps
@@ -45,6 +46,16 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
     if plan.lora:
         chosen.append(fetch_adapters_step(plan, "engine/adapters"))
     chosen += tokenizer_steps(plan, "engine/processor")
+    if engine.vision is None and is_asked(plan):
+        chosen.append(
+            module_step(
+                plan,
+                "golden-prompt",
+                "ask the engine a question, keep the answer that pods must give",
+                inputs=("engine/llm",),
+                outputs=("golden.json",),
+            )
+        )
     if engine.vision is not None:
         chosen.append(
             module_step(

@@ -13,6 +13,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.build import manifest
 from mm_runtime.build.commands.export_vision import export_vision
 from mm_runtime.build.commands.fetch import fetch
+from mm_runtime.build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.commands.verify_vision import verify_vision
 from mm_runtime.build.durable import write_durably
@@ -84,8 +85,11 @@ def plan_of(facts: ModelFacts) -> BuildPlan:
     return BuildPlan(fingerprint=fingerprint, engine=spec, facts=facts)
 
 
-def build(checkpoint: Path, store: Path) -> EngineDirectory:
-    """Build an engine in this process: the steps themselves, without the runner around them."""
+def build(checkpoint: Path, store: Path, *, asked: bool = False) -> EngineDirectory:
+    """Build an engine in this process: the steps themselves, without the runner around them.
+
+    `asked`: its manifest holds a golden prompt.
+    """
     plan = plan_of(inspect(checkpoint, InspectOptions()))
     places = Places(store, plan.fingerprint)
     for folder in (places.llm, places.vision, places.processor, places.pickles, places.logs):
@@ -97,6 +101,8 @@ def build(checkpoint: Path, store: Path) -> EngineDirectory:
     if plan.engine.vision is not None:
         export_vision(context)
         verify_vision(context)
+    if asked:
+        keep_golden_prompt(context)
     manifest.seal(places, plan, [], datetime.now(UTC))
     return EngineDirectory.open(places.engine)
 

@@ -130,7 +130,6 @@ def _needs_external_data(half: torch.nn.Module) -> bool:
 
 def export_and_ask(context: StepContext) -> None:
     """Export, and ask the engine: torch is loaded already, which takes longer than both."""
-    context.places.golden.unlink(missing_ok=True)  # of an export that was killed
     export_vision(context)
     keep_golden_prompt(context)
 
