@@ -5,7 +5,7 @@ answer them is in every test that waits for a real pair.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -158,6 +158,54 @@ def test_pictures_of_any_size_are_asked_at_both_ends(
         "the most pictures (4 of 112 x 112 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
+
+
+def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
+    """Return rows of a family of which even large pictures have few."""
+    del self
+    return sum(height * width // 100**2 for height, width in sizes)
+
+
+def test_a_typical_picture_is_asked_between_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A photo as clients send it is another shape than both ends, and not a square."""
+    monkeypatch.setattr(PromptLayout, "rows", by_large_pixels)
+    asked = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
+
+    assert [one.name for one in asked][:3] == [
+        "the smallest picture (56 x 56 pixels)",
+        "a typical picture (1024 x 768 pixels)",
+        "the largest picture (896 x 896 pixels)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param(lambda frames, size: frames * (size[0] // 14), "8 of 224 x 224", id="free"),
+        pytest.param(lambda frames, _: frames * 10, "8 of 28 x 28", id="all-alike"),
+        pytest.param(lambda frames, _: frames * 50, "4 of 28 x 28", id="as-many-as-fit"),
+    ],
+)
+async def test_the_longest_video_is_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: Callable[[int, Size], int],
+    expected: str,
+) -> None:
+    """Of the planned number of frames, or as many as fit: those that have the most tokens."""
+    monkeypatch.setattr(PromptLayout, "video_rows", lambda _, frames, size: rows(frames, size))
+    engine = ScriptedEngine()
+    gateway = toy_gateway(tmp_path, engine, max_video_frames=8)
+    service = gateway.preflight.service
+    video = next(one for one in probes(service, most_pixels=MOST_PIXELS) if "video" in one.name)
+    prepared = await service.prepare(video.request)
+
+    assert video.name == f"the longest video ({expected} pixels)"
+    assert prepared.video is not None
+    frames, height, width = prepared.video.shape[:3]
+    assert f"{frames} of {width} x {height}" == expected
 
 
 def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:

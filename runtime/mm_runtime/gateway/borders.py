@@ -17,9 +17,12 @@ from PIL import Image
 from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.video import FRAME_ROW
 
 _WORD = "a "
 _QUESTION = "What is in the image?"
+_TYPICAL: Size = (768, 1024)
+"""What photos and screens are when they are sent: as large as chat clients leave them."""
 _LEAST_SIDE = 28
 """One block of patches of Qwen2-VL; other families make any picture as large as they need it."""
 
@@ -44,6 +47,8 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
     if service.chats and service.model.max_images:
         for name, sizes in _pictures(service, isqrt(most_pixels)).items():
             yield Probe(f"{name} ({_told(sizes)})", _with_pictures(service, sizes))
+        if video := _longest_video(service, isqrt(most_pixels)):
+            yield Probe(f"the longest video ({_told(video)})", _with_video(service, video))
     words = _most_words(service)
     longest = _with_words(service, words)
     yield Probe(f"the longest prompt ({service.text_tokens(longest)} tokens)", longest)
@@ -59,12 +64,38 @@ def _pictures(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]
     smallest = min(fitting, key=lambda one: (service.features([one]), one[0]))
     found: dict[str, Sequence[Size]] = {}
     if service.features([smallest]) < service.features([fitting[-1]]):
-        found = {"the smallest picture": [smallest], "the largest picture": [fitting[-1]]}
+        found["the smallest picture"] = [smallest]
+        if _is_between(service, smallest, fitting[-1], most_side):
+            found["a typical picture"] = [_TYPICAL]
+        found["the largest picture"] = [fitting[-1]]
     for count in range(most, 1, -1):
         sizes = [size for size in by_features if _fits(service, [size] * count)]
         if sizes:
             return found | {"the most pictures": [sizes[-1]] * count}
     return found
+
+
+def _is_between(service: ChatService, smallest: Size, largest: Size, most_side: int) -> bool:
+    """Say whether the typical picture has another number of features than both."""
+    height, width = _TYPICAL
+    if height * width > most_side**2:
+        return False
+    ends = service.features([smallest]), service.features([largest])
+    return ends[0] < service.features([_TYPICAL]) < ends[1]
+
+
+def _longest_video(service: ChatService, most_side: int) -> Sequence[Size]:
+    """Return the frames of the video that has the most tokens; none where none is taken."""
+    frames = service.model.max_video_frames
+    while frames:
+        blank = _with_video(service, [(1, 1)] * frames)
+        left = _most_tokens(service) - service.text_tokens(blank)
+        rows = {size: service.video_rows(frames, size) for size in _sizes(most_side)}
+        fitting = [size for size in rows if rows[size] <= left]
+        if fitting:  # of those that have the most tokens the smallest
+            return [max(fitting, key=lambda one: (rows[one], -one[0]))] * frames
+        frames //= 2
+    return []
 
 
 def _sizes(most_side: int) -> Iterator[Size]:
@@ -118,6 +149,12 @@ def _with_pictures(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
     return _chat(service, [{"type": "text", "text": _QUESTION}, *pictures])
 
 
+def _with_video(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+    frames = ",".join(_encoded(size, "JPEG", shade=at) for at, size in enumerate(sizes))
+    video = {"type": "video_url", "video_url": {"url": f"data:{FRAME_ROW};base64,{frames}"}}
+    return _chat(service, [{"type": "text", "text": _QUESTION}, video])
+
+
 def _chat(service: ChatService, content: Sequence[object]) -> ChatRequest:
     messages = [{"role": "user", "content": content}]
     return ChatRequest.model_validate({**_common(service), "messages": messages})
@@ -128,10 +165,14 @@ def _common(service: ChatService) -> dict[str, object]:
 
 
 def _picture_url(size: Size, *, shade: int) -> str:
+    return "data:image/png;base64," + _encoded(size, "PNG", shade=shade)
+
+
+def _encoded(size: Size, kind: str, *, shade: int) -> str:
     buffer = io.BytesIO()
     colour = (220, 20, shade % 256)
-    Image.new("RGB", (size[1], size[0]), colour).save(buffer, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    Image.new("RGB", (size[1], size[0]), colour).save(buffer, format=kind)
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def _told(sizes: Sequence[Size]) -> str:

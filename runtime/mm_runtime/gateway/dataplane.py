@@ -182,17 +182,22 @@ class ChatService:
         return self._talk is not None
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
-        """Return the tokens of a request's whole prompt without the features of its pictures.
+        """Return the tokens of a request's whole prompt without the features of its media.
 
         Raises:
             InvalidRequestError: as `prepare`.
         """
         asked = self._read(request)
-        return self._layout.text_tokens(asked.prompt, len(asked.images))
+        marks = len(asked.images) + len(asked.videos)
+        return self._layout.text_tokens(asked.prompt, marks, video=bool(asked.videos))
 
     def rows(self, sizes: Sequence[Size]) -> int:
         """Return the prompt tokens that the pictures of one request become."""
         return self._layout.rows(sizes)
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the prompt tokens that a video becomes."""
+        return self._layout.video_rows(frames, size)
 
     def features(self, sizes: Sequence[Size]) -> int:
         """Return the features of the pictures of one request, in the prompt or beside it."""
