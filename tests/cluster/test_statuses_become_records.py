@@ -55,6 +55,58 @@ def test_an_oom_kill_is_told() -> None:
     assert needs_log(found) == "build"
 
 
+def at(second: int) -> str:
+    """Return a moment of one minute."""
+    return f"2026-01-02T03:04:{second:02}Z"
+
+
+@pytest.mark.parametrize(
+    ("server", "conditions", "expected"),
+    [
+        pytest.param({}, {"Ready": ("False", 1)}, None, id="server-does-not-run"),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": False},
+            {"Ready": ("False", 1), "Initialized": ("False", 1)},
+            ("Loading", 5),
+            id="loads",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": True},
+            {"Ready": ("False", 1), "Initialized": ("True", 9)},
+            ("WarmingUp", 9),
+            id="warms-up",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": True},
+            {"Ready": ("True", 12), "Initialized": ("True", 9)},
+            None,
+            id="ready",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": True},
+            {"Ready": ("False", 30), "Initialized": ("True", 9)},
+            ("WarmingUp", 30),
+            id="was-ready-before",
+        ),
+    ],
+)
+def test_what_a_starting_pod_does_is_known(
+    server: dict[str, Any],
+    conditions: dict[str, tuple[str, int]],
+    expected: tuple[str, int] | None,
+) -> None:
+    """The server's startup probe parts loading from warming up; the later moment is told."""
+    found = pod(
+        initContainerStatuses=[{"name": "server", "restartCount": 0} | server],
+        conditions=[
+            {"type": kind, "status": status, "lastTransitionTime": at(second)}
+            for kind, (status, second) in conditions.items()
+        ],
+    )
+    start = pod_state(found).start
+    assert expected == (start and start.since and (start.phase, start.since.second))
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

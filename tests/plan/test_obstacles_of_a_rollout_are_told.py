@@ -1,9 +1,11 @@
 """What keeps pods from becoming ready is told in one sentence, the worst first."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from mm_operator.model import DeploymentState, PodState
-from mm_operator.plan.rollout_progress import first_obstacle
+from mm_operator.model import DeploymentState, PodStart, PodState
+from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 
 
 def deployment(**fields: str) -> DeploymentState:
@@ -89,3 +91,19 @@ def test_first_obstacle(
 ) -> None:
     """The first checker that recognises something wins."""
     assert expected == first_obstacle(state, pods)
+
+
+def test_what_starting_pods_do_is_told() -> None:
+    """How many load and warm up, and since when the first of each; others are not counted."""
+    early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
+    pods = (
+        pod(start=PodStart("WarmingUp", late)),
+        pod(start=PodStart("WarmingUp", early)),
+        pod(start=PodStart("Loading", None)),
+        pod(ready=True),
+        pod(start=PodStart("Loading", early), serving_hash="old"),
+        pod(start=PodStart("Loading", early), terminating=True),
+    )
+    told = told_starts(deployment(), pods)
+    assert told == "1 Loading, 2 WarmingUp since 2026-01-02T03:04:05Z"
+    assert told_starts(deployment(), pods[3:]) == ""

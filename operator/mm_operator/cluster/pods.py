@@ -6,7 +6,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
-from mm_operator.model import PodDamage, PodEnd, PodState
+from mm_operator.model import PodDamage, PodEnd, PodStart, PodState
 
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
 """Reasons of a waiting container that tell more than `ContainerCreating`, worst first."""
@@ -123,7 +123,32 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         damage=_damage(statuses),
         name=metadata.get("name", ""),
         load_seconds=_load_seconds(status),
+        start=_start(status),
     )
+
+
+def _start(status: Mapping[str, Any]) -> PodStart | None:
+    """Return what a pod that is not ready does, as the kubelet's probes tell it.
+
+    The startup probe of the server asks whether its models are loaded, and the gateway's readiness
+    waits for the answers that warm it up.
+    """
+    ready = condition(status, "Ready")
+    servers = [
+        (one, running)
+        for one in status.get("initContainerStatuses") or ()
+        if (running := (one.get("state") or {}).get("running"))
+    ]
+    if ready.get("status") == "True" or not servers:
+        return None
+    server, running = servers[0]
+    if not server.get("started"):
+        return PodStart("Loading", moment(running.get("startedAt")))
+    # A pod that was ready before warms up since it no longer is.
+    moments = (
+        moment(one.get("lastTransitionTime")) for one in (ready, condition(status, "Initialized"))
+    )
+    return PodStart("WarmingUp", max(filter(None, moments), default=None))
 
 
 def _load_seconds(status: Mapping[str, Any]) -> float | None:

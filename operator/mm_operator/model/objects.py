@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from mm_api import labels
 
@@ -199,6 +200,14 @@ class PodDamage:
 
 
 @dataclass(frozen=True, slots=True)
+class PodStart:
+    """What a serving pod does that runs and is not ready, in the words of its `/readyz`."""
+
+    phase: Literal["Loading", "WarmingUp"]
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class PodState:
     """A serving pod. IPs stay out, and the name is none for texts: it is generated.
 
@@ -225,3 +234,5 @@ class PodState:
     load_seconds: float | None = None
     """From the server's container running to the server being up; None: it is not up, or was not
     with the first attempt: then the times tell of a repair."""
+    start: PodStart | None = None
+    """None: it is ready, or its server does not run."""

@@ -12,7 +12,7 @@ from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, S
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.encoders import is_apart
 from mm_operator.plan.fingerprint import digest, plain, stated
-from mm_operator.plan.rollout_progress import first_obstacle
+from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 
 HASH_DIGITS = 32
 """Digits of a revision's hash: short enough for a label, long enough never to collide."""
@@ -80,10 +80,12 @@ def _follow(
     if obstacle:
         reason, message = obstacle
         return RolloutDecision(Step.RUNNING, reason, message, current, held=held)
+    answering = f"{deployment.available} of {spec.replicas} replicas of the revision answer"
+    starts = told_starts(deployment, snapshot.observed.pods)
     return RolloutDecision(
         Step.RUNNING,
         Reason.PODS_STARTING,
-        f"{deployment.available} of {spec.replicas} replicas of the revision answer",
+        f"{answering}; {starts}" if starts else answering,
         current,
         held=held,
     )

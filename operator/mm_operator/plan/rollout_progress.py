@@ -17,11 +17,31 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 def first_obstacle(deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
     """Return the reason and the sentence for the first obstacle, or None."""
-    current = tuple(
-        pod for pod in pods if pod.serving_hash == deployment.serving_hash and not pod.terminating
-    )
+    current = _current(deployment, pods)
     hits = (check(deployment, current) for check in _CHECKERS)
     return next((hit for hit in hits if hit), None)
+
+
+def _current(deployment: DeploymentState, pods: tuple[PodState, ...]) -> tuple[PodState, ...]:
+    return tuple(
+        pod for pod in pods if pod.serving_hash == deployment.serving_hash and not pod.terminating
+    )
+
+
+def told_starts(deployment: DeploymentState, pods: tuple[PodState, ...]) -> str:
+    """Return what pods of the wanted revision do that run and are not ready; empty: there are none.
+
+    A moment is told, not a duration, so that a status is written when something happens.
+    """
+    starts = [pod.start for pod in _current(deployment, pods) if pod.start]
+    told = []
+    for phase in ("Loading", "WarmingUp"):
+        alike = [start.since for start in starts if start.phase == phase]
+        since = min(filter(None, alike), default=None)
+        if alike:
+            moment = f" since {since:%Y-%m-%dT%H:%M:%SZ}" if since else ""
+            told.append(f"{len(alike)} {phase}{moment}")
+    return ", ".join(told)
 
 
 def _refused(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:
