@@ -16,8 +16,6 @@ from support.killed_builders import run_builder
 from support.model_configs import facts_of
 from support.tiny_t5 import CHECKPOINT
 
-TOKENS = 8
-
 
 def plan_for(family: str, *, backend: str = "Reference", weight_bytes: int = 1 << 20) -> BuildPlan:
     """Return the plan of a family's published model, as if it had so many bytes."""
@@ -60,10 +58,10 @@ def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
     directory = EngineDirectory.open(Places(store, plan.fingerprint).engine)
     golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
     assert golden is not None
-    assert (golden.pictures, len(golden.tokens)) == (0, TOKENS)
+    assert golden.pictures == 0
     pipeline = Pipeline.load(directory)
     try:
-        answer = pipeline.ask(golden.text)[:TOKENS]
+        answer = pipeline.ask(golden.text)[: len(golden.tokens)]
     finally:
         pipeline.loaded.engine.stop()
     assert golden.tokens == answer

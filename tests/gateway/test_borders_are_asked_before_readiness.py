@@ -19,6 +19,8 @@ from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.engine import EngineRequest
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.gateway.layout import PromptLayout
+from mm_runtime.gateway.openai import ChatRequest
+from mm_runtime.gateway.video import VideoLimits, read_video
 from support.eventually import eventually
 from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -174,7 +176,7 @@ def test_a_typical_picture_is_asked_between_the_ends(
     asked = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
 
     assert [one.name for one in asked][:3] == [
-        "the smallest picture (56 x 56 pixels)",
+        "the smallest picture (28 x 28 pixels)",
         "a typical picture (1024 x 768 pixels)",
         "the largest picture (896 x 896 pixels)",
     ]
@@ -188,24 +190,24 @@ def test_a_typical_picture_is_asked_between_the_ends(
         pytest.param(lambda frames, _: frames * 50, "4 of 28 x 28", id="as-many-as-fit"),
     ],
 )
-async def test_the_longest_video_is_asked(
+def test_the_longest_video_is_asked(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     rows: Callable[[int, Size], int],
     expected: str,
 ) -> None:
     """Of the planned number of frames, or as many as fit: those that have the most tokens."""
+    monkeypatch.setattr(PromptLayout, "text_tokens", lambda *_, **__: 10)
     monkeypatch.setattr(PromptLayout, "video_rows", lambda _, frames, size: rows(frames, size))
-    engine = ScriptedEngine()
-    gateway = toy_gateway(tmp_path, engine, max_video_frames=8)
-    service = gateway.preflight.service
-    video = next(one for one in probes(service, most_pixels=MOST_PIXELS) if "video" in one.name)
-    prepared = await service.prepare(video.request)
+    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).preflight.service
+    asked = probes(service, most_pixels=MOST_PIXELS)
+    video = next(one for one in asked if "video" in one.name)
+    assert isinstance(video.request, ChatRequest)
+    url = video.request.messages[0].content[1].video_url.url
+    frames = read_video(url, VideoLimits(10**7, MOST_PIXELS, max_frames=8))
 
     assert video.name == f"the longest video ({expected} pixels)"
-    assert prepared.video is not None
-    frames, height, width = prepared.video.shape[:3]
-    assert f"{frames} of {width} x {height}" == expected
+    assert expected == f"{len(frames)} of {frames[0].width} x {frames[0].height}"
 
 
 def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
