@@ -210,6 +210,14 @@ def test_the_longest_video_is_asked(
     assert expected == f"{len(frames)} of {frames[0].width} x {frames[0].height}"
 
 
+def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
+    """A plan that allows frames makes no family take them, and keeps no pod from being ready."""
+    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).preflight.service
+    names = [one.name for one in probes(service, most_pixels=MOST_PIXELS)]
+    assert not [name for name in names if "video" in name]
+    assert names[-1].startswith("the longest prompt")
+
+
 def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
     """Where each picture has the same rows, the question's own is the smallest and the largest."""
     assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [

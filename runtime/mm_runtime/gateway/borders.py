@@ -16,6 +16,7 @@ from PIL import Image
 
 from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.video import FRAME_ROW
 
@@ -88,14 +89,23 @@ def _longest_video(service: ChatService, most_side: int) -> Sequence[Size]:
     """Return the frames of the video that has the most tokens; none where none is taken."""
     frames = service.model.max_video_frames
     while frames:
-        blank = _with_video(service, [(1, 1)] * frames)
-        left = _most_tokens(service) - service.text_tokens(blank)
-        rows = {size: service.video_rows(frames, size) for size in _sizes(most_side)}
-        fitting = [size for size in rows if rows[size] <= left]
-        if fitting:  # of those that have the most tokens the smallest
-            return [max(fitting, key=lambda one: (rows[one], -one[0]))] * frames
+        try:
+            size = _largest_frame(service, frames, most_side)
+        except InvalidRequestError:  # a family without videos, whatever its plan says
+            return []
+        if size is not None:
+            return [size] * frames
         frames //= 2
     return []
+
+
+def _largest_frame(service: ChatService, frames: int, most_side: int) -> Size | None:
+    """Return the size with the most tokens that fit, the smallest of those; None: none does."""
+    blank = _with_video(service, [(1, 1)] * frames)
+    left = _most_tokens(service) - service.text_tokens(blank)
+    rows = {size: service.video_rows(frames, size) for size in _sizes(most_side)}
+    fitting = (size for size in rows if rows[size] <= left)
+    return max(fitting, key=lambda one: (rows[one], -one[0]), default=None)
 
 
 def _sizes(most_side: int) -> Iterator[Size]:
