@@ -54,8 +54,8 @@ def test_everything_that_led_to_the_number_is_told() -> None:
             "ms, a token of a picture 0.5 ms, a token of text 0.1 ms"
         ),
         (
-            "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency comes "
-            "near its target"
+            "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency misses "
+            "its target"
         ),
         (
             "  fewer: one at a time, when nothing above holds back, latencies are well below their "

@@ -1,4 +1,4 @@
-"""A latency near its target adds replicas where they help, and keeps those that are there."""
+"""A latency above its target adds replicas where they help; one near it keeps what is there."""
 
 from dataclasses import replace
 

@@ -11,7 +11,7 @@ class ScalingReason(StrEnum):
     DEMAND = "Demand"
     """The work that arrives, or is about to, needs this many."""
     LATENCY_PRESSURE = "LatencyPressure"
-    """A latency comes near its target although the work should fit."""
+    """A latency misses its target although the work should fit."""
     WARM_REPLICAS = "WarmReplicas"
     """Demand and the headroom that was asked for."""
     SCHEDULE = "Schedule"

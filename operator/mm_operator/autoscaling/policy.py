@@ -188,7 +188,7 @@ def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Wish]:
 
 
 def _boost(situation: Situation) -> _Wish | None:
-    """Return more replicas when a latency comes near its target and more of them would help."""
+    """Return more replicas when a latency misses its target and more of them would help."""
     observation, tuning = situation.observation, situation.objectives.tuning
     pressure, state = situation.pressure, situation.state
     if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:

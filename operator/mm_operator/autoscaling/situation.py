@@ -39,7 +39,7 @@ def whole(replicas: float) -> int:
 def fair_share(situation: Situation) -> float:
     """Return the share of full work that a replica should carry.
 
-    Less than asked for where a latency came near its target at less: a cost that was measured too
+    Less than asked for where a latency missed its target at less: a cost that was measured too
     low, or a target too tight for it, shows there. And its share of what it did at most while a
     queue stood before it.
     """

@@ -119,7 +119,7 @@ def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iter
         border = desired * target
         yield (
             f"  more: when the arriving work passes {border:.2g} busy replicas (now "
-            f"{forecast:.2g}), or a latency comes near its target"
+            f"{forecast:.2g}), or a latency misses its target"
         )
     if desired <= fewest:
         yield f"  fewer: not below minReplicas, which is {fewest}"
