@@ -130,7 +130,7 @@ class Tuning:
     crew_excess: float = 0.2
     """All of them when so much more arrives, as a share of what can be worked off, fewer when less
     does: the queue is in proportion to it. No more than a fifth, because a crowd is only partly
-    seen at the first looks; in full at once it keeps 0.2 points more of a step and costs 0.2 h of
+    seen at the first looks; in full at once it keeps 0.1 points more of a step and costs 0.2 h of
     every crowd that the replicas there could nearly carry (`docs/autoscaling.md`)."""
     queue_noise: float = 0.05
     """A queue grows when more than this share of what the replicas do comes beyond it."""
