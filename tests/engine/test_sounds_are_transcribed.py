@@ -16,6 +16,11 @@ from openai import BadRequestError, OpenAI
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 from transformers.generation import GenerationMixin
 
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.tones import sample_sound
+from mm_runtime.gateway.preflight import PreflightFailedError
+from mm_runtime.gateway.triton import TritonEngine
+from mm_runtime.gateway.wiring import build_gateway
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build
@@ -39,6 +44,7 @@ class Ears:
     extractor: WhisperFeatureExtractor
     pair: RealGateway
     openai: OpenAI
+    engine: EngineDirectory
 
     def heard(self, sound: NDArray[np.float32]) -> torch.Tensor:
         """Return the spectrogram of transformers' own extractor."""
@@ -101,7 +107,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
     """The running pair."""
     folder = tmp_path_factory.mktemp("ears")
     checkpoint = texts.write("whisper", folder / "checkpoint")
-    directory = build(checkpoint, folder / "store")
+    directory = build(checkpoint, folder / "store", asked=True)
     serving = folder / "plan.json"
     serving.write_text(serving_plan(directory.manifest.fingerprint, bls_instances=1).to_json())
     with (
@@ -110,7 +116,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
     ):
         model = WhisperForConditionalGeneration.from_pretrained(checkpoint).eval()
         extractor = WhisperFeatureExtractor.from_pretrained(checkpoint)
-        yield Ears(model, extractor, pair, openai)
+        yield Ears(model, extractor, pair, openai, directory)
 
 
 def written(seed: int) -> NDArray[np.float32]:
@@ -162,6 +168,28 @@ def test_openai(ears: Ears) -> None:
     assert ("transcript.text.done", expected) == (events[-1].type, events[-1].text)
     flac = ("sound.flac", encode_sound(sound, "flac", "flac"))
     assert expected == create(file=flac, **asked).text
+
+
+async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
+    """The build has kept an answer, the gateway, which is ready, got it; another one is refused."""
+    golden = ears.engine.manifest.golden
+    assert golden is not None
+    assert golden.sounds == 1
+    assert golden.answer == ears.expected(sample_sound(), tokens=len(golden.tokens))
+    other = golden.model_copy(update={"answer": f"{golden.answer} more"})
+    triton_engine = TritonEngine(ears.pair.triton_grpc)
+    gateway = build_gateway(
+        manifest=ears.engine.manifest.model_copy(update={"golden": other}),
+        serving=serving_plan(ears.engine.manifest.fingerprint, bls_instances=1),
+        engine_dir=ears.engine.root,
+        engine=triton_engine,
+        auth_token_file=None,
+    )
+    try:
+        with pytest.raises(PreflightFailedError, match=r"when the engine was built .* more'"):
+            await gateway.preflight.prove()
+    finally:
+        await triton_engine.close()
 
 
 def test_languages_are_detected(ears: Ears) -> None:

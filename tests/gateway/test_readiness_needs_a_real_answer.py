@@ -5,9 +5,11 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
+from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from support.eventually import eventually
@@ -24,6 +26,8 @@ from support.scripted_engine import ScriptedEngine
 from support.tiny_llava import BuiltEngine
 
 GOLDEN = GoldenPrompt(text="What is it?", pictures=1, tokens=[7, 8], answer="a red")
+WITHOUT_PICTURES = GOLDEN.model_copy(update={"pictures": 0})
+OF_A_SOUND = WITHOUT_PICTURES.model_copy(update={"sounds": 1})
 
 
 async def _status(running: Running) -> int:
@@ -82,9 +86,8 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
         watching.cancel()
 
 
-def golden_gateway(folder: Path, engine: ScriptedEngine, pictures: int = 1) -> Gateway:
+def golden_gateway(folder: Path, engine: ScriptedEngine, golden: GoldenPrompt) -> Gateway:
     """Return a gateway of an engine that has answered a question when it was built."""
-    golden = GOLDEN.model_copy(update={"pictures": pictures})
     write_processor(folder)
     return build_gateway(
         manifest=toy_manifest().model_copy(update={"golden": golden}),
@@ -95,11 +98,20 @@ def golden_gateway(folder: Path, engine: ScriptedEngine, pictures: int = 1) -> G
     )
 
 
-@pytest.mark.parametrize("pictures", [0, 1])
-async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path, pictures: int) -> None:
+@pytest.mark.parametrize(
+    "golden",
+    [
+        pytest.param(GOLDEN, id="picture"),
+        pytest.param(WITHOUT_PICTURES, id="text"),
+        pytest.param(OF_A_SOUND, id="sound"),
+    ],
+)
+async def test_the_golden_prompt_is_answered_as_at_the_build(
+    tmp_path: Path, golden: GoldenPrompt
+) -> None:
     """An engine that answers otherwise than when it was built is not ready, and both are told."""
     engine = ScriptedEngine(pieces=("a", " blue"))
-    gateway = golden_gateway(tmp_path, engine, pictures)
+    gateway = golden_gateway(tmp_path, engine, golden)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
 
@@ -116,8 +128,18 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(tmp_path: Path, pic
 
     asked = [one for one in engine.requests if one.prompt == GOLDEN.text]
     assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in asked} == {
-        (pictures, 2, 0)
+        (golden.pictures, 2, 0)
     }
+    for one in asked:
+        heard = one.sound is not None and np.array_equal(one.sound, sample_sound())
+        assert heard == (golden.sounds == 1)
+
+
+def test_a_question_without_a_sound_is_written_as_before() -> None:
+    """Manifests from before sounds were asked are read, and written byte by byte as they were."""
+    written = '{"text":"What is it?","pictures":1,"tokens":[7,8],"answer":"a red"}'
+    assert GoldenPrompt.from_json(written) == GOLDEN
+    assert written == GOLDEN.to_json()
 
 
 @pytest.mark.triton

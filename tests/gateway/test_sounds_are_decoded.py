@@ -6,8 +6,9 @@ import wave
 import numpy as np
 import pytest
 
+from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.recording import BadRecordingError
-from mm_runtime.gateway.sound import decode_sound
+from mm_runtime.gateway.sound import decode_sound, encode_wav
 from support.sounds import RATE, encode_sound, noise
 
 MOST = 30 * RATE
@@ -54,6 +55,12 @@ def test_wav_of_the_models_rate_is_untouched() -> None:
     samples = (noise(0.5, seed=3) * 20_000).astype("<i2")
     found = decode_sound(_wav(samples.tobytes()), most_samples=MOST)
     np.testing.assert_array_equal(samples / np.float32(32768), found)
+
+
+def test_a_file_of_our_own_sound_is_the_sound() -> None:
+    """What a pod asks through its front door is, sample by sample, what a build asks inside."""
+    found = decode_sound(encode_wav(sample_sound()), most_samples=MOST)
+    np.testing.assert_array_equal(sample_sound(), found)
 
 
 FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")

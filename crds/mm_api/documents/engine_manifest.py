@@ -57,9 +57,15 @@ class GpuIdentity(Document):
 class GoldenPrompt(Document):
     """A question that the build asked the engine, and the answer that it was sure of."""
 
-    text: str = Field(description="As Triton's `text_input` takes it.")
+    text: str = Field(
+        description="As Triton's `text_input` takes it; of a sound, the decoder's prefix."
+    )
     pictures: Literal[0, 1] = Field(
-        description="The picture is the runtime's own; 0: an engine that reads text alone."
+        description="The picture is the runtime's own; 0: an engine that takes none."
+    )
+    sounds: Literal[1] | None = Field(
+        default=None,
+        description="The sound is the runtime's own; None: an engine that hears nothing.",
     )
     tokens: list[int] = Field(
         min_length=1,

@@ -7,14 +7,14 @@ MOST_WEIGHT_BYTES = 256 << 20
 
 
 def is_asked(plan: BuildPlan) -> bool:
-    """Return whether the build can ask the engine: it runs without a GPU, and reads text.
+    """Return whether the build can ask the engine: it runs without a GPU.
 
     TensorRT's engines and what trtllm-serve loads need the GPU and the library that serve them, and
-    nothing else computes what they compute; a sound of our own would tell little of Whisper.
+    nothing else computes what they compute.
     """
     engine, facts = plan.engine, plan.facts
     if engine.backend != "Reference" or facts.weight_bytes > MOST_WEIGHT_BYTES:
         return False
     if engine.vision is not None:
         return engine.vision.engine in {"ONNXRuntime", "Torch"}
-    return facts.encoder is not None and facts.encoder.mel_bins is None
+    return facts.encoder is not None

@@ -17,6 +17,7 @@ from uuid import uuid4
 from PIL import Image
 
 from mm_api.documents.engine_manifest import GoldenPrompt
+from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.borders import Probe, probes
 from mm_runtime.gateway.dataplane import (
     LIKELIEST,
@@ -30,7 +31,7 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.phase import Phase
-from mm_runtime.gateway.sound import tone
+from mm_runtime.gateway.sound import encode_wav
 from mm_runtime.pictures.sample import sample_picture
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,6 @@ _RETRY_SECONDS = 0.5
 _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
 _TEXT = "Are you ready?"
-_HERTZ = 440.0
 _AWAY = "Triton is not ready yet"
 
 
@@ -149,7 +149,7 @@ class Preflight:
             prompt=golden.text,
             images=(sample_picture(),) * golden.pictures,
             video=None,
-            sound=None,
+            sound=sample_sound() if golden.sounds else None,
             cache_salt="",
             max_tokens=len(golden.tokens),
             sampling=LIKELIEST,
@@ -208,7 +208,9 @@ class Preflight:
             "temperature": 0,
         }
         if self.service.hears:
-            return TranscriptionRequest.model_validate({**common, "file": tone(_HERTZ)})
+            return TranscriptionRequest.model_validate(
+                {**common, "file": encode_wav(sample_sound())}
+            )
         if not self.service.chats:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]

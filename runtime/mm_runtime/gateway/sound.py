@@ -1,7 +1,6 @@
-"""Encoded sounds of users -> samples as the model reads them, within a length."""
+"""Encoded sounds -> samples as the model reads them, within a length; and samples -> a file."""
 
 import io
-import math
 import wave
 
 import numpy as np
@@ -9,10 +8,10 @@ from av import AudioResampler
 from numpy.typing import NDArray
 
 from mm_runtime.engine.spectrogram import SAMPLE_RATE
+from mm_runtime.engine.tones import FULL_SCALE
 from mm_runtime.gateway.recording import BadRecordingError, opened
 
 Samples = NDArray[np.float32]
-_FULL_SCALE = 2**15
 
 
 def decode_sound(encoded: bytes, *, most_samples: int) -> Samples:
@@ -39,7 +38,7 @@ def decode_sound(encoded: bytes, *, most_samples: int) -> Samples:
                 )
     if not count:
         raise BadRecordingError("the sound has no samples")
-    return np.concatenate(parts).astype(np.float32) / np.float32(_FULL_SCALE)
+    return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
 
 
 def seconds_of(sound: Samples) -> float:
@@ -47,13 +46,12 @@ def seconds_of(sound: Samples) -> float:
     return len(sound) / SAMPLE_RATE
 
 
-def tone(hertz: float) -> bytes:
-    """Return half a second of a quiet tone as WAV: what a model is asked that nobody asked yet."""
-    at = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
+def encode_wav(sound: Samples) -> bytes:
+    """Return samples of -1 to 1 as a file of sixteen bits, as users send it."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
         writer.setsampwidth(2)
         writer.setframerate(SAMPLE_RATE)
-        writer.writeframes((3000 * np.sin(2 * math.pi * hertz * at)).astype("<i2").tobytes())
+        writer.writeframes((sound * FULL_SCALE).astype("<i2").tobytes())
     return file.getvalue()

@@ -21,11 +21,12 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
+from mm_runtime.engine.tones import tone
 from mm_runtime.gateway.costs import Costs, Timed, costs_of
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
-from mm_runtime.gateway.sound import tone
+from mm_runtime.gateway.sound import encode_wav
 
 _log = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ class WorkBenchmark:
         }
         if self._service.hears:  # each sound takes the encoder's whole window, long or short
             return TranscriptionRequest.model_validate(
-                {**common, "file": tone(self._random.uniform(*_HERTZ))}
+                {**common, "file": encode_wav(tone(self._random.uniform(*_HERTZ)))}
             )
         if not self._service.chats:
             return CompletionRequest.model_validate({**common, "prompt": text})

@@ -257,10 +257,15 @@ _LISTENING = EnsembleStep(
 """The first step of a family that hears: it makes what its language model's encoder reads."""
 
 
+def chosen_steps(*, hears: bool, has_vision: bool) -> list[EnsembleStep]:
+    """Return the steps that a family's requests take, with all their tensors."""
+    first = _LISTENING if hears else _PREPARING
+    return [first, *(step for step in STEPS[1:] if has_vision or step is not _ENCODER)]
+
+
 def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     """Return the steps of an engine; nothing reads or makes a tensor that its models lack."""
-    first = _LISTENING if values.hears else _PREPARING
-    kept = [first, *(step for step in STEPS[1:] if values.has_vision or step is not _ENCODER)]
+    kept = chosen_steps(hears=values.hears, has_vision=values.has_vision)
     made = {one for step in kept for one in step.output_map.values()}
     gone = {one for step in STEPS for one in step.output_map.values()} - made
     if values.native is not None:

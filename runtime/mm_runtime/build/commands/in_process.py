@@ -1,0 +1,135 @@
+"""The ensemble's models in one process: what a built engine answers where no server runs."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mm_runtime.engine.chain import Outputs, Step
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.generation import read_request, write_piece
+from mm_runtime.engine.listening import hears
+from mm_runtime.engine.media import MediaLimits
+from mm_runtime.engine.postprocessing import write_text
+from mm_runtime.engine.preparing import SoundPreprocessor
+from mm_runtime.engine.preprocessing import Preprocessor
+from mm_runtime.engine.processors import load_processor
+from mm_runtime.engine.questions import load_questions
+from mm_runtime.engine.reference.load import LoadedEngine
+from mm_runtime.engine.reference.request import Piece
+from mm_runtime.engine.tensors import Tensors
+from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.repository.configs import multimodal_encoders
+from mm_runtime.repository.configs.ensemble import chosen_steps
+
+PIECE_SECONDS = 60.0
+
+
+def ensemble_steps(directory: EngineDirectory) -> list[Step]:
+    """Return the steps of the ensemble that an engine's requests take."""
+    chosen = chosen_steps(hears=hears(directory), has_vision=directory.vision is not None)
+    return [Step(one.model_name, one.input_map, one.output_map) for one in chosen]
+
+
+class InProcess:
+    """The models of one engine; implements `mm_runtime.engine.chain.Calls`."""
+
+    def __init__(self, directory: EngineDirectory, loaded: LoadedEngine) -> None:
+        """Load what stands before and behind the language model."""
+        vision = directory.vision
+        codec = TextCodec(directory.tokenizer)
+        self._codec = codec
+        self._loaded = loaded
+        self._preprocessor = (
+            SoundPreprocessor.load(directory)
+            if hears(directory)
+            else Preprocessor(
+                codec=codec,
+                questions=load_questions(directory, codec),
+                pictures=load_processor(directory, vision) if vision else None,
+                engine=directory,
+                media=MediaLimits(1 << 20, 1 << 20),
+                max_images=1,
+                max_frames=1,
+            )
+        )
+        self._encoder = load_encoder(directory, vision) if vision else None
+
+    def decoded(self, tokens: Sequence[int]) -> str:
+        """Return the text of a whole answer, as a stream of it joins to."""
+        whole = np.array([[list(tokens)]], dtype=np.int32)
+        length = np.array([[len(tokens)]], dtype=np.int32)
+        written = write_text(self._codec.decode, {"TOKENS_BATCH": whole, "SEQUENCE_LENGTH": length})
+        text: bytes = written["OUTPUT"][0, 0]
+        return text.decode()
+
+    def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
+        """Return what a model answers."""
+        del outputs
+        if model == "preprocessing":
+            return self._preprocessor.prepare(inputs)
+        if self._encoder is not None and model == multimodal_encoders.NAME:
+            encoded = encode_requests(self._encoder, [inputs], np.float32)[0]
+            if isinstance(encoded, RequestError):
+                raise encoded
+            return encoded
+        return write_text(self._codec.decode, inputs)
+
+    def pieces(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Iterator[Outputs]:
+        """Yield the language model's responses."""
+        del model, outputs
+        sink = _Collected()
+        self._loaded.engine.submit(
+            read_request(
+                inputs,
+                end_ids=self._loaded.end_ids,
+                vocabulary_size=self._loaded.vocabulary_size,
+                fresh_seed=0,
+                encoder_decoder=self._loaded.encoder_decoder,
+            ),
+            sink,
+        )
+        yield from (write_piece(piece) for piece in sink.wait())
+
+    def stop(self) -> None:
+        """Do nothing: the answer is short."""
+
+
+class _Collected:
+    """Keeps the pieces of one answer."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._pieces: list[Piece] = []
+        self._error: Exception | None = None
+        self._ended = threading.Event()
+
+    def wait(self) -> list[Piece]:
+        """Return all pieces."""
+        if not self._ended.wait(PIECE_SECONDS):
+            raise TimeoutError(f"no answer within {PIECE_SECONDS:.0f} s")
+        if self._error is not None:
+            raise self._error
+        return self._pieces
+
+    def send(self, piece: Piece) -> None:
+        """Keep a piece."""
+        self._pieces.append(piece)
+        if piece.finish is not None:
+            self._ended.set()
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error."""
+        self._error = error
+        self._ended.set()
+
+    def cancelled(self) -> None:
+        """Be told of an end that nobody asked for."""
+        self.fail(RuntimeError("the request was dropped"))
+
+    def is_cancelled(self) -> bool:
+        """Say that somebody waits."""
+        return False

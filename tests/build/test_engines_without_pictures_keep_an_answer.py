@@ -1,0 +1,105 @@
+"""Small engines that read text or hear are asked by their build, and keep what they are sure of."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+from transformers.generation import GenerationMixin
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_runtime.build.golden import MOST_WEIGHT_BYTES, is_asked
+from mm_runtime.build.places import Places
+from mm_runtime.build.steps import steps
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.spectrogram import SAMPLE_RATE
+from mm_runtime.engine.tones import sample_sound
+from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from support.families import texts
+from support.families.pipeline import Pipeline, plan_of
+from support.families.words import tokenizer
+from support.killed_builders import run_builder
+from support.model_configs import facts_of
+from support.tiny_t5 import CHECKPOINT
+
+
+def plan_for(family: str, *, backend: str = "Reference", weight_bytes: int = 1 << 20) -> BuildPlan:
+    """Return the plan of a family's published model, as if it had so many bytes."""
+    plan = plan_of(facts_of(family).model_copy(update={"weight_bytes": weight_bytes}))
+    return plan.model_copy(update={"engine": plan.engine.model_copy(update={"backend": backend})})
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        pytest.param(plan_for("t5"), True, id="text"),
+        pytest.param(plan_for("bart", weight_bytes=MOST_WEIGHT_BYTES), True, id="as-large-as-may"),
+        pytest.param(plan_for("bart", weight_bytes=MOST_WEIGHT_BYTES + 1), False, id="too-large"),
+        pytest.param(plan_for("llava"), True, id="pictures"),
+        pytest.param(plan_for("whisper"), True, id="sounds"),
+        pytest.param(plan_for("t5", backend="TensorRT"), False, id="needs-a-gpu"),
+        pytest.param(plan_for("llava", backend="PyTorch"), False, id="trtllm-serve"),
+    ],
+)
+def test_what_can_be_asked_is_asked(plan: BuildPlan, *, expected: bool) -> None:
+    """What a build can run within an export's memory; without pictures in a step of its own."""
+    assert expected == is_asked(plan)
+    if plan.engine.backend == "Reference":
+        alone = expected and plan.engine.vision is None
+        assert alone == ("golden-prompt" in {step.name for step in steps(plan)})
+
+
+@pytest.mark.timeout(600)
+def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
+    """A build that was killed while it asked ends with what the served engine answers, greedily."""
+    directory = _built_after_a_kill(CHECKPOINT, tmp_path)
+
+    golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
+    assert golden is not None
+    assert (golden.pictures, golden.sounds) == (0, None)
+    pipeline = Pipeline.load(directory)
+    try:
+        answer = pipeline.ask(golden.text)[: len(golden.tokens)]
+    finally:
+        pipeline.loaded.engine.stop()
+    assert golden.tokens == answer
+    assert golden.answer == pipeline.preprocessor.codec.decode(answer)
+
+
+@pytest.mark.timeout(600)
+def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
+    """A build of a Whisper keeps the first tokens that transformers writes down of its sound."""
+    checkpoint = texts.write("whisper", tmp_path / "checkpoint")
+    directory = _built_after_a_kill(checkpoint, tmp_path)
+
+    golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
+    assert golden is not None
+    assert (golden.pictures, golden.sounds) == (0, 1)
+    words = tokenizer(texts.HEARD)
+    prefix = words(golden.text, add_special_tokens=False)["input_ids"]
+    assert [words.decode(one) for one in prefix] == [texts.HEARD[at] for at in (0, 1, 3, 4)]
+    extractor = WhisperFeatureExtractor.from_pretrained(checkpoint)
+    # Whisper's own generate() cuts sound into windows; this is the one below it.
+    answer = GenerationMixin.generate(
+        WhisperForConditionalGeneration.from_pretrained(checkpoint).eval(),
+        **extractor(sample_sound(), sampling_rate=SAMPLE_RATE, return_tensors="pt"),
+        decoder_input_ids=torch.tensor([prefix]),
+        max_new_tokens=len(golden.tokens),
+        do_sample=False,
+    )[0].tolist()[len(prefix) :]
+    assert golden.tokens == answer
+    assert golden.answer == words.decode(answer, skip_special_tokens=True)
+
+
+def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:
+    """Return the engine of a build that was killed while it asked, and begun again."""
+    plan = plan_of(inspect(checkpoint, InspectOptions()))
+    path, store, word = folder / "plan.json", folder / "store", folder / "word"
+    path.write_text(plan.to_json())
+    arguments = ["build", "--plan", str(path), "--source", str(checkpoint), "--store", str(store)]
+    run_builder(arguments, word, kill_at="step 2/2 golden-prompt")
+    result = run_builder(arguments, word)
+    assert result is not None
+    assert list(result.step_seconds) == ["fetch", "golden-prompt"]
+    return EngineDirectory.open(Places(store, plan.fingerprint).engine)
