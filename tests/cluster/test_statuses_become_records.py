@@ -61,6 +61,58 @@ def at(second: int) -> str:
 
 
 @pytest.mark.parametrize(
+    ("encoder", "pull", "ready", "expected"),
+    [
+        pytest.param({}, {}, ("False", 1), None, id="nothing-runs"),
+        pytest.param(
+            {},
+            {"state": {"running": {"startedAt": at(3)}}},
+            ("False", 1),
+            ("Loading", 3),
+            id="its-engine-is-fetched",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": False},
+            {"state": {"terminated": {"exitCode": 0}}},
+            ("False", 1),
+            ("Loading", 5),
+            id="loads",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": True},
+            {},
+            ("False", 30),
+            ("Loading", 30),
+            id="was-ready-before",
+        ),
+        pytest.param(
+            {"state": {"running": {"startedAt": at(5)}}, "started": True},
+            {},
+            ("True", 30),
+            None,
+            id="ready",
+        ),
+    ],
+)
+def test_what_a_starting_encoder_does_is_known(
+    encoder: dict[str, Any],
+    pull: dict[str, Any],
+    ready: tuple[str, int],
+    expected: tuple[str, int] | None,
+) -> None:
+    """The server of an encoder's pod is no sidecar, and no gateway warms it up."""
+    status, second = ready
+    found = pod(
+        container("encoder") | encoder,
+        initContainerStatuses=[container("pull") | pull],
+        conditions=[{"type": "Ready", "status": status, "lastTransitionTime": at(second)}],
+    )
+    found["metadata"]["labels"] = {labels.APP_COMPONENT: labels.Component.ENCODER}
+    start = pod_state(found).start
+    assert expected == (start and start.since and (start.phase, start.since.second))
+
+
+@pytest.mark.parametrize(
     ("server", "conditions", "expected"),
     [
         pytest.param({}, {"Ready": ("False", 1)}, None, id="server-does-not-run"),

@@ -1,8 +1,10 @@
 """The life of encoders in pods of their own: they come, change, break and go with their model."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from mm_operator.model import PodState, Ref
+from mm_operator.model import PodStart, PodState, Ref
 from support.golden import Golden
 from support.imagined_cluster import ImaginedCluster
 from support.models import DIGEST, tiny_facts
@@ -47,6 +49,21 @@ def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
     assert _encoders(cluster) == "True ReplicasAvailable"
     assert cluster.message("llava", "EncodersReady") == "2 of 2 encoders answer"
     assert cluster.models["llava"].status["encoders"] == {"replicas": 2, "readyReplicas": 2}
+
+
+def test_encoders_that_load_are_told(cluster: ImaginedCluster) -> None:
+    """How many load, and since when, stands between what answers and who encodes meanwhile."""
+    early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
+    for since in (late, early):
+        start = PodStart("Loading", since)
+        cluster.trouble(NAME, PodState("", "Running", ready=False, start=start))
+    assert _encoders(cluster) == "False PodsStarting"
+    assert cluster.message("llava", "EncodersReady") == (
+        "0 of 2 encoders of the revision answer; 2 Loading since 2026-01-02T03:04:05Z; "
+        "the language model's pods encode what is not answered themselves"
+    )
+    cluster.pods_ready(NAME)
+    assert cluster.message("llava", "EncodersReady") == "2 of 2 encoders answer"
 
 
 def test_encoders_in_trouble_are_told(cluster: ImaginedCluster) -> None:

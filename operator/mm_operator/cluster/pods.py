@@ -123,32 +123,35 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         damage=_damage(statuses),
         name=metadata.get("name", ""),
         load_seconds=_load_seconds(status),
-        start=_start(status),
+        start=_start(pod),
     )
 
 
-def _start(status: Mapping[str, Any]) -> PodStart | None:
+def _start(pod: Mapping[str, Any]) -> PodStart | None:
     """Return what a pod that is not ready does, as the kubelet's probes tell it.
 
     The startup probe of the server asks whether its models are loaded, and the gateway's readiness
-    waits for the answers that warm it up.
+    waits for the answers that warm it up. A pod of an encoder has no gateway: it loads, or answers.
     """
+    status = pod.get("status") or {}
+    marks = pod["metadata"].get("labels") or {}
+    alone = marks.get(labels.APP_COMPONENT) == labels.Component.ENCODER
     ready = condition(status, "Ready")
+    beside = status.get("containerStatuses") if alone else None
     servers = [
         (one, running)
-        for one in status.get("initContainerStatuses") or ()
+        for one in (*(status.get("initContainerStatuses") or ()), *(beside or ()))
         if (running := (one.get("state") or {}).get("running"))
     ]
     if ready.get("status") == "True" or not servers:
         return None
     server, running = servers[0]
-    if not server.get("started"):
-        return PodStart("Loading", moment(running.get("startedAt")))
-    # A pod that was ready before warms up since it no longer is.
-    moments = (
-        moment(one.get("lastTransitionTime")) for one in (ready, condition(status, "Initialized"))
-    )
-    return PodStart("WarmingUp", max(filter(None, moments), default=None))
+    loads = alone or not server.get("started")
+    initialized = condition(status, "Initialized").get("lastTransitionTime")
+    # A pod that was ready before does what it does since it no longer is.
+    begun = (running.get("startedAt") if loads else initialized, ready.get("lastTransitionTime"))
+    since = max(filter(None, map(moment, begun)), default=None)
+    return PodStart("Loading" if loads else "WarmingUp", since)
 
 
 def _load_seconds(status: Mapping[str, Any]) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.encoders import is_apart
-from mm_operator.plan.rollout_progress import first_obstacle
+from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 from mm_operator.status.conditions import Aspect
 
 MEANWHILE = "the language model's pods encode what is not answered themselves"
@@ -29,11 +29,12 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
     if settled and len(counts) == 1:
         text = f"{of} answer{'s' if number == 1 else ''}"
         return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
-    reason, message = first_obstacle(deployment, snapshot.observed.encoder_pods) or (
-        Reason.PODS_STARTING,
-        f"{of} of the revision answer",
-    )
-    return Aspect(kind, "False", reason, f"{message}; {MEANWHILE}")
+    pods = snapshot.observed.encoder_pods
+    if obstacle := first_obstacle(deployment, pods):
+        reason, message = obstacle
+        return Aspect(kind, "False", reason, f"{message}; {MEANWHILE}")
+    told = (f"{of} of the revision answer", told_starts(deployment, pods), MEANWHILE)
+    return Aspect(kind, "False", Reason.PODS_STARTING, "; ".join(filter(None, told)))
 
 
 def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:
