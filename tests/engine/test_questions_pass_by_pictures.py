@@ -11,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.engine.encode_queue import EncodeQueue, Results
+from mm_runtime.engine.encode_queue import CLOSE_SECONDS, EncodeQueue, Results
 from mm_runtime.engine.encoding import Outputs
 from mm_runtime.engine.tensors import Tensors
+from mm_runtime.settings import EXIT_SECONDS
 from support.encoder_requests import SECONDS, picture, reads
 from support.middle_llava import build_middle_llava, new_picture
 from support.real_gateway import run_pair
@@ -125,6 +126,28 @@ def test_the_end_waits_for_what_was_put() -> None:
     encoder.may_go.set()
     waiting.close()
     assert [encoder.answer()[0] for _ in range(3)] == [0, 1, 2]
+
+
+def test_an_encoder_that_never_returns_holds_up_no_end(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says that it hangs, and the server goes on with its end."""
+    encoder = _Encoder()
+    waiting = encoder.queue(together=1)
+    encoder.submit(waiting, 0, picture(0))
+    assert encoder.begun.wait(SECONDS)
+    waiting.close(0.01)
+    assert "the encoder has not ended after 0.01 s" in caplog.text
+    encoder.may_go.set()
+    caplog.clear()
+    waiting.close(SECONDS)
+    assert (encoder.answer(), caplog.text) == ((0, "TABLE"), "")
+
+
+def test_triton_has_time_for_an_encoder_that_never_returns() -> None:
+    """Its turn comes within a second, its process takes half of one, and Triton looks each second.
+
+    Triton gets half of the time after which its supervisor kills it.
+    """
+    assert 1 + CLOSE_SECONDS + 0.5 + 1 <= EXIT_SECONDS / 2
 
 
 @pytest.mark.slow

@@ -19,6 +19,11 @@ from mm_runtime.engine.tensors import Tensors
 
 logger = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 2.0
+"""Triton gives all its models five seconds to end (`--exit-timeout-secs`), looks once a second, and
+exits as if it had failed when one is left. The encoder's turn came after the first of them, and its
+process was gone half a second after its turn (2.51, two cores)."""
+
 Results = Sequence[Outputs | RequestError]
 Reads = Callable[[Tensors], object | None]
 """Returns what a request brings to encode, None without pictures; raises what is wrong with it."""
@@ -86,10 +91,12 @@ class EncodeQueue:
         """Encode a request that was not answered."""
         self._waiting.put(_Waiting(inputs, done, time.monotonic()))
 
-    def close(self) -> None:
-        """Encode what was put before, and end the thread."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Encode what was put before, and end the thread; one that hangs ends with its process."""
         self._waiting.put(None)
-        self._thread.join()
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            logger.error("the encoder has not ended after %g s; nobody waits for it now", timeout)
 
     def _run(self) -> None:
         self._begins()
