@@ -4,6 +4,13 @@ Eight streams decode without pause; then four more clients send pictures without
 one, and want one token; then the streams are alone again, round after round in the same run. The
 model is `middle_llava`: its encoder, as a process of its own, is what could disturb the streams.
 
+A step is longer the longer the answers are that it continues, so what is measured must not depend
+on where in its answer a stream is: streams are an eighth of an answer apart, and every phase sees
+the same mix of positions. `position_p50` of both mixes shows that it did. Phases are short and take turns, so that a machine that becomes
+slower does so for both; `ratios_of_rounds` is how far one such pair is from the next. Picture
+clients end with an answer, not in the middle of a question: the encoder would work on what they
+left behind while the streams are measured alone.
+
 A GPU's multiprocessors are what the language model and the encoder share (bench/sharing); here it
 is cores, shared as MPS would share them: the language model's process has core 0, all else (Triton,
 gateway, preprocessing, encoder, and the clients themselves) has core 1. `not_pinned` is the same
@@ -12,7 +19,7 @@ with every process on both cores. The encoder's process takes one thread in both
 The clients stand for other machines, so what they do must not count as the pod's: they send
 pictures that were made before, and their process comes before all others (niceness -10).
 
-    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 3 --seconds 20
+    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 6 --seconds 10
 
 writes bench/runtime/results/streams_beside_pictures.json.
 """
@@ -47,6 +54,15 @@ ANSWER_TOKENS = 400
 MOST_PICTURES_A_SECOND = 4
 """More than two cores encode (2)."""
 
+SETTLED_SECONDS = 3.0
+"""Until prompts of pictures and the next pictures come in turn: the first ones come together."""
+
+APART_WITHIN_SECONDS = 120
+"""Usually 12."""
+
+SPOILED_SECONDS = 1.0
+"""After the last picture was answered."""
+
 CLIENTS_NICENESS = -10
 DECODER = "tensorrt_llm"
 
@@ -56,7 +72,18 @@ class Phase:
     """What clients saw while one mix of them was there."""
 
     gaps: list[float] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    """In the answer, of the token after each gap."""
+
     pictures: list[float] = field(default_factory=list)
+
+    def __add__(self, other: "Phase") -> "Phase":
+        """Return what was seen in either."""
+        return Phase(
+            self.gaps + other.gaps,
+            self.positions + other.positions,
+            self.pictures + other.pictures,
+        )
 
 
 @dataclass
@@ -69,25 +96,51 @@ class Clients:
     """Data URLs, each a new picture."""
 
     phase: Phase = field(default_factory=Phase)
+    asking: bool = False
+    """Whether one more picture shall be sent."""
 
-    async def stream(self) -> None:
-        """Read one long answer after the other; note the pauses between tokens."""
-        body = self._body([{"type": "text", "text": "Hello!"}], ANSWER_TOKENS) | {"stream": True}
+    apart: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when every stream is an eighth of an answer from the next."""
+
+    steps: list[int] = field(default_factory=lambda: [0] * STREAMS)
+    """What each stream has behind it: tokens, and those that it missed while it waited."""
+
+    async def stream(self, number: int) -> None:
+        """Read one long answer after the other; note the pauses between tokens.
+
+        The first one is shorter the smaller the number is: so the streams come to be apart. A new
+        answer waits behind the prompts of pictures; what its stream misses is taken off the next
+        one, or several that waited would go on side by side.
+        """
+        tokens = ANSWER_TOKENS * (number + 1) // STREAMS
         while True:
-            async with self.http.stream("POST", "/v1/chat/completions", json=body) as response:
-                response.raise_for_status()
-                last: float | None = None
-                async for line in response.aiter_lines():
-                    if '"delta":{"content"' not in line:
-                        continue
-                    now = time.perf_counter()
-                    if last is not None:
-                        self.phase.gaps.append(now - last)
-                    last = now
+            await self._answer(number, tokens)
+            if number == STREAMS - 2:  # the last stream to come apart from the one after it
+                self.apart.set()
+            missed = max(self.steps) - self.steps[number]
+            self.steps[number] += missed
+            tokens = ANSWER_TOKENS - min(missed, ANSWER_TOKENS // 2)
+
+    async def _answer(self, number: int, tokens: int) -> None:
+        body = self._body([{"type": "text", "text": "Hello!"}], tokens) | {"stream": True}
+        async with self.http.stream("POST", "/v1/chat/completions", json=body) as response:
+            response.raise_for_status()
+            last: float | None = None
+            position = 0
+            async for line in response.aiter_lines():
+                if '"delta":{"content"' not in line:
+                    continue
+                now = time.perf_counter()
+                if last is not None:
+                    self.phase.gaps.append(now - last)
+                    self.phase.positions.append(position)
+                last = now
+                position += 1
+                self.steps[number] += 1
 
     async def picture(self) -> None:
-        """Ask about one new picture after the other."""
-        while True:
+        """Ask about one new picture after the other, until no more shall be sent."""
+        while self.asking:
             image = {"type": "image_url", "image_url": {"url": next(self.pictures)}}
             body = self._body([image, {"type": "text", "text": "What is in the image?"}], 1)
             begin = time.perf_counter()
@@ -105,11 +158,11 @@ class Clients:
 
 
 @asynccontextmanager
-async def running(*clients: Any) -> AsyncIterator[None]:
+async def running(*clients: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Let clients run until the block ends; one that fails ends it."""
     tasks = [asyncio.create_task(client) for client in clients]
     try:
-        yield
+        yield tasks
         for task in tasks:
             if task.done():
                 task.result()
@@ -123,39 +176,57 @@ async def measure(
     pair: RealGateway, pictures: Iterator[str], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Run the phases in turn; return what was seen in all rounds together."""
-    alone, beside = Phase(), Phase()
+    seen: list[tuple[Phase, Phase]] = []
     limits = httpx.Limits(max_connections=BATCH)
     async with httpx.AsyncClient(base_url=pair.url, timeout=120, limits=limits) as http:
         clients = Clients(http, pair.model, pictures)
-        async with running(*(clients.stream() for _ in range(STREAMS))):
-            await asyncio.sleep(5)  # every stream has begun
+        async with running(*(clients.stream(number) for number in range(STREAMS))):
+            await asyncio.wait_for(clients.apart.wait(), APART_WITHIN_SECONDS)
             for _ in range(rounds):
-                clients.phase = alone
-                await asyncio.sleep(seconds)
-                async with running(*(clients.picture() for _ in range(PICTURE_CLIENTS))):
-                    clients.phase = Phase()  # the first pictures come together
-                    await asyncio.sleep(2)
-                    clients.phase = beside
-                    await asyncio.sleep(seconds)
-                clients.phase = Phase()
-                await asyncio.sleep(2)  # what they left behind
+                alone = await phase(clients, seconds)
+                clients.asking = True
+                async with running(*(clients.picture() for _ in range(PICTURE_CLIENTS))) as asked:
+                    await phase(clients, SETTLED_SECONDS)
+                    beside = await phase(clients, seconds)
+                    clients.asking = False
+                    await asyncio.gather(*asked)
+                await phase(clients, SPOILED_SECONDS)
+                seen.append((alone, beside))
+    alone = sum((one for one, _ in seen), Phase())
+    beside = sum((other for _, other in seen), Phase())
     return {
-        "alone": pauses(alone.gaps),
-        "beside_pictures": pauses(beside.gaps)
+        "alone": pauses(alone),
+        "beside_pictures": pauses(beside)
         | {
             "pictures_per_second": round(len(beside.pictures) / (rounds * seconds), 2),
             "picture_p50_ms": round(float(np.percentile(beside.pictures, 50)) * 1e3, 1),
         },
-        "p95_ratio": round(
-            float(np.percentile(beside.gaps, 95) / np.percentile(alone.gaps, 95)), 3
-        ),
+        "p95_ratio": ratio(alone, beside),
+        "ratios_of_rounds": [ratio(one, other) for one, other in seen],
     }
 
 
-def pauses(gaps: list[float]) -> dict[str, float]:
+async def phase(clients: Clients, seconds: float) -> Phase:
+    """Return what clients see from now on, for so long."""
+    clients.phase = Phase()
+    await asyncio.sleep(seconds)
+    seen, clients.phase = clients.phase, Phase()
+    return seen
+
+
+def ratio(alone: Phase, beside: Phase) -> float:
+    """Return how many times as long a pause is beside pictures, at the 95th percentile."""
+    return round(float(np.percentile(beside.gaps, 95) / np.percentile(alone.gaps, 95)), 3)
+
+
+def pauses(phase: Phase) -> dict[str, float]:
     """Return percentiles in milliseconds, and the tokens they are of."""
-    shares = {f"p{share}_ms": float(np.percentile(gaps, share)) * 1e3 for share in (50, 95, 99)}
-    return {"tokens": len(gaps)} | {key: round(value, 2) for key, value in shares.items()}
+    shares = {
+        f"p{share}_ms": float(np.percentile(phase.gaps, share)) * 1e3 for share in (50, 95, 99)
+    }
+    return {"tokens": len(phase.gaps), "position_p50": float(np.median(phase.positions))} | {
+        key: round(value, 2) for key, value in shares.items()
+    }
 
 
 def place(pair: RealGateway, decoder: set[int], others: set[int]) -> None:
@@ -168,8 +239,8 @@ def place(pair: RealGateway, decoder: set[int], others: set[int]) -> None:
 def main() -> None:
     """Build the model, run it both ways, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=10)
     chosen = parser.parse_args()
     before = os.getloadavg()[0]
     both = os.sched_getaffinity(0)
@@ -182,7 +253,7 @@ def main() -> None:
         )
         os.sched_setaffinity(0, {min(both)})  # servers that see one core start one thread
         with run_pair(built, folder) as pair:
-            most = int(MOST_PICTURES_A_SECOND * (chosen.seconds + 2) * chosen.rounds)
+            most = int(MOST_PICTURES_A_SECOND * (chosen.seconds + SETTLED_SECONDS) * chosen.rounds)
             pictures = iter([new_picture(number) for number in range(2 * most)])
             os.setpriority(os.PRIO_PROCESS, 0, CLIENTS_NICENESS)
             for way, decoder, others in (
