@@ -5,11 +5,11 @@ one, and want one token; then the streams are alone again, round after round in 
 model is `middle_llava`: its encoder, as a process of its own, is what could disturb the streams.
 
 A step is longer the longer the answers are that it continues, so what is measured must not depend
-on where in its answer a stream is: streams are an eighth of an answer apart, and every phase sees
-the same mix of positions. `position_p50` of both mixes shows that it did. Phases are short and take turns, so that a machine that becomes
-slower does so for both; `ratios_of_rounds` is how far one such pair is from the next. Picture
-clients end with an answer, not in the middle of a question: the encoder would work on what they
-left behind while the streams are measured alone.
+on where in its answer a stream is: streams are an eighth of an answer apart, so phases see the same
+mix of positions; `position_p50` tells how well. Phases are short and take turns, so that a machine
+that becomes slower does so for both; `ratios_of_rounds` is how far one such pair is from the next.
+Picture clients end with an answer, not in the middle of a question: the encoder would work on what
+they left behind while the streams are measured alone.
 
 A GPU's multiprocessors are what the language model and the encoder share (bench/sharing); here it
 is cores, shared as MPS would share them: the language model's process has core 0, all else (Triton,
@@ -19,7 +19,7 @@ with every process on both cores. The encoder's process takes one thread in both
 The clients stand for other machines, so what they do must not count as the pod's: they send
 pictures that were made before, and their process comes before all others (niceness -10).
 
-    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 6 --seconds 10
+    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 4 --seconds 10
 
 writes bench/runtime/results/streams_beside_pictures.json.
 """
@@ -239,7 +239,7 @@ def place(pair: RealGateway, decoder: set[int], others: set[int]) -> None:
 def main() -> None:
     """Build the model, run it both ways, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10)
     chosen = parser.parse_args()
     before = os.getloadavg()[0]
