@@ -17,9 +17,11 @@ SHARES = Shares(max_num_tokens=100, beside_decoding=6)
     [
         pytest.param(80, 80, 80, 0, 1, id="nobody is held up"),
         pytest.param(100, 400, 400, 0, 1, id="not past what the engine was built for"),
-        pytest.param(6, 80, 80, 8, 1, id="a part beside running answers"),
+        pytest.param(6, 80, 80, 12, 1, id="a part beside running answers"),
+        pytest.param(8, 80, 80, 8, 1, id="rows that would be computed for nobody"),
+        pytest.param(6, 80, 80, 2, 1, id="few rows are computed as they are"),
         pytest.param(2, 80, 2, 8, 1, id="the rest of it"),
-        pytest.param(6, 80, 80, 8, 4, id="pictures of four clients share one part"),
+        pytest.param(6, 80, 80, 12, 4, id="pictures of four clients share one part"),
         pytest.param(24, 80, 80, 8, 8, id="as many wait as decode"),
         pytest.param(80, 80, 80, 2, 14, id="many wait beside a few"),
         pytest.param(4, 80, 80, 96, 4, id="room beside many running answers"),

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from torch.nn.functional import pad
 from transformers.utils import logging as transformers_logging
 
 from mm_runtime.engine.errors import RequestError
@@ -20,6 +21,7 @@ from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapter
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
+from mm_runtime.engine.reference.schedule import computed_rows
 from mm_runtime.engine.reference.slot_cache import ATTENTION, SlotCache
 
 
@@ -128,14 +130,16 @@ class LanguageModel:
         if part is not None:
             rows = torch.cat((rows, part.rows))
         places = self._cache.aim(positions, 0 if part is None else part.start, count)
-        self._adapters.aim([*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count])
+        whose = [*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count]
+        spare = computed_rows(len(rows)) - len(rows)
+        self._adapters.aim([*whose, *[None] * spare])
         states = self._model(
-            inputs_embeds=rows[:, None],
-            position_ids=places[:, None],
+            inputs_embeds=pad(rows, (0, 0, 0, spare))[:, None],
+            position_ids=pad(places, (0, spare))[:, None],
             use_cache=False,  # the slots are the cache
             slots=self._cache,
         ).last_hidden_state[:, 0]
-        return Passed(states[:decoding], states[decoding:])
+        return Passed(states[:decoding], states[decoding : decoding + count])
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 INITIAL_LENGTH = 128
 """Positions allocated at first; doubled as needed, so short chats never pay for the limit."""
@@ -99,28 +99,33 @@ class SlotCache:
 
         Args:
             module: one layer's attention, as transformers gives it to its own functions.
-            query: [rows, heads, 1, head size].
-            key: of the rows of the pass.
+            query: [rows, heads, 1, head size]; rows behind those that were aimed read nothing.
+            key: of the same rows.
             value: of them too.
             scaling: of the products of queries and keys.
         """
         layer: Any = module.layer_idx
-        keys, values = self._keys[layer], self._values[layer]
-        keys[self._slots, :, self._positions] = key[:, :, 0]
-        values[self._slots, :, self._positions] = value[:, :, 0]
-        read = []
+        keys, values, aimed = self._keys[layer], self._values[layer], len(self._positions)
+        keys[self._slots, :, self._positions] = key[:aimed, :, 0]
+        values[self._slots, :, self._positions] = value[:aimed, :, 0]
+        heads, size = keys.shape[1], query.shape[-1]
+        shared = query.shape[1] // heads
+        read = torch.zeros_like(query[:, :, 0])
         for group in self._groups:
-            asked = query[group.rows]
-            found, _ = sdpa_attention_forward(
-                module,
-                asked.transpose(0, 2) if group.together else asked,
+            # Queries that share a key head are rows of one product: repeating the keys for each of
+            # them would read them several times.
+            asked = query[group.rows].reshape(-1, heads, shared, size)
+            found = scaled_dot_product_attention(
+                asked.permute(1, 2, 0, 3).flatten(1, 2)[None] if group.together else asked,
                 keys[group.slots, :, : group.span],
                 values[group.slots, :, : group.span],
-                group.mask,
-                scaling=scaling,
+                attn_mask=group.mask.repeat(1, 1, shared if group.together else 1, 1),
+                scale=scaling,
             )
-            read.append(found.transpose(0, 1) if group.together else found)
-        return torch.cat(read)
+            if group.together:
+                found = found.reshape(heads, shared, -1, size).permute(2, 0, 1, 3)
+            read[group.rows] = found.flatten(1, 2)
+        return read[:, None]
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` positions of one slot over another."""
@@ -138,8 +143,8 @@ class SlotCache:
             capacity *= 2
         grown = min(capacity, self._max_length) - self._keys.shape[3]
         padding = (0, 0, 0, grown)
-        self._keys = torch.nn.functional.pad(self._keys, padding)
-        self._values = torch.nn.functional.pad(self._values, padding)
+        self._keys = pad(self._keys, padding)
+        self._values = pad(self._values, padding)
 
 
 def _mask(positions: torch.Tensor) -> torch.Tensor:
