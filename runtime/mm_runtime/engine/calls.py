@@ -24,12 +24,48 @@ from mm_runtime.engine.triton import Outputs
 LANGUAGE_MODEL = "tensorrt_llm"
 
 
-class TritonCalls:
-    """Asks other models on behalf of one request."""
+class Ended:
+    """Answers that were read to their end, kept until the stub has let go of them.
 
-    def __init__(self, request_id: str) -> None:
-        """Take the id under which the other models know the request."""
-        self._request_id = request_id
+    The stub of Triton 2.51 lets go of an answer in a thread of its own, some time after the last
+    response, and without the GIL. Were its reference the last one, it would free objects of Python
+    under a thread that runs: a segmentation fault in thousands of requests. That thread does what
+    it is told one after the other, so once it has said whether a request is cancelled, it has let
+    go of every answer that ended before. Of one thread, the one that runs `execute`.
+    """
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._answers: list[Any] = []
+
+    def keep(self, answer: Any) -> None:
+        """Keep an answer, from before its end."""
+        self._answers.append(answer)
+
+    def let_go(self, sender: Any) -> None:
+        """Free what is kept, when a request comes.
+
+        Args:
+            sender: of that request, never asked before: the first time, Triton itself is asked.
+        """
+        sender.is_cancelled()
+        self.clear()
+
+    def clear(self) -> None:
+        """Free what is kept: Triton has been idle since, or ends the process."""
+        self._answers.clear()
+
+
+class TritonCalls:
+    """Asks other models on behalf of one request.
+
+    Args:
+        request_id: under which the other models know the request.
+        ended: keeps the answers.
+    """
+
+    def __init__(self, request_id: str, ended: Ended) -> None:
+        self._request_id, self._ended = request_id, ended
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
         """Return the one response of a model.
@@ -47,7 +83,9 @@ class TritonCalls:
         Raises:
             RequestError, EngineStoppedError, RuntimeError: as `once`.
         """
-        for response in self._request(model, inputs, outputs).exec(decoupled=True):
+        answer = self._request(model, inputs, outputs).exec(decoupled=True)
+        self._ended.keep(answer)
+        for response in answer:
             found = _outputs(response)
             if found:
                 yield found

@@ -2,11 +2,10 @@
 
 import threading
 
-import triton_python_backend_utils as pb_utils
-
 from mm_api.metrics import ENCODED_REQUESTS, ENCODER_FALLBACKS, ENCODER_SECONDS
 from mm_runtime.engine.encoders.client import Why
 from mm_runtime.engine.histogram_gauges import HistogramGauges
+from mm_runtime.engine.metric_families import counters
 
 BY = ("own", "encoders")
 
@@ -17,16 +16,9 @@ class EncoderGauges:
     def __init__(self) -> None:
         """Register the metrics, each shown before it counts anything."""
         self._lock = threading.Lock()
-        # Metrics end with their family, so families are kept.
-        self._families = [
-            pb_utils.MetricFamily(
-                name=metric.name, description=metric.help, kind=pb_utils.MetricFamily.COUNTER
-            )
-            for metric in (ENCODED_REQUESTS, ENCODER_FALLBACKS)
-        ]
-        requests, fallbacks = self._families
-        self._by = {name: requests.Metric(labels={"by": name}) for name in BY}
-        self._why = {why: fallbacks.Metric(labels={"reason": why.value}) for why in Why}
+        requests, fallbacks = counters(ENCODED_REQUESTS), counters(ENCODER_FALLBACKS)
+        self._by = {name: requests.series({"by": name}) for name in BY}
+        self._why = {why: fallbacks.series({"reason": why.value}) for why in Why}
         self._seconds = HistogramGauges(ENCODER_SECONDS, BY)
 
     def encoded(self, by: str, requests: int, seconds: float) -> None:

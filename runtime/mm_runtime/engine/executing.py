@@ -8,9 +8,8 @@ its ensemble, so the drain has to know of it.
 
 import threading
 
-import triton_python_backend_utils as pb_utils
-
 from mm_api.metrics import EXECUTING_REQUESTS
+from mm_runtime.engine.metric_families import gauges
 
 
 class Executing:
@@ -23,14 +22,7 @@ class Executing:
     def __init__(self, stage: str) -> None:
         """Register the metric, at 0."""
         self._lock = threading.Lock()
-        family = pb_utils.MetricFamily(
-            name=EXECUTING_REQUESTS.name,
-            description=EXECUTING_REQUESTS.help,
-            kind=pb_utils.MetricFamily.GAUGE,
-        )
-        # Metrics end with their family, so it is kept.
-        self._family = family
-        self._metric = family.Metric(labels={"stage": stage})
+        self._metric = gauges(EXECUTING_REQUESTS).series({"stage": stage})
         self._count = 0
 
     def entered(self, requests: int = 1) -> None:

@@ -11,6 +11,7 @@ import triton_python_backend_utils as pb_utils
 
 from mm_api.metrics import DECODE_BATCH
 from mm_runtime.engine.histogram_gauges import HistogramGauges
+from mm_runtime.engine.metric_families import Family
 
 FAMILY = "nv_trt_llm_request_metrics"
 LABEL = "request_type"
@@ -26,16 +27,11 @@ class RequestGauges:
             limit: requests that can run at one time.
         """
         self._lock = threading.Lock()
-        family = pb_utils.MetricFamily(
-            name=FAMILY,
-            description="Requests of the language model by state.",
-            kind=pb_utils.MetricFamily.GAUGE,
-        )
-        # Metrics end with their family, so it is kept.
-        self._family = family
-        self._active = family.Metric(labels={LABEL: "active"})
-        self._waiting = family.Metric(labels={LABEL: "waiting"})
-        self._max = family.Metric(labels={LABEL: "max"})
+        help_text = "Requests of the language model by state."
+        family = Family(FAMILY, help_text, pb_utils.MetricFamily.GAUGE)
+        self._active = family.series({LABEL: "active"})
+        self._waiting = family.series({LABEL: "waiting"})
+        self._max = family.series({LABEL: "max"})
         self._count = 0
         self._limit = limit
         self._max.set(limit)

@@ -9,9 +9,8 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 
-import triton_python_backend_utils as pb_utils
-
 from mm_api.metrics import Metric
+from mm_runtime.engine.metric_families import counters
 
 
 class HistogramGauges:
@@ -26,25 +25,14 @@ class HistogramGauges:
         """Register two families of counters, each bucket at 0."""
         self._lock = threading.Lock()
         self._bounds = metric.buckets
-        # Metrics end with their family, so families are kept.
-        self._families = [
-            pb_utils.MetricFamily(
-                name=f"{metric.name}_{ending}",
-                description=metric.help,
-                kind=pb_utils.MetricFamily.COUNTER,
-            )
-            for ending in ("bucket", "sum")
-        ]
-        buckets, sums = self._families
+        buckets, sums = counters(metric, "_bucket"), counters(metric, "_sum")
         labels = [dict(zip(metric.labels, (value,), strict=True)) for value in values] or [{}]
         bounds = [repr(float(bound)) for bound in (*metric.buckets, math.inf)]
         self._buckets = {
-            next(iter(one.values()), ""): [
-                buckets.Metric(labels={**one, "le": le}) for le in bounds
-            ]
+            next(iter(one.values()), ""): [buckets.series({**one, "le": le}) for le in bounds]
             for one in labels
         }
-        self._sums = {next(iter(one.values()), ""): sums.Metric(labels=one) for one in labels}
+        self._sums = {next(iter(one.values()), ""): sums.series(one) for one in labels}
 
     def observe(self, amount: float, value: str = "", *, times: int = 1) -> None:
         """Count an observation under a value of the label, or several equal ones at once."""

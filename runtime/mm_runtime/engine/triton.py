@@ -4,6 +4,7 @@
 of `mm_runtime.repository.models` imports this module.
 """
 
+import faulthandler
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -45,6 +46,9 @@ class ModelSettings:
 
         self._inputs = tuple(tensor["name"] for tensor in config["input"])
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        # A crash in C says in the pod's log which model it was and what it did: Triton says only
+        # that the model is not healthy.
+        faulthandler.enable()
 
     @property
     def engine(self) -> EngineDirectory:

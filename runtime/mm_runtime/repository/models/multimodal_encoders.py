@@ -6,6 +6,7 @@ from typing import Any
 from mm_runtime.engine.encoder_model import EncoderModel
 from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.later import Later
+from mm_runtime.engine.metric_families import end_metrics
 from mm_runtime.engine.triton import ModelSettings
 
 
@@ -31,3 +32,4 @@ class TritonPythonModel:
     def finalize(self) -> None:
         """End the threads; Triton has let running requests finish before."""
         self._model.queue.close()
+        end_metrics()

@@ -9,6 +9,7 @@ from mm_api.metrics import PREPROCESSING_SECONDS
 from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.histogram_gauges import HistogramGauges
 from mm_runtime.engine.later import Later
+from mm_runtime.engine.metric_families import end_metrics
 from mm_runtime.engine.preparing import load_preprocessor
 from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
 from mm_runtime.engine.tensors import Tensors
@@ -59,3 +60,4 @@ class TritonPythonModel:
     def finalize(self) -> None:
         """End the fetching thread."""
         self._remote.end()
+        end_metrics()

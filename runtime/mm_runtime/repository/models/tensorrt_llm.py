@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from mm_runtime.engine.gauges import RequestGauges, StepGauges
 from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.engine.metric_families import end_metrics
 from mm_runtime.engine.outbox import OUTBOXES, Outbox, Outboxes
 from mm_runtime.engine.reference.engine import Engine
 from mm_runtime.engine.reference.load import load_engine
@@ -98,3 +99,4 @@ class TritonPythonModel:
         """End all threads; Triton has let running requests finish before."""
         self._engine.stop()
         self._outboxes.close()
+        end_metrics()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.calls import TritonCalls
+from mm_runtime.engine.calls import Ended, TritonCalls
 from mm_runtime.engine.chain import Chain, read_steps
 from mm_runtime.engine.errors import EngineStoppedError, RequestError
 from mm_runtime.engine.tensors import Tensors, scalar
@@ -33,16 +33,19 @@ class TritonPythonModel:
             outputs=self._settings.output_names,
             accumulate=self._settings.text("accumulate_tokens") == "true",
         )
+        self._ended = Ended()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request; Triton gives the next one to another instance meanwhile."""
         for request in requests:
-            self._answer(request, request.get_response_sender())
+            sender = request.get_response_sender()
+            self._ended.let_go(sender)
+            self._answer(request, sender)
 
     def _answer(self, request: Any, sender: Any) -> None:
         """Send all responses of one request; the stream is closed exactly once."""
         # The client's own id may be another request's too, and stopping goes by it.
-        calls = TritonCalls(secrets.token_hex(ID_BYTES))
+        calls = TritonCalls(secrets.token_hex(ID_BYTES), self._ended)
         closed = False
         try:
             inputs = self._inputs(request)
@@ -67,3 +70,7 @@ class TritonPythonModel:
             sender.send(flags=FINAL)
         else:
             sender.send(refuse(EngineStoppedError("the client has gone")), flags=FINAL)
+
+    def finalize(self) -> None:
+        """Free the last answers while the memory that they lie in is there."""
+        self._ended.clear()

@@ -11,6 +11,7 @@ from mm_runtime.engine.encoders.client import ASKED_IDENTITY, OTHER_ENGINE, OWN_
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.executing import Executing
 from mm_runtime.engine.later import Later
+from mm_runtime.engine.metric_families import end_metrics
 from mm_runtime.engine.tensors import Tensors, texts
 from mm_runtime.engine.triton import ModelSettings, Outputs
 
@@ -56,3 +57,4 @@ class TritonPythonModel:
     def finalize(self) -> None:
         """End the thread; Triton has let running requests finish before."""
         self._model.queue.close()
+        end_metrics()
