@@ -9,7 +9,9 @@ from transformers.generation import GenerationMixin
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_runtime.build.golden import MOST_WEIGHT_BYTES, is_asked
+from mm_api.golden import MOST_WEIGHT_BYTES, asking_bytes, is_asked
+from mm_runtime.build.commands import golden_prompt
+from mm_runtime.build.memory_limit import memory_limit
 from mm_runtime.build.places import Places
 from mm_runtime.build.steps import steps
 from mm_runtime.engine.directory import EngineDirectory
@@ -17,7 +19,7 @@ from mm_runtime.engine.spectrogram import SAMPLE_RATE
 from mm_runtime.engine.tones import sample_sound
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families import texts
-from support.families.pipeline import Pipeline, plan_of
+from support.families.pipeline import Pipeline, build, plan_of
 from support.families.words import tokenizer
 from support.killed_builders import run_builder
 from support.model_configs import facts_of
@@ -90,6 +92,39 @@ def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
     )[0].tolist()[len(prefix) :]
     assert golden.tokens == answer
     assert golden.answer == words.decode(answer, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"memory.max": "536870912\n"}, 512 << 20, id="v2"),
+        pytest.param({"memory.max": "max\n"}, None, id="v2-without"),
+        pytest.param({"memory/memory.limit_in_bytes": "536870912\n"}, 512 << 20, id="v1"),
+        pytest.param({}, None, id="hidden"),
+    ],
+)
+def test_the_limit_of_a_container_is_known(
+    tmp_path: Path, files: dict[str, str], expected: int | None
+) -> None:
+    """Both versions of control groups say it in a file of their own."""
+    for name, text in files.items():
+        path = tmp_path / "sys" / "fs" / "cgroup" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    assert expected == memory_limit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spare", "asked"), [pytest.param(0, True, id="fits"), pytest.param(-1, False, id="too-little")]
+)
+def test_a_tight_limit_costs_the_answer_and_not_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, *, asked: bool
+) -> None:
+    """The kernel would kill the step that asks, and the build with it."""
+    limit = asking_bytes(plan_of(inspect(CHECKPOINT, InspectOptions()))) + spare
+    monkeypatch.setattr(golden_prompt, "memory_limit", lambda: limit)
+    engine = build(CHECKPOINT, tmp_path, asked=True)
+    assert asked == (engine.manifest.golden is not None)
 
 
 def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:

@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1 import Gpu
-from mm_operator.children.hardware import building_gpu, encoder_gpu, host_bytes, planned_gpu
+from mm_operator.children.hardware import (
+    building_gpu,
+    building_requests,
+    encoder_gpu,
+    host_bytes,
+    planned_gpu,
+)
 from mm_operator.plan.sizing.reference import plan_reference
+from support.families.pipeline import plan_of
 from support.gpu_nodes import H100, L4
-from support.model_configs import planned
+from support.model_configs import facts_of, planned
 from support.models import spec_of, tiny_facts
 
 TWO_RANKS = planned("llava", {"parallelism": {"tensor": 2}})
@@ -52,6 +59,34 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
     """However many ranks the language model has; what is asked for its pods is not theirs."""
     gpu = encoder_gpu(Gpu(count=2), plan)
     assert expected == (gpu.count, gpu.product)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        pytest.param({"weight_bytes": 1 << 20}, "1024Mi", id="export-takes-more"),
+        # 512 MiB of libraries, the file, and its 120 million weights in float32.
+        pytest.param(
+            {"weight_bytes": 240 << 20, "dtype": "bfloat16", "parameters": 120 << 20},
+            "1232Mi",
+            id="asked-in-another-dtype",
+        ),
+        pytest.param(
+            {"weight_bytes": 240 << 20, "dtype": "float32", "parameters": 60 << 20},
+            "1024Mi",
+            id="asked-as-stored",
+        ),
+        pytest.param(
+            {"weight_bytes": 600 << 20, "dtype": "bfloat16", "parameters": 300 << 20},
+            "1024Mi",
+            id="too-large-to-be-asked",
+        ),
+    ],
+)
+def test_a_build_sets_aside_what_its_question_takes(facts: dict[str, Any], expected: str) -> None:
+    """A text-to-text engine is loaded whole by the build that asks it."""
+    plan = plan_of(facts_of("t5").model_copy(update=facts))
+    assert expected == building_requests(plan)["memory"]
 
 
 def test_engines_pass_through_host_memory() -> None:

@@ -3,6 +3,7 @@
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
+from mm_api.golden import asking_bytes, is_asked
 from mm_api.v1alpha1 import Gpu
 
 _MIB = 1 << 20
@@ -42,11 +43,14 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     """Return what a build sets aside; the spec's own numbers count instead.
 
     Upstream's converters and the quantizer read the whole checkpoint into host memory. Without
-    commands weights are copied file by file, and only the vision half is loaded.
+    commands weights are copied file by file, and only the vision half is loaded, or the whole of an
+    engine that is asked.
     """
-    if plan.trtllm is None and plan.quantization is None:
-        return {"cpu": _BUILD_CPU, "memory": "1Gi"}
-    needed = _BUILD_BYTES + plan.facts.weight_bytes
+    needed = _BUILD_BYTES
+    if plan.trtllm is not None or plan.quantization is not None:
+        needed += plan.facts.weight_bytes
+    elif is_asked(plan):
+        needed = max(needed, asking_bytes(plan))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}

@@ -2,7 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build.golden import is_asked
+from mm_api.golden import is_asked
 from mm_runtime.build.staging_steps import staging_steps
 from mm_runtime.build.step import Step, module_step
 from mm_runtime.build.tokenizer_steps import tokenizer_steps

@@ -1,0 +1,36 @@
+"""Which engines a build asks, so that pods must answer the same, and the memory that it takes.
+
+The operator sets the memory aside, the build asks.
+"""
+
+from mm_api.documents.build_plan import BuildPlan
+
+MOST_WEIGHT_BYTES = 256 << 20
+"""Of an engine that is asked: to load it takes seconds."""
+
+_DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+_PROCESS_BYTES = 512 << 20
+"""Torch and transformers beside the weights: a build of the tiny T5 used 465 MiB of its cgroup, and
+was killed at 384. The resident size is 790 MiB: the rest are files that the kernel can drop."""
+
+
+def is_asked(plan: BuildPlan) -> bool:
+    """Return whether the build can ask the engine: it runs without a GPU.
+
+    TensorRT's engines and what trtllm-serve loads need the GPU and the library that serve them, and
+    nothing else computes what they compute.
+    """
+    engine, facts = plan.engine, plan.facts
+    if engine.backend != "Reference" or facts.weight_bytes > MOST_WEIGHT_BYTES:
+        return False
+    if engine.vision is not None:
+        return engine.vision.engine in {"ONNXRuntime", "Torch"}
+    return facts.encoder is not None
+
+
+def asking_bytes(plan: BuildPlan) -> int:
+    """Return what the build needs of memory to ask: the weights as stored, and as computed with."""
+    facts, dtype = plan.facts, plan.engine.dtype
+    converted = 0 if facts.dtype == dtype else facts.parameters * _DTYPE_BYTES[dtype]
+    return _PROCESS_BYTES + facts.weight_bytes + converted
