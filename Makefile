@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down test test-faults observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,7 +32,13 @@ demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and 
 demo-down: env ## Remove every trace of the demo: processes, mounts, network, files (caches stay)
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)
 
+# Before the tests, not in one: a test has five minutes, and a busy machine compiles Kubernetes longer.
+# Where it cannot be compiled the tests that need it say so.
+programs: env ## Compile what the development cluster runs; does nothing when it is there
+	@$(BIN)/mm-devcluster build >/dev/null
+
 test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
+	-@$(MAKE) --no-print-directory programs
 	$(PYTEST) -n 2 --dist loadgroup -m 'not slow'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
