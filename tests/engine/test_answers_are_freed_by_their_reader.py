@@ -56,7 +56,7 @@ def server(tmp_path: Path) -> Iterator[str]:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(STOP_SECONDS)
 
 
 def _ready(url: str) -> bool:
