@@ -14,6 +14,7 @@ from mm_runtime.launch.arguments import ServerOptions, server_argv, server_envir
 from mm_runtime.launch.backends import copy_backends, find_installation
 from mm_runtime.settings import Ports
 from support.encoder_pairs import until
+from support.ended import end
 from support.ports import free_ports
 from support.tied import tied
 
@@ -51,12 +52,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         until(lambda: _ready(url))
         yield url
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_SECONDS)
+        end(process, STOP_SECONDS)
 
 
 def _ready(url: str) -> bool:

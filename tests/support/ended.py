@@ -1,5 +1,6 @@
-"""Processes that end a moment after what ended them."""
+"""Processes that are ended, and those that end a moment after what ended them."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +9,16 @@ from pathlib import Path
 import psutil
 
 SECONDS = 60.0
+
+
+def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
+    """Send SIGTERM, and SIGKILL to what still runs after so many seconds; reap it."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(seconds)
 
 
 def is_gone(pid: int) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import apply, eventually, kubectl
+from support.ended import end
 from support.ports import free_ports
 
 MODULE = "github.com/kedacore/keda/v2"
@@ -105,13 +106,7 @@ def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
         yield Keda(logs["operator"], logs["adapter"])
     finally:
         for process in processes:
-            process.terminate()
-        for process in processes:
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(STOP_SECONDS)
+            end(process, STOP_SECONDS)
         kubectl(cluster, "delete", "apiservice", _EXTERNAL, "--ignore-not-found")
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import yaml
 
 from mm_devcluster import packages
+from support.ended import end
 from support.tied import tied
 
 START_SECONDS = 120.0  # ready in 0.2 s on a quiet machine
 REQUEST_SECONDS = 60.0
-STOP_SECONDS = 60.0
 
 
 def promtool(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -131,9 +131,4 @@ def running_prometheus(
             time.sleep(0.05)
         yield server
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_SECONDS)
+        end(process)

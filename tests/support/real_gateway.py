@@ -19,6 +19,7 @@ from typing import IO
 import httpx
 
 from mm_api.documents.serving_plan import ServingPlan
+from support.ended import end
 from support.ports import free_ports
 from support.tied import tied
 from support.tiny_llava import BuiltEngine
@@ -96,7 +97,7 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
             yield pair
         finally:
             # Before any server, also one that was restarted: a server drains until it has gone.
-            _end(gateway)
+            end(gateway)
 
 
 @contextmanager
@@ -133,18 +134,8 @@ def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Pope
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    stack.callback(_end, process)
+    stack.callback(end, process)
     return process
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
 
 
 def _wait_until_ready(pair: RealGateway) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 
+from support.ended import end
 from support.ports import free_ports
 from support.tied import tied
 
@@ -134,10 +135,4 @@ def start_serving(
         try:
             yield Served(process, http, grpc, metrics, folder, log_file)
         finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()  # tritonserver follows through its parent-death signal
-                    process.wait()
+            end(process)  # killed, tritonserver follows through its parent-death signal
