@@ -6,7 +6,7 @@ import wave
 import numpy as np
 import pytest
 
-from mm_runtime.engine.tones import sample_sound
+from mm_runtime.engine.tones import FULL_SCALE, sample_sound
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.gateway.sound import decode_sound, encode_wav
 from support.sounds import RATE, encode_sound, noise
@@ -87,3 +87,10 @@ def test_refused(encoded: bytes, words: str) -> None:
     """What is no sound that is read here is refused, and the message says why."""
     with pytest.raises(BadRecordingError, match=words):
         decode_sound(encoded, most_samples=MOST)
+
+
+def test_the_loudest_samples_keep_their_sign() -> None:
+    """Also +1.0, for which sixteen bits have no step."""
+    loud = np.array([1.0, -1.0, 0.0], dtype=np.float32)
+    found = decode_sound(encode_wav(loud), most_samples=MOST)
+    assert np.allclose(found, loud, atol=1 / FULL_SCALE)

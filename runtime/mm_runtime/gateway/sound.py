@@ -48,10 +48,12 @@ def seconds_of(sound: Samples) -> float:
 
 def encode_wav(sound: Samples) -> bytes:
     """Return samples of -1 to 1 as a file of sixteen bits, as users send it."""
+    # Sixteen bits hold no +1.0: it would come out as -1.0.
+    steps = np.clip(sound * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
         writer.setsampwidth(2)
         writer.setframerate(SAMPLE_RATE)
-        writer.writeframes((sound * FULL_SCALE).astype("<i2").tobytes())
+        writer.writeframes(steps.tobytes())
     return file.getvalue()
