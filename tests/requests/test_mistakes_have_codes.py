@@ -243,6 +243,8 @@ def _odd_pictures() -> dict[str, str]:
         "CMYK JPEG": _encoded(red.convert("CMYK"), "JPEG"),
         "16-bit PNG": _sixteen_bits(RED),
         "EXIF": _encoded(red.rotate(90), "JPEG", exif=sideways, quality=95),
+        # Resized by its shorter side it would take 12 GB.
+        "strip": _encoded(Image.new("RGB", (1, 1_000_000), (220, 20, 20)), "PNG"),
     }
 
 

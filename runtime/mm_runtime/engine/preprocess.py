@@ -94,6 +94,7 @@ class ImagePreprocessor:
         image = image.convert("RGB")
         if self.squeezes:
             return image.resize((self.crop, self.crop), resample=self.resample)
+        image = _trim(image)
         short, long = sorted(image.size)
         longer = int(self.shortest_edge * long / short)
         portrait = image.width <= image.height

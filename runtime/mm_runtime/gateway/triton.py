@@ -7,6 +7,7 @@ that is the only call a decoupled ensemble answers.
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import grpc
@@ -18,13 +19,22 @@ from tritonclient.utils import InferenceServerException
 
 from mm_runtime.engine.channel import CHANNEL
 from mm_runtime.gateway.engine import EngineRequest, Sampling
-from mm_runtime.gateway.errors import GatewayError, engine_failed, engine_unavailable
+from mm_runtime.gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
+)
 from mm_runtime.gateway.triton_errors import told_error
 from mm_runtime.gateway.triton_stream import TritonStream, tensor
 
 MODEL = "ensemble"
 _TEXT, _LOGITS = "text_output", "generation_logits"
 _LENGTH_BYTES = 4
+_MOST_PIXEL_BYTES = 512 << 20
+"""Of all pictures of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
+and 50,000 x 1 pixels would be padded to 15 GB."""
+
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
@@ -130,13 +140,24 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
 
 
 def _picture_inputs(pictures: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
-    """Return one tensor of all pictures; different sizes are padded, and told."""
+    """Return one tensor of all pictures; different sizes are padded, and told.
+
+    Raises:
+        InvalidRequestError: of shapes so different that their padding would fill the memory.
+    """
     if not pictures:
         return []
     sizes = np.array([picture.shape[:2] for picture in pictures], dtype=np.int64)
     if (sizes == sizes[0]).all():
         return [tensor("image_bytes_input", np.stack(pictures)[np.newaxis])]
-    padded = np.zeros((len(pictures), *sizes.max(axis=0), 3), dtype=np.uint8)
+    shape = (len(pictures), *sizes.max(axis=0).tolist(), 3)
+    if prod(shape) > _MOST_PIXEL_BYTES:
+        raise InvalidRequestError(
+            f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
+            "too different in shape for one request. Cut them, or send them one by one.",
+            code="invalid_image",
+        )
+    padded = np.zeros(shape, dtype=np.uint8)
     for canvas, picture in zip(padded, pictures, strict=True):
         canvas[: picture.shape[0], : picture.shape[1]] = picture
     return [

@@ -16,6 +16,10 @@ from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.processors.prepared import Colours, InPrompt, Prepared, bounded, read_config
 from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
 
+_LONGEST_SIDE = 8192
+"""Of a picture that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What is
+longer, more than cameras make, is scaled down first."""
+
 
 @dataclass(frozen=True)
 class ViewProcessor(InPrompt):
@@ -124,6 +128,9 @@ class ViewProcessor(InPrompt):
     def _squared(self, picture: Image.Image) -> Image.Image:
         """Return one view of a picture on a square of the mean colour."""
         longest = max(picture.size)
+        if longest > _LONGEST_SIDE:
+            height, width = (max(1, side * _LONGEST_SIDE // longest) for side in picture.size[::-1])
+            picture, longest = self._resized(picture, (height, width)), _LONGEST_SIDE
         background = tuple(int(value * 255) for value in self.colours.mean)
         square = Image.new("RGB", (longest, longest), background)
         square.paste(picture, ((longest - picture.width) // 2, (longest - picture.height) // 2))

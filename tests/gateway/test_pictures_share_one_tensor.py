@@ -1,0 +1,49 @@
+"""Pictures of one request travel to Triton in one tensor, whose size has a bound."""
+
+import numpy as np
+import pytest
+
+from mm_runtime.gateway.engine import EngineRequest, Sampling
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.triton import build_inputs
+
+GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
+
+
+def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
+    """Return the shapes of a request's tensors of pictures, given as height and width."""
+    request = EngineRequest(
+        request_id="one",
+        prompt="?",
+        images=tuple(np.ones((height, width, 3), np.uint8) for height, width in sizes),
+        video=None,
+        sound=None,
+        cache_salt="",
+        max_tokens=4,
+        sampling=GREEDY,
+    )
+    return {one.name(): one.shape() for one in build_inputs(request) if "image" in one.name()}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param([], {}, id="none"),
+        pytest.param([(4, 6)] * 2, {"image_bytes_input": [1, 2, 4, 6, 3]}, id="one-size"),
+        pytest.param(
+            [(4, 6), (5, 2)],
+            {"image_bytes_input": [1, 2, 5, 6, 3], "image_sizes_input": [1, 2, 2]},
+            id="padded",
+        ),
+    ],
+)
+def test_sizes_may_differ(sizes: list[tuple[int, int]], expected: dict[str, list[int]]) -> None:
+    """The tensor is as high as the highest and as wide as the widest; the sizes go with it."""
+    assert expected == shapes(*sizes)
+
+
+def test_a_tall_and_a_wide_strip_are_refused() -> None:
+    """150 kB each would be padded to 15 GB."""
+    with pytest.raises(InvalidRequestError, match="50000 pixels wide and 50000 high") as refused:
+        shapes((1, 50_000), (50_000, 1))
+    assert refused.value.code == "invalid_image"
