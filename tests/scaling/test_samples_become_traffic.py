@@ -187,6 +187,61 @@ def test_no_request_is_no_latency() -> None:
     assert traffic.latencies == {}
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(["pod"], id="a-list"),
+        pytest.param({"pod": "a", PART: ["running"]}, id="a-list-in-a-label"),
+        pytest.param({"pod": "a", PART: "running", "namespace": {}}, id="an-object-in-a-label"),
+    ],
+)
+def test_labels_that_cannot_be_are_told(labels: Any) -> None:
+    """What is no label of Prometheus is an answer that cannot be used, in a sentence."""
+    with pytest.raises(MetricsError, match="labels are no texts"):
+        by_pod(read_vector(vector((labels, "1"))), {})
+
+
+def test_a_bucket_without_a_bound_is_left_out() -> None:
+    """A bound that is no number hides no other bucket."""
+    found = buckets("fast", b1=5)
+    odd = [
+        Sample({**found["TimeToFirstToken_fast"][0].labels, "le": le}, 9.0) for le in ("x", "NaN")
+    ]
+    series = by_pod([], {"TimeToFirstToken_fast": [*odd, *found["TimeToFirstToken_fast"]]})
+
+    assert series["demo", "a"].buckets == {"TimeToFirstToken_fast": {1.0: 5.0}}
+
+
+def test_a_number_of_400_digits_is_no_value() -> None:
+    """JSON has no largest number; a float has."""
+    huge = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, 10**400]}]}}
+    for read_it in (read_vector, read_number):
+        with pytest.raises(MetricsError, match="without (values|a value)"):
+            read_it(huge)
+
+
+def test_a_pod_that_answers_nan_counts_like_the_others() -> None:
+    """NaN is no load: of one pod it is a pod that is not known, of all pods nothing is known."""
+    pods = [replace(READY, name=name, uid=name) for name in "ab"]
+    well, nan = (
+        {**VALUES, "accepted_fast": text, "accepted_steady": text} for text in (2.0, "NaN")
+    )
+
+    def told(**values: dict[str, Any]) -> Reading:
+        rows = [
+            ({"namespace": "demo", "pod": pod, PART: part}, str(value))
+            for pod, known in values.items()
+            for part, value in known.items()
+        ]
+        return read(read_vector(vector(*rows)), *pods)
+
+    one, every = told(a=well, b=nan), told(a=nan, b=nan)
+
+    assert one.traffic is not None
+    assert (one.traffic.in_flight, one.traffic.fast.requests) == (8.0, 4.0)
+    assert every.traffic is None
+
+
 def test_what_is_no_number_is_left_out() -> None:
     """NaN and infinities are no samples."""
     found = read_vector(vector(({"a": "1"}, "NaN"), ({"a": "2"}, "+Inf"), ({"a": "3"}, "0.5")))

@@ -69,6 +69,7 @@ def test_a_new_leader_knows_the_changes() -> None:
     assert follower.state.changed_at == NOW - 60
     assert follower.cold_starts.seconds() == 40.0
     assert Follower({"history": "none"}, NOW, 2).history == []
+    assert Follower({"history": [{**entry, "time": "yesterday"}]}, NOW, 2).history == []
 
 
 def test_a_change_of_the_future_is_one_of_now() -> None:

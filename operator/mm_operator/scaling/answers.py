@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_NO_VALUE = (KeyError, TypeError, ValueError, IndexError, OverflowError)
+"""What reading a value raises where a document has another shape, or a number of 400 digits."""
+
 
 class MetricsError(Exception):
     """There is no usable answer; the text is a sentence for people, the same for equal causes."""
@@ -29,7 +32,7 @@ def read_vector(document: Any) -> list[Sample]:
         raise MetricsError(f"Prometheus answered a {kind} where a vector was asked for")
     try:
         found = [Sample(one["metric"], float(one["value"][1])) for one in result]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except _NO_VALUE as error:
         raise MetricsError("Prometheus answered a vector without values") from error
     return [one for one in found if math.isfinite(one.value)]
 
@@ -55,7 +58,7 @@ def read_number(document: Any) -> float:
             raise MetricsError(
                 f"customQuery answered a {kind}: it must answer a scalar or a vector of one element"
             )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except _NO_VALUE as error:
         raise MetricsError("customQuery answered something without a value") from error
     if not math.isfinite(value) or value < 0:
         raise MetricsError(f"customQuery answered {value}, which is no number of replicas")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
 
 from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus, WorkStatus
 from mm_operator.autoscaling import (
@@ -188,9 +187,12 @@ def _cost_of(work: WorkStatus) -> WorkCost:
 def _former(status: Mapping[str, Any]) -> ScalingStatus:
     """Return the status of a former leader; one that cannot be read is none."""
     try:
-        return ScalingStatus.model_validate(status)
-    except ValidationError:
+        former = ScalingStatus.model_validate(status)
+        for one in former.history:
+            moment_of(one)
+    except (ValueError, OverflowError):  # ValidationError is a ValueError
         return ScalingStatus()
+    return former
 
 
 def _resumed(history: Iterable[ScalingChange], now: float, replicas: int) -> State:

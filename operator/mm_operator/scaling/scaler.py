@@ -57,6 +57,8 @@ _SETTLED_TICKS = 4
 """KEDA reads the recommendation through Prometheus, a scrape and a look later. Its object is made
 when the last move is older than that, or it would undo the move with the number before it."""
 
+_UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
+
 
 @dataclass(slots=True)
 class _Look:
@@ -157,7 +159,7 @@ class Scaler:
 
     async def tick(self) -> None:
         """Look at every model once."""
-        looks = [look for key in self._models if (look := self._look(key))]
+        looks = list(self._looks())
         self._forget({look.record.uid for look in looks})
         for look in looks:
             if look.follower.changes_engine(look.asked.spec.engine):
@@ -173,6 +175,17 @@ class Scaler:
             for endpoint, members in groups.items():
                 group.create_task(self._together(endpoint, members))
             group.create_task(self._decide_all(alone))
+
+    def _looks(self) -> Iterator[_Look]:
+        """Yield what there is to decide about every model."""
+        for key in self._models:
+            try:
+                look = self._look(key)
+            except Exception:  # noqa: BLE001  # one model's defect must not stop the others
+                _LOG.exception("%s could not be looked at; replicas stay", key)
+                continue
+            if look is not None:
+                yield look
 
     def _look(self, key: Key) -> _Look | None:
         """Return what there is to decide about a model, None when nothing is asked for."""
@@ -210,7 +223,12 @@ class Scaler:
 
         async def one(batch: Sequence[_Look]) -> None:
             async with turns:
-                await self._read(endpoint, batch)
+                try:
+                    await self._read(endpoint, batch)
+                except Exception:  # noqa: BLE001  # a server of one tenant must not stop the others
+                    _LOG.exception("what %r answered could not be read; replicas stay", endpoint)
+                    for look in batch:
+                        look.problem = _UNREADABLE
             await self._decide_all(batch)
 
         async with asyncio.TaskGroup() as group:

@@ -1,12 +1,13 @@
 """From samples per pod to what the policy sees of one model's traffic. Pure."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic
 from mm_operator.scaling import latencies
-from mm_operator.scaling.answers import Sample
+from mm_operator.scaling.answers import MetricsError, Sample
 from mm_operator.scaling.costs import WORK_UNITS, Measured, measured
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import NEWEST, PART
@@ -38,24 +39,39 @@ class PodSeries:
 def by_pod(
     samples: Iterable[Sample], buckets: Mapping[str, Iterable[Sample]]
 ) -> dict[Address, PodSeries]:
-    """Return samples by pod; those of no pod are left out.
+    """Return samples by pod; those of no pod, and buckets without a bound, are left out.
 
     Args:
         samples: of the combined query; a label says which part each answers.
         buckets: of the latencies, by part.
+
+    Raises:
+        MetricsError: labels are not what Prometheus calls labels.
     """
     found: dict[Address, PodSeries] = defaultdict(PodSeries)
-    for sample in samples:
-        part, pod = sample.labels.get(PART), sample.labels.get("pod")
-        if part and pod:
-            found[sample.labels.get("namespace", ""), pod].values[part] = sample.value
-    for part, many in buckets.items():
-        for sample in many:
-            pod, bound = sample.labels.get("pod"), sample.labels.get("le")
-            if pod and bound:
-                series = found[sample.labels.get("namespace", ""), pod]
-                series.buckets[part][float(bound)] = sample.value
+    try:
+        for sample in samples:
+            part, pod = sample.labels.get(PART), sample.labels.get("pod")
+            if part and pod:
+                found[sample.labels.get("namespace", ""), pod].values[part] = sample.value
+        for part, many in buckets.items():
+            for sample in many:
+                pod, bound = sample.labels.get("pod"), _bound(sample.labels.get("le"))
+                if pod and bound is not None:
+                    series = found[sample.labels.get("namespace", ""), pod]
+                    series.buckets[part][bound] = sample.value
+    except (AttributeError, TypeError) as error:  # once for all: there are 160,000 samples
+        raise MetricsError("Prometheus answered series whose labels are no texts") from error
     return found
+
+
+def _bound(text: str | None) -> float | None:
+    """Return the upper bound of a bucket."""
+    try:
+        bound = float(text or "nan")
+    except ValueError:
+        return None
+    return None if math.isnan(bound) else bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,175 @@
+"""Models of several owners name servers of their own: what one of them answers is its own matter."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from mm_api import labels
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.models import ModelCache
+from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.queries import PART
+from mm_operator.scaling.reader import read_all
+from mm_operator.scaling.rivals import Rivals
+from mm_operator.scaling.scaler import Scaler
+from mm_operator.scaling.trust import trust
+from support.model_documents import document
+
+MADE = "2026-01-01T00:00:00Z"
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class NobodyElse:
+    """An API server without autoscalers: models that only recommend ask it for nothing else."""
+
+    async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
+        """Return no object."""
+        yield [], ""
+
+
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[str]:
+    """Serve one answer to every query and yield the address."""
+    app = web.Application()
+    app.router.add_post("/api/v1/query", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def vector(*result: dict[str, Any]) -> web.Response:
+    """Return an instant vector."""
+    data = {"resultType": "vector", "result": list(result)}
+    return web.json_response({"status": "success", "data": data})
+
+
+async def idle(_: web.Request) -> web.Response:
+    """Answer what is known of the pod of a model that has nothing to do."""
+    values = {"accepted_steady": 0, "accepted_fast": 0, "sampled_at": 500, "now": 510}
+    where = {"namespace": "demo", "pod": "well-0"}
+    return vector(
+        *({"metric": {**where, PART: part}, "value": [0, str(v)]} for part, v in values.items())
+    )
+
+
+async def lists_for_labels(_: web.Request) -> web.Response:
+    """Answer as no Prometheus does."""
+    return vector({"metric": ["well-0"], "value": [0, "1"]})
+
+
+async def empty(_: web.Request) -> web.Response:
+    """Answer as a Prometheus that was just started."""
+    return vector()
+
+
+def model(name: str, address: str, **status: Any) -> dict[str, Any]:
+    """Return a model that recommends, as the API server holds it."""
+    autoscaling = {
+        "mode": "Recommend",
+        "maxReplicas": 4,
+        "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
+        "prometheus": {"addresses": [address]},
+    }
+    held = document({"replicas": 1, "autoscaling": autoscaling}, name)
+    more = {"uid": name, "generation": 1, "resourceVersion": "1", "creationTimestamp": MADE}
+    return {**held, "metadata": {"name": name, "namespace": "demo", **more}, "status": status}
+
+
+def pod(of: str) -> dict[str, Any]:
+    """Return a Ready serving pod."""
+    marks = {labels.MODEL: of, labels.APP_COMPONENT: str(labels.Component.SERVER)}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": MADE}
+    names = {"name": f"{of}-0", "namespace": "demo", "uid": f"{of}-0", "resourceVersion": "1"}
+    metadata = {**names, "creationTimestamp": MADE, "labels": marks}
+    return {"metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}}
+
+
+async def told(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+    """Return of each model that was decided on whether metrics were there, and what is said."""
+    records, cache, api = ModelCache(), Cache(), NobodyElse()
+    for one in models:
+        records.put(one)
+        cache.put("Pod", pod(one["metadata"]["name"]))
+    client: Any = api
+    endpoints = Endpoints(client, OwnPrometheus(OwnPrometheusSettings()))
+    scaler = Scaler(
+        models=records,
+        cache=cache,
+        client=client,
+        endpoints=endpoints,
+        rivals=Rivals(client),
+        wake=lambda _key: None,
+        interval_seconds=15.0,
+    )
+    try:
+        await scaler.tick()
+    finally:
+        await endpoints.close()
+    return {
+        key.name: (follower.decision.metrics_available, follower.decision.message)
+        for key, _, follower in scaler.followers()
+        if follower.decision is not None
+    }
+
+
+async def test_garbage_of_one_is_its_own_matter() -> None:
+    """Labels that are no labels hold the replicas of who named that server, and nobody else's."""
+    async with serving(lists_for_labels) as bad, serving(idle) as good:
+        found = await told(model("odd", bad), model("well", good))
+
+    assert found["well"][0] is True
+    assert found["odd"][0] is False
+    assert "labels are no texts" in found["odd"][1]
+
+
+async def test_an_answer_nobody_thought_of_is_its_own_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever reading an answer raises, the other models are decided on, and the cause is told."""
+    plain = Prometheus.query
+
+    async def query(self: Prometheus, promql: str) -> Any:
+        answer = await plain(self, promql)
+        if answer["data"]["result"][0]["metric"] == ["well-0"]:
+            raise ZeroDivisionError("a defect")
+        return answer
+
+    monkeypatch.setattr(Prometheus, "query", query)
+    async with serving(lists_for_labels) as bad, serving(idle) as good:
+        found = await told(model("odd", bad), model("well", good))
+
+    assert found["well"][0] is True
+    assert found["odd"][0] is False
+    assert "see the operator's log" in found["odd"][1]
+
+
+async def test_a_status_that_cannot_be_read_is_its_own_matter() -> None:
+    """Limits that somebody wrote into a status as words stop nobody else's decision."""
+    async with serving(idle) as good:
+        odd = model("odd", good, plan={"limits": {"maxBatchSize": "many"}})
+        found = await told(odd, model("well", good))
+
+    assert "odd" not in found
+    assert found["well"][0] is True
+
+
+async def test_the_one_of_a_pair_that_knows_nothing_is_asked_last() -> None:
+    """After a restart a Prometheus answers, and is empty: at the next tick the other is asked."""
+    async with serving(empty) as new, serving(idle) as old:
+        client = Prometheus(Endpoint((new, old)), trust(Endpoint(())))
+        where = ("demo", "well-0")
+        try:
+            first, second = [await read_all(client, [where], []) for _ in range(2)]
+        finally:
+            await client.close()
+
+    assert (where in first, where in second) == (False, True)
