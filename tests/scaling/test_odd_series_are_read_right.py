@@ -75,6 +75,14 @@ def test_arrivals_are_counted_once_and_whole(
     assert expect(tmp_path, part(name), series, [sample(name, per_second)]) == ""
 
 
+def test_scrapes_of_a_minute_leave_the_longer_window(tmp_path: Path) -> None:
+    """At Prometheus' own default a minute has one sample, three minutes have a rate."""
+    series = {ACCEPTED % "": "0 " + "_x3 ".join(f"{60 * number} " for number in range(1, 16))}
+    for name, expected in (("accepted_fast", []), ("accepted_steady", [1.0])):
+        samples = [sample(name, value) for value in expected]
+        assert expect(tmp_path, part(name), series, samples) == ""
+
+
 def test_series_of_another_cluster_are_left_out(tmp_path: Path) -> None:
     """`matchLabels` tells two clusters of one Prometheus apart that have pods of the same names."""
     query = part("accepted_steady", matchers([("demo", "tiny-a")], {"cluster": "here"}))

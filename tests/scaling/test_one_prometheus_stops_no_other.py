@@ -1,4 +1,4 @@
-"""Models of several owners name servers of their own: what one of them answers is its own matter."""
+"""Models of several owners name their own servers: what one of them answers is its own matter."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

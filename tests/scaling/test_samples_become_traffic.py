@@ -97,6 +97,17 @@ def test_costs_are_the_middle_of_what_pods_measured() -> None:
     assert read(samples(work_request=0.0)).costs == Measured({}, ("request",))
 
 
+def test_scrapes_of_a_minute_are_enough() -> None:
+    """Prometheus' own default has no rate over a minute: that over three minutes stands for it."""
+    slow = [one for one in samples(image_tokens_steady=16.0) if "_fast" not in one.labels[PART]]
+    gone = [one for one in samples("gone") if "_fast" not in one.labels[PART]]
+    traffic = read([*slow, *gone], READY, former=("gone",)).traffic
+
+    assert traffic is not None
+    assert traffic.fast == replace(traffic.steady, requests=1.0)
+    assert (traffic.fast.image_tokens, traffic.steady.requests) == (16.0, 2.0)
+
+
 def test_the_newest_rates_are_told_where_they_are_known() -> None:
     """What lies between the last two samples is read; a pod with one sample has none."""
     known = read(samples(accepted_newest=7.0, image_tokens_newest=16.0)).traffic
@@ -141,6 +152,12 @@ def test_a_pod_without_series_counts_like_the_others() -> None:
         pytest.param([], (READY,), "has no series of the Ready pods", id="nothing"),
         pytest.param(
             samples(sampled_at=400.0), (READY,), "fresh series of 0 of 1 Ready pods", id="stale"
+        ),
+        pytest.param(
+            [one for one in samples() if not one.labels[PART].startswith("accepted")],
+            (READY,),
+            r"scrapes the pods too seldom for a rate: set the scrape interval to 15 s",
+            id="one-scrape-in-three-minutes",
         ),
         pytest.param(
             samples(),
@@ -216,7 +233,7 @@ def test_a_number_of_400_digits_is_no_value() -> None:
     """JSON has no largest number; a float has."""
     huge = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, 10**400]}]}}
     for read_it in (read_vector, read_number):
-        with pytest.raises(MetricsError, match="without (values|a value)"):
+        with pytest.raises(MetricsError, match=r"without (values|a value)"):
             read_it(huge)
 
 

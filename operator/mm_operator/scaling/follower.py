@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus, WorkStatus
 from mm_operator.autoscaling import (
     Decision,

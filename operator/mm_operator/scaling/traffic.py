@@ -112,10 +112,10 @@ def read_traffic(
     settled = [pod for pod in ready if now - (pod.ready_at or now) > SETTLED_SECONDS]
     missing = sum(pod not in fresh for pod in settled)
     if ready and (not fresh or missing > _LEAST_COVERED * len(settled)):
-        return Reading(None, _what_is_missing(series, namespace, ready, fresh))
-    every = {pod.name for pod in pods} | set(former)
-    known = [one for name in every if (one := series.get((namespace, name)))]
-    served = [series[namespace, pod.name] for pod in fresh]
+        return Reading(None, _what_is_missing(series, namespace, ready, fresh, settled))
+    served = [_with_fast(series[namespace, pod.name]) for pod in fresh]
+    others = ({pod.name for pod in pods} | set(former)) - {pod.name for pod in fresh}
+    known = [*served, *(one for name in others if (one := series.get((namespace, name))))]
     # Pods of which nothing is known get as much as the others: a Service spreads evenly.
     factor = (len(fresh) + missing) / len(fresh) if fresh else 1.0
     values, attainment = _latencies(served, objectives)
@@ -150,10 +150,27 @@ def _costs(served: Sequence[PodSeries]) -> Measured:
 
 
 def _is_fresh(series: PodSeries | None) -> bool:
-    if series is None or "accepted_fast" not in series.values:
-        return False
+    return series is not None and _is_scraped(series) and "accepted_steady" in series.values
+
+
+def _is_scraped(series: PodSeries) -> bool:
     sampled, now = series.values.get("sampled_at"), series.values.get("now")
     return sampled is not None and now is not None and now - sampled <= STALE_SECONDS
+
+
+def _with_fast(series: PodSeries) -> PodSeries:
+    """Return a pod whose fast rates are known: the steady ones, where a minute has no two scrapes.
+
+    A Prometheus that scrapes each minute, its own default, has no rate over a minute.
+    """
+    if "accepted_fast" in series.values:
+        return series
+    steady = {
+        part.replace("_steady", "_fast"): value
+        for part, value in series.values.items()
+        if part.endswith("_steady")
+    }
+    return PodSeries(series.values | steady, series.buckets)
 
 
 def _what_is_missing(
@@ -161,11 +178,20 @@ def _what_is_missing(
     namespace: str,
     ready: Sequence[ScaledPod],
     fresh: Sequence[ScaledPod],
+    settled: Sequence[ScaledPod],
 ) -> str:
     if not any((namespace, pod.name) in series for pod in ready):
         return (
             "Prometheus has no series of the Ready pods: it must scrape port 8080 of the pods and "
             "keep the labels namespace and pod"
+        )
+    single = [pod for pod in settled if pod not in fresh]
+    if single and all(
+        _is_scraped(series.get((namespace, pod.name), PodSeries())) for pod in single
+    ):
+        return (
+            "Prometheus scrapes the pods too seldom for a rate: set the scrape interval to 15 s "
+            "(60 s at the most)"
         )
     return (
         f"Prometheus has fresh series of {len(fresh)} of {len(ready)} Ready pods: see its targets "
