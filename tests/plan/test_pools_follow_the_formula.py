@@ -8,6 +8,7 @@ from mm_operator.plan.pools import (
     VARIABLE_SIZE_FACTOR,
     Traffic,
     ceil_to,
+    chains,
     cuda_pool_bytes,
     shm_bytes,
 )
@@ -73,3 +74,17 @@ def test_shared_memory(expected: int, image_size: int, output: int) -> None:
     """Shared memory holds pixels twice and features of every live request."""
     actual = shm_bytes(images=1, image_size=image_size, output_bytes=output, traffic=traffic())
     assert expected == actual
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked", "streaming"),
+    [
+        pytest.param(1, None, True, id="planned"),
+        pytest.param(2, None, False, id="ensemble-has-its-own-where-nobody-streams"),
+        pytest.param(6, 3, False, id="as-asked"),
+        pytest.param(0, 0, False, id="none"),
+    ],
+)
+def test_chains(expected: int, asked: int | None, *, streaming: bool) -> None:
+    """Processes of one request each are those of every model that runs the steps."""
+    assert expected == chains(asked, streaming=streaming)

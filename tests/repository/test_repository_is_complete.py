@@ -140,15 +140,29 @@ def test_only_what_streams_is_decoupled(model: str) -> None:
     assert expected == config.model_transaction_policy.decoupled
 
 
-def test_bls_answers_whole_where_nobody_streams() -> None:
-    """A model that is not decoupled takes ModelInfer; what it asks still streams to it."""
-    found = files(streaming=False)
+@pytest.mark.parametrize(
+    ("chains", "ensembles"),
+    [(4, {"streaming_ensemble"}), (0, {"ensemble"})],
+    ids=["with-bls", "without-bls"],
+)
+def test_models_answer_whole_where_nobody_streams(chains: int, ensembles: set[str]) -> None:
+    """What is not decoupled takes ModelInfer: one process a request; the gateway's still stream."""
+    found = files(streaming=False, bls_instances=chains)
+    configs = {
+        path.partition("/")[0]: parse(text)
+        for path, text in found.items()
+        if path.endswith("/config.pbtxt")
+    }
     decoupled = {
-        name
-        for name in MODEL_NAMES
-        if parse(found[f"{name}/config.pbtxt"]).model_transaction_policy.decoupled
+        name for name, config in configs.items() if config.model_transaction_policy.decoupled
     }
     assert {"tensorrt_llm"} == decoupled
+    assert ensembles == {name for name, one in configs.items() if one.platform == "ensemble"}
+    assert {name: one.name for name, one in configs.items()} == {name: name for name in configs}
+    chained = configs["ensemble"]
+    assert [chains][: bool(chains)] == [group.count for group in chained.instance_group]
+    assert _tensors(chained.input) == _tensors(parse(files()["ensemble/config.pbtxt"]).input)
+    assert _tensors(chained.output) == _tensors(parse(files()["ensemble/config.pbtxt"]).output)
 
 
 def test_no_python_models_queue_has_a_bound() -> None:

@@ -4,20 +4,25 @@ The client asks for whole answers by ModelInfer and for streams by ModelStreamIn
 ModelInfer only for models that cannot stream, upstream's and ours alike.
 """
 
+import json
 import queue
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
+from openai import OpenAI
 from PIL import Image
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from mm_runtime.engine.preprocess import ImagePreprocessor
 from support.build_plans import change_serving
+from support.real_gateway import gateway_before
 from support.served import Served, start_serving
 from support.tiny_llava import CHECKPOINT, PICTURES, BuiltEngine
 
@@ -25,6 +30,7 @@ pytestmark = pytest.mark.triton
 
 SECONDS = 60
 QUESTION = "What is in the image?"
+GREETING = "i answer questions about shapes"
 
 
 def arguments(**given: object) -> dict[str, Any]:
@@ -88,25 +94,31 @@ def test_streaming(served: Served, model: str, flags: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with `spec.runtime.streaming: false`."""
+def serving_whole(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan with `spec.runtime.streaming: false`."""
     serving = tmp_path_factory.mktemp("whole") / "serving.json"
     shutil.copy(built_engine.serving, serving)
     change_serving(serving, streaming=False, bls_instances=2)
-    with start_serving(built_engine.manifest, serving) as server:
+    return serving
+
+
+@pytest.fixture(scope="module")
+def whole(built_engine: BuiltEngine, serving_whole: Path) -> Iterator[Served]:
+    """A server of that plan."""
+    with start_serving(built_engine.manifest, serving_whole) as server:
         server.wait_until_ready()
         yield server
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", FLAGS)
-def test_whole_answers(whole: Served, flags: str) -> None:
-    """`--use_bls` without `--streaming`: one async_infer, which is ModelInfer."""
+def test_whole_answers(whole: Served, model: str, flags: str) -> None:
+    """Without `--streaming`, with and without `--use_bls`: one async_infer, which is ModelInfer."""
     found: queue.Queue[tuple[Any, Any]] = queue.Queue()
     outputs = [triton.InferRequestedOutput("text_output")]
     with triton.InferenceServerClient(whole.grpc_url) as client:
         client.async_infer(
-            "tensorrt_llm_bls",
+            model,
             inputs(arguments(**FLAGS[flags])),
             callback=lambda result, error: found.put((result, error)),
             outputs=outputs,
@@ -117,31 +129,49 @@ def test_whole_answers(whole: Served, flags: str) -> None:
 
 
 @pytest.mark.slow
-def test_http_infer_answers(whole: Served) -> None:
-    """The same model by HTTP's `infer`; `generate` and the ensemble work as ever."""
+def test_http_infer_answers(whole: Served, model: str) -> None:
+    """The same by HTTP's `infer`; `generate` and `generate_stream` give the one answer as ever."""
     body = {
         "inputs": [
             {"name": "text_input", "shape": [1, 1], "datatype": "BYTES", "data": ["Hello!"]},
             {"name": "max_tokens", "shape": [1, 1], "datatype": "INT32", "data": [24]},
         ]
     }
-    models = f"{whole.http_url}/v2/models"
-    answer = httpx.post(f"{models}/tensorrt_llm_bls/infer", json=body, timeout=SECONDS).json()
+    url = f"{whole.http_url}/v2/models/{model}"
+    answer = httpx.post(f"{url}/infer", json=body, timeout=SECONDS).json()
     [text] = [one for one in answer["outputs"] if one["name"] == "text_output"]
-    assert text["data"] == ["i answer questions about shapes"]
-    for model in ("tensorrt_llm_bls", "ensemble"):
-        asked = {"text_input": "Hello!", "max_tokens": 24}
-        said = httpx.post(f"{models}/{model}/generate", json=asked, timeout=SECONDS).json()
-        assert "i answer questions about shapes" == said["text_output"]  # noqa: SIM300
+    assert text["data"] == [GREETING]
+    asked = {"text_input": "Hello!", "max_tokens": 24}
+    said = httpx.post(f"{url}/generate", json=asked, timeout=SECONDS).json()
+    event = httpx.post(f"{url}/generate_stream", json=asked, timeout=SECONDS).text
+    streamed = json.loads(event.removeprefix("data: "))
+    assert (said["text_output"], streamed["text_output"]) == (GREETING, GREETING)
 
 
 @pytest.mark.slow
-def test_streams_are_refused_where_there_are_none(whole: Served) -> None:
+def test_streams_are_refused_where_there_are_none(whole: Served, model: str) -> None:
     """A mistake is refused with its code and words by ModelInfer too."""
     tensors = arguments(stream=np.array([[True]]))
     with (
         triton.InferenceServerClient(whole.grpc_url) as client,
-        pytest.raises(InferenceServerException, match="answers whole") as refused,
+        pytest.raises(InferenceServerException, match="models answer whole") as refused,
     ):
-        client.infer("tensorrt_llm_bls", inputs(tensors), client_timeout=SECONDS)
+        client.infer(model, inputs(tensors), client_timeout=SECONDS)
     assert "StatusCode.INVALID_ARGUMENT" == refused.value.status()  # noqa: SIM300
+
+
+@pytest.mark.slow
+def test_the_gateway_streams_all_the_same(
+    built_engine: BuiltEngine, whole: Served, serving_whole: Path, tmp_path: Path
+) -> None:
+    """OpenAI's clients get their answer piece by piece from the same server."""
+    engine = replace(built_engine, serving=serving_whole)
+    message = {"role": "user", "content": "Hello!"}
+    with (
+        gateway_before(engine, whole.grpc_url, tmp_path) as url,
+        OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=SECONDS) as client,
+    ):
+        stream = client.chat.completions.create(model="tiny", messages=[message], stream=True)
+        pieces = [chunk.choices[0].delta.content for chunk in stream]
+    said = [piece for piece in pieces if piece]
+    assert (GREETING, len(GREETING.split())) == ("".join(said), len(said))

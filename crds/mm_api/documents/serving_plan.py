@@ -87,8 +87,9 @@ class ServingPlan(Document):
     accumulate_tokens: bool = False
     streaming: bool = Field(
         default=True,
-        description="Triton's model tensorrt_llm_bls may answer in pieces. If not, it takes calls "
-        "for one answer (ModelInfer, HTTP infer), which Triton refuses for models that may.",
+        description="Triton's models ensemble and tensorrt_llm_bls may answer in pieces. If not, "
+        "they take calls for one answer (ModelInfer, HTTP infer), which Triton refuses for models "
+        "that may, and the gateway asks streaming_ensemble.",
     )
     bls_instances: int = Field(
         default=1,

@@ -37,9 +37,10 @@ class RuntimeSpec(Scheduling):
     )
     streaming: bool = Field(
         default=True,
-        description="Triton's model tensorrt_llm_bls streams when a client asks for it. false: it "
-        "answers whole and takes ModelInfer and HTTP infer too, which Triton refuses for models "
-        "that can stream. The ensemble and the gateway always can.",
+        description="Triton's models ensemble and tensorrt_llm_bls stream when a client asks for "
+        "it. false: they answer whole, blsInstances requests each at a time, and take ModelInfer "
+        "and HTTP infer too, which Triton refuses for models that can stream. The gateway always "
+        "can.",
     )
     accumulate_tokens: bool = Field(
         default=False,

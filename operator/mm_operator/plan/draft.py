@@ -98,7 +98,7 @@ def draft(
             max_queue_size=spec.runtime.max_queue_size,
             accumulate_tokens=spec.runtime.accumulate_tokens,
             streaming=spec.runtime.streaming,
-            bls_instances=traffic.bls_instances,
+            bls_instances=pools.bls_instances(spec.runtime.bls_instances),
             feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
             encoders=encoders.encoder_plan(model, spec, planned_pools),
             gateway=gateway_plan(
@@ -145,7 +145,7 @@ def _traffic(spec: MultimodalModelSpec, limits: EngineLimits) -> tuple[pools.Tra
         max_batch_size=limits.max_batch_size,
         max_queue_size=spec.runtime.max_queue_size,
         triton_max_batch_size=limits.max_batch_size,
-        bls_instances=pools.bls_instances(spec.runtime.bls_instances),
+        chains=pools.chains(spec.runtime.bls_instances, streaming=spec.runtime.streaming),
     )
     reason = (
         "as written in spec.runtime.maxConcurrency"

@@ -57,8 +57,8 @@ class Traffic:
     max_queue_size: int
     """Requests that wait inside the language model; 0 means without bound."""
     triton_max_batch_size: int
-    bls_instances: int = 0
-    """Requests that `tensorrt_llm_bls` serves at one time; each also lies in its own region."""
+    chains: int = 0
+    """Requests that models in one process each serve at one time; each has a region of its own."""
 
     @property
     def live_requests(self) -> int:
@@ -72,6 +72,14 @@ class Traffic:
 def bls_instances(asked: int | None) -> int:
     """Return the processes of `tensorrt_llm_bls`: as asked, or one."""
     return BLS_INSTANCES if asked is None else asked
+
+
+def chains(asked: int | None, *, streaming: bool) -> int:
+    """Return the processes that each run one request's steps, of all models.
+
+    Where nobody streams, `ensemble` has as many as `tensorrt_llm_bls`.
+    """
+    return bls_instances(asked) * (1 if streaming else 2)
 
 
 def ceil_to(value: int, unit: int) -> int:
@@ -107,6 +115,6 @@ def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traff
     """
     pixels = images * image_size * image_size * _CHANNELS
     request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
-    stubs = _SHM_STUBS + traffic.bls_instances
-    needed = stubs * _SHM_STUB_BYTES + (traffic.live_requests + traffic.bls_instances) * request
+    stubs = _SHM_STUBS + traffic.chains
+    needed = stubs * _SHM_STUB_BYTES + (traffic.live_requests + traffic.chains) * request
     return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)

@@ -3,6 +3,7 @@
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.gateway.triton import TritonEngine
 from mm_runtime.gateway.trtllm_serve import TrtllmServeEngine
+from mm_runtime.repository.layout import name_of_streaming
 
 
 def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServeEngine:
@@ -14,7 +15,8 @@ def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServe
     """
     plan = serving.trtllm_serve
     if plan is None:
-        return TritonEngine(triton)
+        name = name_of_streaming(streaming=serving.streaming, chains=serving.bls_instances)
+        return TritonEngine(triton, name)
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,

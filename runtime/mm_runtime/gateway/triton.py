@@ -1,6 +1,6 @@
 """The engine behind Triton's gRPC: the only module that knows tensors and gRPC.
 
-Uses the `ensemble` model alone, always as a stream (plain answers are collected by the caller):
+Uses the ensemble alone, always as a stream (plain answers are collected by the caller):
 that is the only call a decoupled ensemble answers.
 """
 
@@ -27,8 +27,8 @@ from mm_runtime.gateway.errors import (
 )
 from mm_runtime.gateway.triton_errors import told_error
 from mm_runtime.gateway.triton_stream import TritonStream, tensor
+from mm_runtime.repository.configs.ensemble import NAME as ENSEMBLE
 
-MODEL = "ensemble"
 _TEXT, _LOGITS = "text_output", "generation_logits"
 _LENGTH_BYTES = 4
 _MOST_PIXEL_BYTES = 512 << 20
@@ -42,7 +42,14 @@ _PROBE_SECONDS = 1.0
 class TritonEngine:
     """Implements `mm_runtime.gateway.engine.Engine` on a Triton server."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, model: str = ENSEMBLE) -> None:
+        """Ask nothing yet.
+
+        Args:
+            address: host:port of Triton's gRPC endpoint.
+            model: the ensemble that may answer in pieces.
+        """
+        self._model = model
         self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
@@ -54,7 +61,7 @@ class TritonEngine:
         try:
             return bool(
                 await self._client.is_server_ready(client_timeout=_PROBE_SECONDS)
-                and await self._client.is_model_ready(MODEL, client_timeout=_PROBE_SECONDS)
+                and await self._client.is_model_ready(self._model, client_timeout=_PROBE_SECONDS)
             )
         except InferenceServerException:
             return False
@@ -88,7 +95,7 @@ class TritonEngine:
         stream = TritonStream(
             self._client,
             {
-                "model_name": MODEL,
+                "model_name": self._model,
                 "inputs": inputs,
                 "outputs": [InferRequestedOutput(output)],
                 "request_id": request.request_id,
@@ -100,7 +107,7 @@ class TritonEngine:
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except InferenceServerException as error:
-            raise told_error(MODEL, str(error)) from error
+            raise told_error(self._model, str(error)) from error
         finally:
             await stream.stop()
 

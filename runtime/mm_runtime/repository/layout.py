@@ -13,10 +13,12 @@ from mm_runtime.repository.configs import (
     multimodal_encoders,
     postprocessing,
     preprocessing,
+    streaming_ensemble,
     tensorrt_llm,
     tensorrt_llm_bls,
     vision_encoder,
     whisper_bls,
+    whole_ensemble,
 )
 from mm_runtime.repository.pbtxt import render
 from mm_runtime.repository.values import RepositoryValues, values_of
@@ -35,8 +37,8 @@ ENCODER_MODELS = (vision_encoder,)
 
 SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
 """Models with a file `model.py`."""
-SAME_SOURCE = {whisper_bls.NAME: tensorrt_llm_bls.NAME}
-"""Model -> another one whose `model.py` it runs, with steps of its own."""
+SAME_SOURCE = {whisper_bls: tensorrt_llm_bls.NAME, whole_ensemble: tensorrt_llm_bls.NAME}
+"""Model -> another one whose `model.py` it runs, with tensors of its own."""
 
 
 def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
@@ -48,8 +50,23 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
         absent.append(multimodal_encoders)
     if values.hears or not values.bls_instances:
         absent.append(tensorrt_llm_bls)
-    kept = tuple(one for one in MODELS if one not in absent)
-    return (*kept, whisper_bls) if values.hears and values.bls_instances else kept
+    added: list[ModuleType] = []
+    if values.hears and values.bls_instances:
+        added.append(whisper_bls)
+    if name_of_streaming(streaming=values.streaming, chains=values.bls_instances) != ensemble.NAME:
+        absent.append(ensemble)
+        added += [whole_ensemble, streaming_ensemble]
+    return (*(one for one in MODELS if one not in absent), *added)
+
+
+def name_of_streaming(*, streaming: bool, chains: int) -> str:
+    """Return the name of the ensemble that can answer in pieces, which the gateway asks.
+
+    Args:
+        streaming: models that clients ask may stream.
+        chains: processes of a model that runs the steps; without any `ensemble` streams, too.
+    """
+    return ensemble.NAME if streaming or not chains else streaming_ensemble.NAME
 
 
 def layout(
@@ -86,7 +103,7 @@ def layout(
     models = models_of(values, role)
     files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
     for module in models:
-        runs = SAME_SOURCE.get(module.NAME, module.NAME)
+        runs = SAME_SOURCE.get(module, module.NAME)
         python = runs in SHIPPED and not (module is tensorrt_llm and values.native)
         # Triton wants a version directory even for a model that has no file of its own.
         name, content = ("model.py", sources[runs]) if python else (".keep", "")

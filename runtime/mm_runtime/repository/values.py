@@ -63,7 +63,7 @@ class RepositoryValues:
 
     accumulate_tokens: bool
     streaming: bool
-    """`tensorrt_llm_bls` may answer in pieces: it is decoupled."""
+    """What clients ask may answer in pieces: `tensorrt_llm_bls` and `ensemble` are decoupled."""
 
     bls_instances: int
     """Processes of `tensorrt_llm_bls`; 0: the model is not served."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.plan.pools import chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Ask:
     pinned_pool_bytes: int | None
     max_concurrency: int | None
     max_queue_size: int
-    bls_instances: int | None
+    chains: int
+    """Processes that each run one request's steps."""
+
     gateway: bool
     encoder_instances: int
     lora: tuple[str, ...]
@@ -62,7 +65,7 @@ def ask_of(spec: MultimodalModelSpec) -> Ask:
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,
         max_queue_size=spec.runtime.max_queue_size,
-        bls_instances=spec.runtime.bls_instances,
+        chains=chains(spec.runtime.bls_instances, streaming=spec.runtime.streaming),
         gateway=spec.gateway.enabled,
         encoder_instances=spec.vision.instances_per_gpu,
         lora=tuple(one.name for one in engine.lora),

@@ -12,7 +12,6 @@ from mm_operator.plan.pools import (
     MIB,
     PINNED_DEFAULT_BYTES,
     Traffic,
-    bls_instances,
     ceil_to,
     shm_bytes,
 )
@@ -112,7 +111,7 @@ def plan_pools(ask: Ask, facts: ModelFacts, family: Family, sized: Sized, dtype:
                 max_batch_size=batch,
                 max_queue_size=ask.max_queue_size,
                 triton_max_batch_size=batch,
-                bls_instances=bls_instances(ask.bls_instances),
+                chains=ask.chains,
             ),
         ),
     )

@@ -294,13 +294,18 @@ def known(values: RepositoryValues, inputs: tuple[Tensor, ...]) -> tuple[Tensor,
     return tuple(one for one in inputs if one.name not in gone)
 
 
+def inputs(values: RepositoryValues) -> tuple[Tensor, ...]:
+    """Return what clients of an engine may send."""
+    return known(values, SOUND_INPUTS if values.hears else INPUTS)
+
+
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration."""
     return ModelConfig(
         name=NAME,
         platform="ensemble",
         max_batch_size=values.max_batch_size,
-        inputs=known(values, SOUND_INPUTS if values.hears else INPUTS),
+        inputs=inputs(values),
         outputs=OUTPUTS,
         ensemble=EnsembleScheduling(steps(values)),
     )

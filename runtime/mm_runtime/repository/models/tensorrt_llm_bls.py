@@ -1,4 +1,7 @@
-"""Triton models `tensorrt_llm_bls` and `whisper_bls`; see mm_runtime.engine.chain."""
+"""Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where nobody streams.
+
+See mm_runtime.engine.chain.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -16,8 +19,8 @@ from mm_runtime.engine.triton import ModelSettings, refuse, respond
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 ID_BYTES = 8
 NO_STREAMS = (
-    "this server's tensorrt_llm_bls answers whole (spec.runtime.streaming is false); leave stream "
-    "out, set it to false, or ask model ensemble"
+    "this server's models answer whole (spec.runtime.streaming is false); leave stream out, or set "
+    "it to false"
 )
 
 

@@ -1,0 +1,17 @@
+"""PURE: `streaming_ensemble`: the real ensemble, for the gateway, where `ensemble` answers whole.
+
+See `whole_ensemble`.
+"""
+
+from dataclasses import replace
+
+from mm_runtime.repository.configs import ensemble
+from mm_runtime.repository.records import ModelConfig
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = "streaming_ensemble"
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the ensemble's configuration under this name."""
+    return replace(ensemble.config(values), name=NAME)

@@ -1,0 +1,24 @@
+"""PURE: `ensemble` where nobody streams: its steps as one model, which may take ModelInfer.
+
+Triton takes that call, and HTTP `infer`, only for models that answer once, and a real ensemble is
+none of them while one of its steps may stream: the gateway's answers do, through
+`streaming_ensemble`.
+"""
+
+from dataclasses import replace
+
+from mm_runtime.repository.configs import ensemble, tensorrt_llm_bls
+from mm_runtime.repository.records import ModelConfig
+from mm_runtime.repository.values import RepositoryValues
+
+NAME = ensemble.NAME
+
+
+def config(values: RepositoryValues) -> ModelConfig:
+    """Return the model's configuration: processes and steps of `tensorrt_llm_bls`."""
+    return replace(
+        tensorrt_llm_bls.config(values),
+        name=NAME,
+        inputs=ensemble.inputs(values),
+        outputs=ensemble.OUTPUTS,
+    )
