@@ -1,10 +1,14 @@
 """`mmctl scaling explain` tells in sentences why there are so many replicas."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mm_operator.autoscaling import Tuning
 from mm_operator.cli.scaling_sentences import explain
+from support.ticks import SIMPLE, one, traffic
 
 AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}
 SCALING: dict[str, Any] = {
@@ -58,8 +62,8 @@ def test_everything_that_led_to_the_number_is_told() -> None:
             "its target"
         ),
         (
-            "  fewer: one at a time, when nothing above holds back, latencies are well below their "
-            "targets and the work of the last minutes fits one replica less"
+            "  fewer: at most half of them at a time, when nothing above holds back, latencies are "
+            "well below their targets and the work of the last minutes fits those that stay"
         ),
         "  a new replica takes 42 s from being scheduled to Ready, as measured",
         (
@@ -87,6 +91,11 @@ def test_everything_that_led_to_the_number_is_told() -> None:
             id="cost-too-low",
         ),
         pytest.param(model(None), "did not look at it yet", id="not-yet"),
+        pytest.param(
+            model(SCALING, warmReplicas=1),
+            "passes 1.4 busy replicas (now 2, 1 replica beside it staying warm)",
+            id="warm",
+        ),
         pytest.param(model(SCALING, maxReplicas=3), "raise it if the targets", id="at-most"),
         pytest.param(model(SCALING, minReplicas=3), "not below minReplicas", id="at-least"),
     ],
@@ -94,3 +103,27 @@ def test_everything_that_led_to_the_number_is_told() -> None:
 def test_special_places_are_told(document: dict[str, Any], sentence: str) -> None:
     """Off, not looked at, at the bounds: each has its own sentence."""
     assert sentence in "\n".join(explain(document))
+
+
+@pytest.mark.parametrize("warm", [pytest.param(0, id="none"), pytest.param(2, id="two-warm")])
+def test_what_is_told_to_change_the_number_changes_it(warm: int) -> None:
+    """The policy itself asks for one more just above the told border, and for none just below."""
+    objectives = replace(SIMPLE, warm_replicas=warm)
+    settled = one(3 + warm, traffic(1.4), before=1.4, objectives=objectives)
+    assert settled.replicas == 3 + warm
+
+    inputs = {**settled.inputs, "demandForecast": 1.4}
+    said = {"desired": settled.replicas, "reason": "Demand", "inputs": inputs}
+    sentences = "\n".join(explain(model(said, maxReplicas=20, warmReplicas=warm)))
+    [border] = [float(found) for found in re.findall(r"passes (\S+) busy", sentences)]
+
+    for change, more in ((-0.01, 0), (0.01, 1)):
+        load = border + change
+        asked = one(3 + warm, traffic(load), before=load, objectives=objectives)
+        assert asked.replicas == 3 + warm + more
+
+
+def test_the_largest_step_down_is_as_told() -> None:
+    """At most half of the replicas go at a time: the sentence is the policy's constant."""
+    assert Tuning().down_share == 0.5
+    assert "at most half of them" in "\n".join(explain(model(SCALING)))

@@ -116,17 +116,19 @@ def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iter
     if desired >= most:
         yield f"  more: not above maxReplicas, which is {most}; raise it if the targets are missed"
     elif target and forecast is not None:
-        border = desired * target
+        warm = autoscaling.get("warmReplicas", 0)
+        border = max(0, desired - warm) * target
+        beside = f", {replicas(warm)} beside it staying warm" if warm else ""
         yield (
             f"  more: when the arriving work passes {border:.2g} busy replicas (now "
-            f"{forecast:.2g}), or a latency misses its target"
+            f"{forecast:.2g}{beside}), or a latency misses its target"
         )
     if desired <= fewest:
         yield f"  fewer: not below minReplicas, which is {fewest}"
     else:
         yield (
-            "  fewer: one at a time, when nothing above holds back, latencies are well below their "
-            "targets and the work of the last minutes fits one replica less"
+            "  fewer: at most half of them at a time, when nothing above holds back, latencies are "
+            "well below their targets and the work of the last minutes fits those that stay"
         )
     if seconds := scaling.get("coldStartSeconds"):
         yield f"  a new replica takes {seconds:.0f} s from being scheduled to Ready, as measured"
