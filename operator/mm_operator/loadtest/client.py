@@ -9,13 +9,17 @@ from http import HTTPStatus
 from typing import Any
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from mm_operator.loadtest.mix import Question
 from mm_operator.loadtest.results import Result
 
 TIMEOUT, CONNECT, CUT, EMPTY, EVENT = "timeout", "connect", "cut", "empty", "error-event"
 """Kinds of errors beside `http-CODE`: no end in time; no connection; the stream ended without
-`[DONE]`; an answer without a token; an error told inside the stream."""
+`[DONE]`, or in something that is no event of a chat; an answer without a token; an error told inside the stream."""
+
+_NO_EVENT = (ValueError, TypeError, AttributeError, HttpProcessingError)
+"""What reading an event raises that is no JSON, none of a chat, or longer than a line may be."""
 
 
 @dataclass(slots=True)
@@ -36,7 +40,9 @@ class _Stream:
         if text == b"[DONE]":
             self.done = True
             return
-        event: dict[str, Any] = json.loads(text)
+        event: Any = json.loads(text)
+        if not isinstance(event, dict):
+            raise TypeError(f"an event is a {type(event).__name__}")
         if "error" in event:
             self.failed = True
         if any((choice.get("delta") or {}).get("content") for choice in event.get("choices") or ()):
@@ -87,7 +93,7 @@ class Client:
             error = TIMEOUT
         except aiohttp.ClientConnectorError:
             error = CONNECT
-        except (aiohttp.ClientError, ConnectionError, json.JSONDecodeError):
+        except (aiohttp.ClientError, ConnectionError, *_NO_EVENT):
             error = CUT
         times = stream.tokens_at
         return replace(
