@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mm_observability.queries.autoscaling import changed
 from mm_observability.rules.file import every_alert
 from support.prometheus import promtool
 from support.scripts import ROOT, load_tool
@@ -47,6 +48,30 @@ def test_cases_can_fail(case: Path, tmp_path: Path) -> None:
     done = promtool("test", "rules", str(staged(tmp_path, case, turned)))
 
     assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scrape", ["15s", "1m"])
+def test_changes_of_replicas_are_marked(scrape: str, tmp_path: Path) -> None:
+    """Also with the scrapes of Prometheus' own default, which leave one sample in a minute."""
+    where = '{namespace="demo",model="tiny"}'
+    test = {
+        "interval": scrape,
+        "input_series": [
+            {"series": f"mm_autoscaling_applied_replicas{where}", "values": "2x39 3x40"}
+        ],
+        "promql_expr_test": [
+            {"expr": changed(), "eval_time": after, "exp_samples": marks}
+            for after, marks in (
+                (f"{40 * 15 if scrape == '15s' else 40 * 60}s", [{"labels": where, "value": 1}]),
+                ("5m", []),
+            )
+        ],
+    }
+    file = tmp_path / "case.yaml"
+    file.write_text(yaml.safe_dump({"evaluation_interval": scrape, "tests": [test]}))
+    done = promtool("test", "rules", str(file))
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_alert_has_both_kinds_of_case() -> None:

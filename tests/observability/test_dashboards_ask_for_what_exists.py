@@ -118,6 +118,19 @@ def test_every_panel_explains_itself() -> None:
         assert len({panel.title for panel in panels}) == len(panels)
 
 
+def test_shares_change_their_colour_below_all() -> None:
+    """A share that turns red at 1 is green until everything fails."""
+    shares = [
+        (board.uid, panel.title)
+        for board in every_board()
+        for row in board.rows
+        for panel in row.panels
+        if panel.unit == "percentunit" and any((step.value or 0) >= 1 for step in panel.steps)
+    ]
+
+    assert shares == []
+
+
 def test_links_to_dashboards_stay_valid() -> None:
     """A dashboard's uid is part of bookmarks and links: it never changes."""
     assert [board.uid for board in every_board()] == [

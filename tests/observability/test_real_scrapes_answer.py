@@ -117,7 +117,7 @@ def _servers(space: Space) -> list[dict[str, Any]]:
 
 
 def _one_replica(space: Space) -> None:
-    """Undo it, last of all: the change is noted by the next tick, and annotated for a minute."""
+    """Undo it, last of all: the change is noted by the next tick, and annotated for two minutes."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=1")
     assert eventually(lambda: len(_scaling(space).get("history") or ()) == 2, timeout=TICKS_SECONDS)
 

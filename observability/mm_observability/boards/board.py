@@ -69,5 +69,7 @@ GOOD_ABOVE = (Step(None, "red"), Step(0.9, "orange"), Step(0.95, "green"))
 """Attainment; 0.95 is the API's default percentile. Panels draw each model's own target beside."""
 
 NONE_IS_GOOD = (Step(None, "green"), Step(1, "red"))
+FEW_IS_GOOD = (Step(None, "green"), Step(0.1, "red"))
+"""A share; 0.1 is the threshold of MultimodalOperatorReconcileErrors."""
 SOME_IS_GOOD = (Step(None, "red"), Step(1, "green"))
 FULL_IS_BAD = (Step(None, "green"), Step(0.8, "orange"), Step(0.95, "red"))

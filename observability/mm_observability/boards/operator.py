@@ -1,8 +1,8 @@
 """Operator: does it lead, keep up, and get what it asks for?"""
 
 from mm_observability.boards.board import (
+    FEW_IS_GOOD,
     HALF,
-    NONE_IS_GOOD,
     QUARTER,
     SOME_IS_GOOD,
     Board,
@@ -54,7 +54,7 @@ def _counts() -> Row:
                 "percentunit",
                 "stat",
                 QUARTER,
-                NONE_IS_GOOD,
+                FEW_IS_GOOD,
                 runbook="MultimodalOperatorReconcileErrors",
             ),
             Panel(

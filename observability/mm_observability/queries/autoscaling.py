@@ -16,8 +16,11 @@ def applied(labels: str = ALL) -> str:
 
 
 def changed(labels: str = ALL) -> str:
-    """Return a series for each model whose replicas changed within a minute: an annotation."""
-    return f"changes({series('mm_autoscaling_applied_replicas', labels)}[1m]) > 0"
+    """Return a series for each model whose replicas changed lately: an annotation.
+
+    Two minutes hold two samples also of a Prometheus that scrapes each minute, its own default.
+    """
+    return f"changes({series('mm_autoscaling_applied_replicas', labels)}[2m]) > 0"
 
 
 def changes(labels: str = ALL, *, window: str = "1h") -> str:
