@@ -16,7 +16,8 @@ from mm_operator.loadtest.results import Result
 
 TIMEOUT, CONNECT, CUT, EMPTY, EVENT = "timeout", "connect", "cut", "empty", "error-event"
 """Kinds of errors beside `http-CODE`: no end in time; no connection; the stream ended without
-`[DONE]`, or in something that is no event of a chat; an answer without a token; an error told inside the stream."""
+`[DONE]`, or in something that is no event of a chat; an answer without a token; an error told
+inside the stream."""
 
 _NO_EVENT = (ValueError, TypeError, AttributeError, HttpProcessingError)
 """What reading an event raises that is no JSON, none of a chat, or longer than a line may be."""
