@@ -1,6 +1,8 @@
 """A killed server costs the requests it had; the gateway tells them, waits, and goes on."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import httpx
@@ -20,6 +22,68 @@ def _body(pair: RealGateway, **changes: object) -> dict[str, object]:
     image = {"type": "image_url", "image_url": {"url": data_url(sample.picture.read_bytes())}}
     content = [image, {"type": "text", "text": sample.question}]
     return {"model": pair.model, "messages": [{"role": "user", "content": content}], **changes}
+
+
+VICTIMS = ("tritonserver", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
+
+
+def _process(pair: RealGateway, folder: Path, victim: str) -> int:
+    """Return the server's process, or that of one of its models."""
+    (server,) = Path(f"/proc/{pair.server.pid}/task/{pair.server.pid}/children").read_text().split()
+    if victim == "tritonserver":
+        return int(server)
+    program = f"{folder}/triton/repository/{victim}/1/model.py"
+    stubs = [
+        child
+        for task in Path(f"/proc/{server}/task").iterdir()
+        for child in (task / "children").read_text().split()
+        if program in Path(f"/proc/{child}/cmdline").read_text().split("\0")
+    ]
+    return int(stubs[0])
+
+
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param(one, marks=[] if one == "tritonserver" else [pytest.mark.slow])
+        for one in VICTIMS
+    ],
+)
+async def test_what_was_in_flight_may_come_again(
+    tiny_engine: BuiltEngine, tmp_path: Path, victim: str
+) -> None:
+    """503 with `Retry-After`, whole or streamed; the pod is back without anybody's help.
+
+    The process is stopped before it is killed, so that requests are in flight then.
+    """
+    with run_pair(tiny_engine, tmp_path) as pair, leaving_nothing(pair.server.pid):
+        process = _process(pair, tmp_path, victim)
+        os.kill(process, signal.SIGSTOP)
+        async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
+            asked = [
+                asyncio.create_task(
+                    client.post("/v1/chat/completions", json=_body(pair, stream=bool(number % 2)))
+                )
+                for number in range(4)
+            ]
+
+            async def accepted() -> bool:
+                page = (await client.get("/metrics")).text
+                return f'mm_requests_accepted_total{{model="{pair.model}"}} 4.0' in page
+
+            await eventually(accepted, seconds=60)
+            os.kill(process, signal.SIGKILL)
+            told = await asyncio.gather(*asked)
+            assert [(503, "1")] * 4 == [
+                (one.status_code, one.headers.get("retry-after")) for one in told
+            ], [one.text for one in told]
+            assert {"engine_unavailable"} == {one.json()["error"]["code"] for one in told}
+
+            async def answers() -> bool:
+                again = await client.post("/v1/chat/completions", json=_body(pair))
+                return again.status_code == httpx.codes.OK
+
+            await eventually(answers, seconds=120, pause=0.2)
 
 
 async def test_readiness_follows_triton_and_requests_are_told(
