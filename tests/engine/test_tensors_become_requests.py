@@ -126,6 +126,17 @@ def test_words_and_wishes() -> None:
         pytest.param({"runtime_top_p": _float(1.5)}, "top_p is 1.5", id="top_p"),
         pytest.param({"repetition_penalty": _float(0)}, "repetition_penalty is 0", id="repetition"),
         pytest.param({"min_length": _int(-1)}, "min_length is -1", id="min length"),
+        *(
+            pytest.param({name: _float(value)}, "a finite number is needed", id=f"{name} {value}")
+            for name in ("temperature", "presence_penalty", "frequency_penalty")
+            for value in (np.inf, -np.inf, np.nan)
+            if name != "temperature" or value == np.inf
+        ),
+        pytest.param({"repetition_penalty": _float(np.inf)}, "finite", id="infinite repetition"),
+        pytest.param({"runtime_top_p": _float(np.nan)}, "top_p is nan", id="top_p nan"),
+        pytest.param(
+            {"embedding_bias": np.full((1, 20), np.nan, np.float32)}, "holds NaN", id="bias nan"
+        ),
         pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
         pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
         pytest.param(

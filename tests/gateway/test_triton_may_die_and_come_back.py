@@ -74,9 +74,9 @@ async def test_what_was_in_flight_may_come_again(
             await eventually(accepted, seconds=60)
             os.kill(process, signal.SIGKILL)
             told = await asyncio.gather(*asked)
-            assert [(503, "1")] * 4 == [
-                (one.status_code, one.headers.get("retry-after")) for one in told
-            ], [one.text for one in told]
+            assert [(one.status_code, one.headers.get("retry-after")) for one in told] == [
+                (503, "1")
+            ] * 4, [one.text for one in told]
             assert {"engine_unavailable"} == {one.json()["error"]["code"] for one in told}
 
             async def answers() -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -178,6 +179,10 @@ def _read_sampling(inputs: Tensors, fresh_seed: int) -> Sampling:
     ):
         if not claim:
             raise RequestError(f"{message} is allowed")
+    for name, value in vars(sampling).items():
+        # With them every logit is NaN or infinite, and the answer is empty or the first token.
+        if not isfinite(value):
+            raise RequestError(f"{name} is {value}; a finite number is needed")
     # A generator takes signed 64-bit seeds; Triton's tensor is unsigned.
     return Sampling(**{**vars(sampling), "seed": sampling.seed % 2**63})
 
@@ -270,6 +275,8 @@ def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
         if scalar(inputs, name):
             raise RequestError(f"{name} is not served with beams; leave it out")
     penalty, early = scalar(inputs, "len_penalty"), scalar(inputs, "early_stopping")
+    if penalty is not None and not isfinite(penalty):
+        raise RequestError(f"length_penalty is {penalty}; a finite number is needed")
     return BeamOptions(
         width=width,
         length_penalty=0.0 if penalty is None else penalty,
@@ -291,6 +298,8 @@ def _read_words(inputs: Tensors, name: str) -> TokenWords:
 
 def _read_bias(inputs: Tensors, vocabulary_size: int) -> NDArray[np.float32] | None:
     bias = single(inputs, "embedding_bias")
+    if bias is not None and np.isnan(bias).any():
+        raise RequestError("embedding_bias holds NaN, expected a weight for each word")
     if bias is not None and bias.shape != (vocabulary_size,):
         raise RequestError(
             f"embedding_bias has shape {list(bias.shape)}, expected [{vocabulary_size}]"

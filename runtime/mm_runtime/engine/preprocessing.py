@@ -1,6 +1,7 @@
 """The model `preprocessing`: a question and its pictures to token ids and pixel values."""
 
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
-from mm_runtime.engine.picture_ids import extra_ids, picture_id, salted_id, video_id
+from mm_runtime.engine.picture_ids import PictureIds, extra_ids, salted_id
 from mm_runtime.engine.processors import load_processor
 from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
 from mm_runtime.engine.questions import QuestionWriter, load_questions
@@ -38,6 +39,8 @@ class Preprocessor:
     max_frames: int
     """Of one video."""
 
+    ids: PictureIds = field(default_factory=PictureIds)
+
     @classmethod
     def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
         """Read tokenizer, template and image processor of the engine.
@@ -57,6 +60,7 @@ class Preprocessor:
             max_images=min(limits),
             # No prompt has room for more: two frames become one token at the very least.
             max_frames=gateway.max_video_frames or 2 * engine.limits.max_input_len,
+            ids=PictureIds(verify=bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))),
         )
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
@@ -140,9 +144,9 @@ class Preprocessor:
             if not np.isfinite(encoded).all():
                 raise RequestError("image_input: holds NaN or infinite values, expected pixels")
             rows = (self.engine.vision.features_per_image,) * count
-            return Prepared({}, rows, tuple(picture_id(one) for one in encoded))
+            return Prepared({}, rows, tuple(self.ids.of_picture(one) for one in encoded))
         prepared = self.pictures.prepare(pictures)
-        return replace(prepared, ids=tuple(picture_id(one) for one in pictures))
+        return replace(prepared, ids=tuple(self.ids.of_picture(one) for one in pictures))
 
     def _prepared_video(self, inputs: Tensors, pictures: int) -> Prepared:
         if pictures:
@@ -156,7 +160,7 @@ class Preprocessor:
                 f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
             )
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        return replace(self.pictures.prepare_video(frames), ids=(video_id(frames),))
+        return replace(self.pictures.prepare_video(frames), ids=(self.ids.of_video(frames),))
 
     def _check_length(self, ids: list[int], decoder_ids: list[int] | None) -> None:
         limits = self.engine.limits

@@ -34,9 +34,9 @@ def bias_tensor(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outp
         RequestError: not one weight for each word.
     """
     words = [word for word in texts(inputs, "EMBEDDING_BIAS_WORDS") if word]
-    if not words:
-        return {}
     weights = single(inputs, "EMBEDDING_BIAS_WEIGHTS")
+    if not words and (weights is None or not len(weights)):
+        return {}
     if weights is None or len(weights) != len(words):
         raise RequestError(
             f"embedding_bias_words has {len(words)} words and embedding_bias_weights "
