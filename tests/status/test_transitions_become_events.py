@@ -69,3 +69,26 @@ def test_long_texts_fit_into_an_event() -> None:
         len(event.message.encode()),
         event.message.endswith("ü"),
     ) == (MESSAGE_LIMIT - 1, True)
+
+
+def moves(*changes: tuple[int, int]) -> dict[str, Any]:
+    """Return a status with these changes of the replicas, newest first, a minute apart."""
+    history = [
+        {
+            "time": str(len(changes) - number),
+            "fromReplicas": old,
+            "toReplicas": new,
+            "reason": "Why",
+        }
+        for number, (old, new) in enumerate(changes)
+    ]
+    return {"scaling": {"history": history}}
+
+
+def test_each_change_of_the_replicas_is_told_once() -> None:
+    """Up and down, oldest first, with the reason; one that was there before is not told again."""
+    assert transitions(moves((1, 2)), moves((3, 1), (2, 3), (1, 2))) == (
+        Event("Normal", "ScaledUp", "replicas 2 -> 3: Why"),
+        Event("Normal", "ScaledDown", "replicas 3 -> 1: Why"),
+    )
+    assert transitions(moves((1, 2)), moves((1, 2))) == ()
