@@ -91,3 +91,27 @@ def test_recommendations_move_nothing(
         assert eventually(lambda: scaling(api).get("desired") == 3), scaling(api)
         assert (replicas(api), active(api)["reason"]) == (1, "RecommendOnly")
         assert scaling(api)["history"] == []
+
+
+def test_an_autoscaler_of_the_deployment_is_told(
+    api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """`kubectl autoscale deployment` moves what the operator sets back: the status says who."""
+    rival = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "rival"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llava"},
+            "maxReplicas": 4,
+        },
+    }
+    assert "created" in api.apply(rival)
+    with operated(api, tmp_path):
+        start(api, scaled(prometheus))
+        load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
+
+        assert eventually(lambda: active(api).get("reason") == "ReplicasContested"), active(api)
+        assert "HorizontalPodAutoscaler rival moves" in active(api)["message"]
+        assert eventually(lambda: scaling(api).get("desired") == 4), scaling(api)
+        assert replicas(api) == 1

@@ -3,6 +3,9 @@
 The API server does not note who used the scale subresource of a custom resource, so the one way to
 know is to look for who would. KEDA works through such an object as well: one that belongs to our
 ScaledObject is a rival only while another engine is asked for, until KEDA has taken it away.
+
+One that targets a model's Deployment (`kubectl autoscale deployment`) is a rival of any engine: the
+reconcile sets back what it writes there.
 """
 
 import logging
@@ -18,6 +21,8 @@ from mm_operator.errors import ClusterError
 from mm_operator.plan import names
 
 _LOG = logging.getLogger(__name__)
+
+_DEPLOYMENT = "Deployment"
 
 _LOOK_SECONDS = 300.0
 """Between two looks at a namespace where nobody else moved anything."""
@@ -52,17 +57,20 @@ class Rivals:
         """Look again at the next chance: somebody else moved the replicas."""
         self._looked.pop(key.namespace, None)
 
-    async def look(self, namespaces: Iterable[str]) -> None:
-        """Look at namespaces whose last look is old. A refusal is logged: others still move."""
+    async def look(self, keys: Iterable[Key]) -> None:
+        """Look around models whose last look is old. A refusal is logged: others still move."""
         now = self._clock()
-        for namespace in sorted(set(namespaces)):
+        models: dict[str, set[str]] = defaultdict(set)
+        for key in keys:
+            models[key.namespace].add(key.name)
+        for namespace in sorted(models):
             known = self._names_in(namespace)
             seconds = _LOOK_SECONDS / 10 if known else _LOOK_SECONDS
             if now - self._looked.get(namespace, float("-inf")) < seconds:
                 continue
             self._looked[namespace] = now
             try:
-                found = await self._find(namespace)
+                found = await self._find(namespace, models[namespace])
             except ClusterError as error:
                 _LOG.warning("autoscalers of others cannot be looked for: %s", error)
                 continue
@@ -73,11 +81,14 @@ class Rivals:
     def _names_in(self, namespace: str) -> list[Key]:
         return [key for key in self._names if key.namespace == namespace]
 
-    async def _find(self, namespace: str) -> dict[Key, dict[str, str]]:
+    async def _find(self, namespace: str, models: Iterable[str]) -> dict[Key, dict[str, str]]:
         found: dict[Key, dict[str, str]] = defaultdict(dict)
+        deployments = {names.deployment(model): model for model in models}
         async for items, _ in self._client.list(AUTOSCALER, namespace):
             for item in items:
                 target, metadata = item["spec"]["scaleTargetRef"], item["metadata"]
+                if target["kind"] == _DEPLOYMENT and target["name"] in deployments:
+                    found[Key(namespace, deployments[target["name"]])][metadata["name"]] = ""
                 if target["kind"] != labels.KIND:
                     continue
                 owners = metadata.get("ownerReferences") or ()

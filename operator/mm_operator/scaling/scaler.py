@@ -164,7 +164,7 @@ class Scaler:
         for look in looks:
             if look.follower.changes_engine(look.asked.spec.engine):
                 self._rivals.suspect(look.record.key)  # what the former engine left behind
-        await self._rivals.look(look.record.key.namespace for look in looks)
+        await self._rivals.look(look.record.key for look in looks)
         await self._resolve(looks)
         groups: dict[Endpoint, list[_Look]] = defaultdict(list)
         alone: list[_Look] = []

@@ -26,7 +26,7 @@ _RECOMMENDING = (
 )
 _CONTESTED = (
     "moves the replicas too, so the operator does not: delete it (and the ScaledObject it may come "
-    "from), or set autoscaling.mode to Off"
+    "from), or set autoscaling.mode to Off and let it target the MultimodalModel"
 )
 _LIMITED = (
     "more replicas are needed and there is no node to place them on: add nodes, or lower "

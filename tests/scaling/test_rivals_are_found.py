@@ -1,0 +1,83 @@
+"""Who else moves a model's replicas, in the objects that the API server holds."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.keys import Key
+from mm_operator.scaling.rivals import Rivals
+
+MODEL = Key("demo", "llava")
+
+
+class Listed:
+    """An API server's list of HorizontalPodAutoscalers."""
+
+    def __init__(self, *items: dict[str, Any]) -> None:
+        self.items = list(items)
+
+    async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
+        """Return the objects."""
+        yield self.items, ""
+
+
+def autoscaler(kind: str, target: str, *owners: tuple[str, str]) -> dict[str, Any]:
+    """Return one by its target and who owns it."""
+    references = [{"kind": kind, "name": name} for kind, name in owners]
+    return {
+        "metadata": {"name": "rival", "namespace": "demo", "ownerReferences": references},
+        "spec": {"scaleTargetRef": {"kind": kind, "name": target}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "engine", "expected"),
+    [
+        pytest.param(autoscaler(labels.KIND, "llava"), "Builtin", "rival", id="model"),
+        pytest.param(autoscaler("Deployment", "llava"), "Builtin", "rival", id="deployment"),
+        pytest.param(autoscaler("Deployment", "llava"), "HPA", "rival", id="deployment-beside-hpa"),
+        pytest.param(autoscaler("Deployment", "shop"), "Builtin", "", id="another-deployment"),
+        pytest.param(autoscaler("StatefulSet", "llava"), "Builtin", "", id="another-kind"),
+        pytest.param(autoscaler(labels.KIND, "other"), "Builtin", "", id="another-model"),
+        pytest.param(
+            autoscaler(labels.KIND, "llava", (labels.KIND, "llava")), "HPA", "", id="our-own"
+        ),
+        pytest.param(
+            autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")), "KEDA", "", id="keda"
+        ),
+        pytest.param(
+            autoscaler(labels.KIND, "llava", ("ScaledObject", "llava")),
+            "Builtin",
+            "rival",
+            id="keda-left-behind",
+        ),
+    ],
+)
+async def test_who_moves_replicas_beside_the_engine(
+    found: dict[str, Any], engine: str, expected: str
+) -> None:
+    """Whatever targets the model or its Deployment, and is not the engine's own object."""
+    client: Any = Listed(found)
+    rivals = Rivals(client)
+    await rivals.look([MODEL])
+
+    assert rivals.name(MODEL, engine) == expected
+
+
+async def test_autoscalers_of_other_deployments_cost_no_further_looks() -> None:
+    """A namespace is looked at every half minute only while a model of it is contested."""
+    now = [0.0]
+    client: Any = Listed(autoscaler("Deployment", "shop"))
+    rivals = Rivals(client, clock=lambda: now[0])
+    await rivals.look([MODEL])
+    client.items = [autoscaler("Deployment", "llava")]
+
+    now[0] = 31.0
+    await rivals.look([MODEL])
+    before = rivals.name(MODEL, "Builtin")
+    now[0] = 301.0
+    await rivals.look([MODEL])
+
+    assert (before, rivals.name(MODEL, "Builtin")) == ("", "rival")
