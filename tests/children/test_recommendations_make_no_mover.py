@@ -1,0 +1,33 @@
+"""Mode Recommend moves nothing, through nobody: no object of an engine exists then."""
+
+from dataclasses import replace
+
+import pytest
+
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import ScalingStatus
+from mm_operator.model import KedaSettings, ScalingView
+from support.models import snapshot_of
+from support.staged import children, inspected
+
+SETTINGS = replace(snapshot_of().settings, keda=KedaSettings(addresses=("http://own",)))
+OBJECTS = {"HPA": "HorizontalPodAutoscaler/server", "KEDA": "ScaledObject/server"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "made"),
+    [
+        pytest.param("Enforce", True, id="enforce"),
+        pytest.param("Recommend", False, id="recommend"),
+        pytest.param("Off", False, id="off"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["HPA", "KEDA"])
+def test_an_engine_has_its_object_while_it_may_move(engine: str, mode: str, *, made: bool) -> None:
+    """The mode of the spec counts, also where the autoscaler's last word is of the mode before."""
+    status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
+    view = ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=engine)
+    spec = {"autoscaling": {"engine": engine, "mode": mode, "maxReplicas": 4}}
+    found = children(inspected(spec, built=True, settings=SETTINGS, scaling=view))
+
+    assert (OBJECTS[engine] in found) is made
