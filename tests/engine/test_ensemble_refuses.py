@@ -41,6 +41,9 @@ def _pixels(images: int) -> object:
             id="wrong size",
         ),
         pytest.param("red " * 100, {}, "at most 96 are allowed", id="long prompt"),
+        pytest.param(
+            "x", {"image_input": np.zeros((1, 0, 3, 56, 56), np.float16)}, "no images", id="none"
+        ),
         pytest.param("x", {"max_tokens": 0}, "max_tokens is 0", id="no tokens"),
         pytest.param("x", {"top_p": 2.0}, "top_p is 2.0", id="top_p"),
         pytest.param("x", {"beam_width": 2}, "1 to 1 are allowed", id="beams"),

@@ -3,7 +3,13 @@
 import pytest
 
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
+from mm_runtime.gateway.tokens import (
+    ContextLimits,
+    TokenBudget,
+    TokenCounter,
+    budget_tokens,
+    check_characters,
+)
 
 LIMITS = ContextLimits(max_input_len=100, max_seq_len=120)
 FEATURES = 16
@@ -46,6 +52,14 @@ def test_what_does_not_fit_is_refused_with_numbers(
     with pytest.raises(InvalidRequestError, match=numbers) as caught:
         _budget(text, images, wanted)
     assert caught.value.code == "context_length_exceeded"
+
+
+def test_a_text_of_megabytes_is_refused_uncounted() -> None:
+    """64 characters for each token that fits: more than any text has; the message has both."""
+    check_characters(LIMITS, "a" * 6400, "messages")
+    with pytest.raises(InvalidRequestError, match=r"at most 100 .* 6401 characters") as caught:
+        check_characters(LIMITS, "a" * 6401, "messages")
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
 
 
 @pytest.mark.parametrize(

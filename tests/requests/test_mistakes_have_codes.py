@@ -81,6 +81,7 @@ TENSORS: dict[str, Tensors] = {
     "image token without an image": {**ASKED, "text_input": text("<image> what?")},
     "more images than planned": {**ASKED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
     "prompt longer than planned": {**ASKED, "text_input": text("what " * 200)},
+    "text of a megabyte": {**ASKED, "text_input": text("what " * 200_000)},
     "no tokens asked for": {**ASKED, "max_tokens": number(0)},
     "other beam width than built": {**ASKED, "beam_width": number(2)},
     "NaN pixels": {**ASKED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
@@ -180,8 +181,9 @@ def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], di
     more: dict[str, object] = {"max_tokens": 0} if mistake == "no tokens asked for" else {}
     if mistake == "image token without an image":
         return [{"type": "text", "text": "<image> what?"}], more
-    if mistake == "prompt longer than planned":
-        return [{"type": "text", "text": "what " * 200}], more
+    if mistake in {"prompt longer than planned", "text of a megabyte"}:
+        [written] = np.asarray(TENSORS[mistake]["text_input"]).ravel().tolist()
+        return [{"type": "text", "text": written.decode()}], more
     if mistake == "video for a model without":
         return [said, {"type": "video_url", "video_url": {"url": host.url("a.mp4")}}], more
     if mistake == "LoRA adapter that nobody knows":

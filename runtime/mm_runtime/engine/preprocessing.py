@@ -18,7 +18,7 @@ from mm_runtime.engine.processors.prepared import PictureProcessor, Prepared
 from mm_runtime.engine.questions import QuestionWriter, load_questions
 from mm_runtime.engine.remote_pictures import Fetched, is_remote
 from mm_runtime.engine.tensors import Tensors, required, scalar, single, texts
-from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.tokens import TextCodec, surely_exceeds
 from mm_runtime.engine.vision.crossing import seen_tiles
 from mm_runtime.engine.word_tensors import bias_tensor, word_tensors
 
@@ -86,10 +86,11 @@ class Preprocessor:
         prepared = self._prepared(inputs, fetched)
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
         decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
+        self._check_characters(text)
         video = "VIDEO_BYTES" in inputs
         question = self.questions.write(text, decoder_text, prepared.rows, video=video)
         ids = question.ids
-        self._check_length(ids, question.decoder_ids)
+        self._check_length(ids)
         end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
         end_id = self.codec.end_id if end_id is None else end_id
         pad_id = self.codec.pad_id if pad_id is None else pad_id
@@ -130,6 +131,8 @@ class Preprocessor:
         if "IMAGE_BYTES" in inputs:
             sizes = single(inputs, "PICTURE_SIZES")
             pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
+        if encoded is not None and not len(encoded):  # the encoder would be given nothing
+            raise RequestError("image_input: holds no images; leave it out")
         count = len(pictures) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
             return self._prepared_video(inputs, count)
@@ -162,16 +165,26 @@ class Preprocessor:
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
         return replace(self.pictures.prepare_video(frames), ids=(self.ids.of_video(frames),))
 
-    def _check_length(self, ids: list[int], decoder_ids: list[int] | None) -> None:
+    def _longest(self) -> tuple[int, str]:
+        """Return the most tokens of a prompt, and the field that says so."""
         limits = self.engine.limits
-        if decoder_ids is None:
-            count, limit, name = len(ids), limits.max_input_len, "maxInputLen"
-        else:
-            count, name = len(ids), "maxEncoderInputLen"
-            limit = limits.max_encoder_input_len or limits.max_input_len
-        if count > limit:
+        if self.engine.facts.encoder is None:
+            return limits.max_input_len, "maxInputLen"
+        return limits.max_encoder_input_len or limits.max_input_len, "maxEncoderInputLen"
+
+    def _check_characters(self, text: str) -> None:
+        limit, name = self._longest()
+        if surely_exceeds(text, limit):
             raise RequestError(
-                f"the prompt has {count} tokens, image features included; at most {limit} are "
+                f"the prompt has {len(text)} characters; at most {limit} tokens are allowed "
+                f"({name})"
+            )
+
+    def _check_length(self, ids: list[int]) -> None:
+        limit, name = self._longest()
+        if len(ids) > limit:
+            raise RequestError(
+                f"the prompt has {len(ids)} tokens, image features included; at most {limit} are "
                 f"allowed ({name})"
             )
 

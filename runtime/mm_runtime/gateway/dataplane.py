@@ -38,7 +38,13 @@ from mm_runtime.gateway.openai import (
 from mm_runtime.gateway.stops import StopCutter
 from mm_runtime.gateway.talk import Talk
 from mm_runtime.gateway.templates import Turn
-from mm_runtime.gateway.tokens import ContextLimits, TokenBudget, TokenCounter, budget_tokens
+from mm_runtime.gateway.tokens import (
+    ContextLimits,
+    TokenBudget,
+    TokenCounter,
+    budget_tokens,
+    check_characters,
+)
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -215,6 +221,7 @@ class ChatService:
             return replace(await self._prepare_sound(request), adapter=adapter)
         asked = self._read(request)
         marks = len(asked.images) + len(asked.videos)
+        check_characters(self.model.limits, asked.prompt, self._prompt_param)
         text_tokens = await self._count(asked.prompt, marks, video=bool(asked.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(asked.images)) + len(asked.videos)
@@ -392,8 +399,13 @@ class ChatService:
             image_tokens=rows,
             images=images,
             wanted=request.token_limit,
-            param="messages" if self.chats else "prompt",
+            param=self._prompt_param,
         )
+
+    @property
+    def _prompt_param(self) -> str:
+        """Return which part of a request holds its prompt."""
+        return "messages" if self.chats else "prompt"
 
     def _choose_sampling(self, request: GenerationRequest) -> Sampling:
         model = self.model

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mm_runtime.engine.tokens import surely_exceeds
 from mm_runtime.gateway.errors import InvalidRequestError
 
 
@@ -82,6 +83,20 @@ def budget_tokens(
             param,
         )
     return TokenBudget(prompt_tokens=prompt, image_tokens=image_tokens, max_tokens=answer)
+
+
+def check_characters(limits: ContextLimits, prompt: str, param: str) -> None:
+    """Refuse a prompt whose tokens need not be counted.
+
+    Raises:
+        InvalidRequestError: it is longer than any text of so many tokens.
+    """
+    if surely_exceeds(prompt, limits.max_input_len):
+        raise _too_long(
+            f"This model takes prompts of at most {limits.max_input_len} tokens. Your {param} "
+            f"have {len(prompt)} characters. Shorten them.",
+            param,
+        )
 
 
 def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:
