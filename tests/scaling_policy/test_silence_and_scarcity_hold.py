@@ -94,3 +94,17 @@ def test_replicas_without_a_gpu_may_go() -> None:
     decision = one(4, traffic(0.4), ready=3, unschedulable=1, unschedulable_seconds=900.0)
 
     assert decision.replicas == 3
+
+
+def test_where_nobody_serves_nothing_goes() -> None:
+    """All pods lost their nodes: nobody counts what comes, and nobody knows that it is nothing."""
+    nothing = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
+    state, replicas = watched(6, 2.0, SIMPLE), 6
+    for number in range(60):
+        lost = {"ready": 0, "unschedulable": 6, "unschedulable_seconds": number * TICK_SECONDS}
+        seen = tick(number * TICK_SECONDS, replicas, nothing, **lost)
+        decision, state = decide(seen, state, SIMPLE)
+        replicas = decision.replicas
+
+    assert (replicas, decision.capacity_limited) == (6, True)
+    assert Veto.PENDING in {one.veto for one in decision.vetoes}

@@ -71,8 +71,10 @@ def _memory(situation: Situation) -> Iterator[Vetoed]:
 
 def _pending(situation: Situation) -> Iterator[Vetoed]:
     observation = situation.observation
-    if not observation.pending or capacity_limited(observation, situation.objectives):
-        # Pods without a GPU serve nobody: giving them up costs nothing.
+    limited = capacity_limited(observation, situation.objectives)
+    if not observation.pending or (limited and observation.ready):
+        # Pods without a GPU serve nobody: giving them up costs nothing, while others do. Where no
+        # pod serves nothing is counted, and no load is no sign of none.
         return
     yield Vetoed(
         Veto.PENDING,
