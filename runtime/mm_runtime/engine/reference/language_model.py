@@ -23,6 +23,7 @@ from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.reference.schedule import computed_rows
 from mm_runtime.engine.reference.slot_cache import ATTENTION, SlotCache
+from mm_runtime.engine.reference.turned import turn
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class LanguageModel:
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
+        turn(self._model)
         self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
