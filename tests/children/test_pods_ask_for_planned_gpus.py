@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import Gpu
 from mm_operator.children.hardware import (
     building_gpu,
@@ -87,6 +88,32 @@ def test_a_build_sets_aside_what_its_question_takes(facts: dict[str, Any], expec
     """A text-to-text engine is loaded whole by the build that asks it."""
     plan = plan_of(facts_of("t5").model_copy(update=facts))
     assert expected == building_requests(plan)["memory"]
+
+
+MEASURED = {87: 1295, 334: 2832, 1166: 8464}
+"""MiB of a vision half in float32 -> peak of its export, of CLIP towers."""
+
+
+@pytest.mark.parametrize("half", MEASURED)
+def test_a_build_sets_aside_what_its_export_takes(half: int) -> None:
+    """Not less than was measured of a tower of this size, and hardly more."""
+    parameters = tiny_facts().parameters + (half << 20) // 4
+    plan = plan_of(tiny_facts(parameters=parameters, weight_bytes=300 << 20))
+    asked = int(building_requests(plan)["memory"].removesuffix("Mi"))
+    assert 1 <= asked / MEASURED[half] <= 1.1
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        pytest.param(tiny_facts(), "1024Mi", id="the-least"),
+        # 752 MiB, 6.75 times 324 million weights in float32, and two matrices of 4096 x 32,064.
+        pytest.param(facts_of("llava"), "10110Mi", id="llava-7b"),
+    ],
+)
+def test_exports_are_of_the_vision_half_alone(facts: ModelFacts, expected: str) -> None:
+    """Layers of the language model are not loaded, its embedding and output matrix are."""
+    assert expected == building_requests(plan_of(facts))["memory"]
 
 
 def test_engines_pass_through_host_memory() -> None:

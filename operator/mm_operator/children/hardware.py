@@ -5,11 +5,13 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.golden import asking_bytes, is_asked
 from mm_api.v1alpha1 import Gpu
+from mm_operator.plan.families import FAMILIES
+from mm_operator.plan.sizing.export_memory import export_bytes
 
 _MIB = 1 << 20
 _BUILD_CPU = "500m"
 _BUILD_BYTES = 1 << 30
-"""Exporting and checking the tiny model took below 0.9 GB."""
+"""At least: exporting and checking the tiny model took below 0.9 GB."""
 
 
 def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
@@ -43,14 +45,17 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     """Return what a build sets aside; the spec's own numbers count instead.
 
     Upstream's converters and the quantizer read the whole checkpoint into host memory. Without
-    commands weights are copied file by file, and only the vision half is loaded, or the whole of an
-    engine that is asked.
+    commands weights are copied file by file, and only the vision half is loaded (in float32, and
+    several times over: the exporter), or the whole of an engine that is asked.
     """
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
         needed += plan.facts.weight_bytes
-    elif is_asked(plan):
-        needed = max(needed, asking_bytes(plan))
+    else:
+        if is_asked(plan):
+            needed = max(needed, asking_bytes(plan))
+        if plan.engine.backend == "Reference" and plan.engine.vision is not None:
+            needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}

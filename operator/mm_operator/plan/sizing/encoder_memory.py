@@ -11,11 +11,15 @@ Attention is taken as fused, so scores are never stored."""
 
 
 def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
+    """Return the bytes of tower and projector."""
+    return vision_parameters(facts, family) * family.vision_dtype_bytes
+
+
+def vision_parameters(facts: ModelFacts, family: Family) -> int:
     """Return the weights of tower and projector: what the language model leaves of the total."""
     if facts.vision is None:
         return 0
-    parameters = max(0, facts.parameters - text_parameters(facts, family))
-    return parameters * family.vision_dtype_bytes
+    return max(0, facts.parameters - text_parameters(facts, family))
 
 
 def vision_activation_bytes(facts: ModelFacts, family: Family, limits: PlannedLimits) -> int:
