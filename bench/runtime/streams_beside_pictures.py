@@ -17,7 +17,9 @@ gateway, preprocessing, encoder, and the clients themselves) has core 1. `not_pi
 with every process on both cores. The encoder's process takes one thread in both.
 
 The clients stand for other machines, so what they do must not count as the pod's: they send
-pictures that were made before, and their process comes before all others (niceness -10).
+pictures that were made before, and their process comes before all others (niceness -10). Gateway,
+server and clients are one session, as if they were one container: where Linux schedules by sessions
+or containers, niceness counts within one only.
 
     .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 4 --seconds 10
 

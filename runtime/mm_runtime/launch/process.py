@@ -70,7 +70,9 @@ class ChildProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            # A group to end, not a session: outside of containers Linux may schedule by sessions.
+            # Niceness counts within one only, and the encoder's would not yield to the gateway.
+            process_group=0,
         )
         self.pid = self._process.pid
         self._pidfd = os.pidfd_open(self.pid)
