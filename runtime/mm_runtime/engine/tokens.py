@@ -12,12 +12,12 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 CHARACTERS_PER_TOKEN = 64
-"""More than any text has for each of its tokens (four are usual). To count the tokens of 5 MB takes
-18 s of the process that prepares everybody's requests."""
+"""More than texts have for each of their tokens: four are usual, and only runs of blanks have more.
+To count the tokens of 5 MB takes 18 s of the process that prepares everybody's requests."""
 
 
 def surely_exceeds(text: str, tokens: int) -> bool:
-    """Say whether a text is longer than so many tokens, without counting them."""
+    """Say without counting whether a text is longer than texts of so many tokens are."""
     return len(text) > tokens * CHARACTERS_PER_TOKEN
 
 
