@@ -88,23 +88,28 @@ def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
 def eventually(
     ask: Callable[[], Answer], *, timeout: float = 90.0, interval: float = 0.2
 ) -> Answer:
-    """Ask until the answer is true and return it; when the time is up, the last answer.
+    """Ask until the answer is true and return it.
 
     Args:
         ask: The question; that kubectl fails, a field is missing or nobody answers is "not yet".
         timeout: Seconds.
         interval: Seconds between questions.
+
+    Raises:
+        AssertionError: Time is up; the message holds the last answer or error.
     """
     deadline = time.monotonic() + timeout
     while True:
+        answer, refusal = None, None
         try:
             answer = ask()
-        except NOT_YET:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            if answer or time.monotonic() > deadline:
-                return answer
+        except NOT_YET as error:
+            refusal = error
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            last = f"the last answer was {answer!r}" if refusal is None else f"{refusal}"
+            raise AssertionError(f"not within {timeout:g} s: {last[-2000:]}") from refusal
         time.sleep(interval)
 
 
