@@ -5,7 +5,6 @@ what opens its family's conversations, is the whole prompt. Any other text is on
 the chat template goes around it, with a placeholder for each picture.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from mm_runtime.engine.chat_template import find_chat_template
 from mm_runtime.engine.errors import RequestError
 
 PLACEHOLDER = "<image>"
-TEMPLATE = "chat_template.jinja"
 
 IMAGES = "{% for part in messages[0]['content'] if part['type'] == 'image' %}"
 TEXT = "{% for part in messages[0]['content'] if part['type'] == 'text' %}{{ part['text'] }}"
@@ -148,16 +147,7 @@ class PromptWriter:
         cls, folder: Path, begin_token: str | None, style: PromptStyle = LLAVA
     ) -> "PromptWriter":
         """Take the template of a processor folder, or the family's wrapper when it has none."""
-        if (folder / TEMPLATE).is_file():
-            return cls((folder / TEMPLATE).read_text(encoding="utf-8"), begin_token, style)
-        for name in ("processor_config.json", "tokenizer_config.json"):
-            if (folder / name).is_file():
-                template = json.loads((folder / name).read_text(encoding="utf-8")).get(
-                    "chat_template"
-                )
-                if isinstance(template, str):
-                    return cls(template, begin_token, style)
-        return cls(style.wrapper, begin_token, style)
+        return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
 
     def write(self, text: str, images: int, *, video: bool = False) -> str:
         """Return the whole prompt for `text` and this many pictures, or one video.

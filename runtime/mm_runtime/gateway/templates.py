@@ -16,6 +16,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from mm_runtime.engine.chat_template import find_chat_template, read_object
 from mm_runtime.engine.prompts import LLAVA, PromptStyle
 
 _PROBE = "a probe of the template"
@@ -101,8 +102,7 @@ def load_template(
 ) -> ChatTemplate:
     """Read the chat template from an engine's processor directory.
 
-    `chat_template.jinja` wins over `chat_template.json` over tokenizer_config.json, as in
-    transformers; the family's own template is the last resort.
+    Searched as `find_chat_template` says; the family's own template is the last resort.
 
     Args:
         processor: where the checkpoint's small files lie.
@@ -112,20 +112,14 @@ def load_template(
     Raises:
         ValueError: there is none.
     """
-    config = _read_json((tokenizer or processor) / "tokenizer_config.json")
-    special = _special_tokens(config)
-    path = processor / "chat_template.jinja"
-    if path.is_file():
-        return ChatTemplate(path.read_text(encoding="utf-8"), special, style)
-    for source in (_read_json(processor / "chat_template.json"), config):
-        template = source.get("chat_template")
-        if isinstance(template, str):
-            return ChatTemplate(template, special, style)
-    if style.chat:
-        return ChatTemplate(style.chat, special, style)
+    config = read_object((tokenizer or processor) / "tokenizer_config.json")
+    source = find_chat_template(processor, tokenizer) or style.chat
+    if source:
+        return ChatTemplate(source, _special_tokens(config), style)
     raise ValueError(
-        f"{processor} holds no chat template (chat_template.jinja, chat_template.json or "
-        "chat_template in tokenizer_config.json); add one to the checkpoint and build again"
+        f"{processor} holds no chat template (chat_template.jinja, chat_template.json, or the key "
+        "chat_template of processor_config.json or tokenizer_config.json); add one to the "
+        "checkpoint and build again"
     )
 
 
@@ -143,13 +137,6 @@ def _as_parts(turn: Turn) -> dict[str, Any]:
         for part in turn.parts
     ]
     return {"role": turn.role, "content": parts}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
 
 
 def _raise(message: str) -> NoReturn:

@@ -1,0 +1,51 @@
+"""Where a checkpoint keeps its chat template: one search order for OpenAI and Triton clients.
+
+Reads files and renders nothing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+_JINJA_FILE = "chat_template.jinja"
+
+_JSON_FILES = ("processor_config.json", "chat_template.json")
+"""They win over the file of its own, the tokenizer's comes last: the order of
+`ProcessorMixin.get_processor_dict` of transformers 5."""
+
+_TOKENIZER_FILE = "tokenizer_config.json"
+
+_DEFAULT = "default"
+"""Of several named templates the one that transformers takes when none is asked for."""
+
+
+def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | None:
+    """Return the source of a checkpoint's chat template, None where it has none.
+
+    Args:
+        processor: folder of the checkpoint's small files.
+        tokenizer: folder of its tokenizer's files, if elsewhere.
+    """
+    for name in _JSON_FILES:
+        if (found := _template(processor / name)) is not None:
+            return found
+    file = processor / _JINJA_FILE
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    return _template((tokenizer or processor) / _TOKENIZER_FILE)
+
+
+def _template(file: Path) -> str | None:
+    value = read_object(file).get("chat_template")
+    if isinstance(value, list):
+        named = {one.get("name"): one.get("template") for one in value if isinstance(one, dict)}
+        value = named.get(_DEFAULT)
+    return value if isinstance(value, str) else None
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Return a JSON file's object; an empty one where there is no such file."""
+    if not file.is_file():
+        return {}
+    value = json.loads(file.read_text(encoding="utf-8"))
+    return value if isinstance(value, dict) else {}
