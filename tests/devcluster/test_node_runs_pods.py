@@ -129,26 +129,15 @@ def test_a_claim_is_bound_and_writable_for_a_user_who_is_not_root(
 
 
 def test_a_pod_above_its_memory_limit_is_killed(node_cluster: ClusterInfo, space: str) -> None:
-    """The same program ends well below a larger limit.
+    """By SIGKILL, which nothing else here sends.
 
-    The reason is not compared: containerd reports the exit and the OOM event apart, and where the
-    exit comes first the kubelet writes `Error`.
+    Usually with reason OOMKilled. containerd reports the exit and the OOM event apart: where the
+    exit comes first, the kubelet writes Error.
     """
-    ends = {
-        limit: run_probe(
-            node_cluster,
-            f"eater-{limit.lower()}",
-            space,
-            "eat",
-            "200",
-            resources={"limits": {"memory": limit}},
-        )
-        for limit in ("32Mi", "400Mi")
-    }
-    assert {limit: ended(pod)["exitCode"] for limit, pod in ends.items()} == {
-        "32Mi": 137,
-        "400Mi": 0,
-    }
+    limit = {"limits": {"memory": "32Mi"}}
+    pod = run_probe(node_cluster, "eater", space, "eat", "200", resources=limit)
+    assert ended(pod)["exitCode"] == 137
+    assert ended(pod)["reason"] in {"OOMKilled", "Error"}
 
 
 def test_a_pod_that_may_do_too_much_is_refused(node_cluster: ClusterInfo, space: str) -> None:
