@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,10 +39,13 @@ programs: env ## Compile what the development cluster runs; does nothing when it
 
 test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
 	-@$(MAKE) --no-print-directory programs
-	$(PYTEST) -n 2 --dist loadgroup -m 'not slow'
+	$(PYTEST) -n 2 --dist loadgroup -m 'not slow and not adversarial'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
+
+adversarial-test: env ## Attack a real gateway and a real operator; prints what each attack cost others
+	$(PYTEST) -m adversarial -rA tests/adversarial
 
 observability-test: env ## Ask every dashboard and rule expression of a real Prometheus, demo under load
 	$(PYTEST) tests/observability
@@ -55,7 +58,7 @@ bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pic
 	$(BIN)/python bench/autoscaling/report.py
 
 check: env lint types generated ## Everything that needs no root and no cluster
-	$(PYTEST) -m 'not slow and not cluster and not e2e and not s3'
+	$(PYTEST) -m 'not slow and not adversarial and not cluster and not e2e and not s3'
 
 lint: env ## ruff, import contracts, file sizes, names in prose
 	$(BIN)/ruff check .

@@ -1,0 +1,32 @@
+"""One real gateway before a real Triton, which the attacks of this folder share.
+
+Whoever attacks: `async with under_attack(attacked, "name") as watched:`, then `watched.check()`.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.real_gateway import run_pair
+from support.tiny_llava import build_engine
+from support.under_attack import Attacked
+
+MEGABYTES = 20
+"""Of an image, the default of the resource: a body may have 29 MB."""
+
+
+@pytest.fixture(scope="session")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """The gateway, ready, with the limits of a model that says nothing about them."""
+    engine = build_engine(tmp_path_factory.mktemp("attacked-engine"))
+    folder = tmp_path_factory.mktemp("attacked-pair")
+    limits = {
+        "max_concurrency": 8,
+        "max_queue_size": 64,
+        "max_image_bytes": MEGABYTES << 20,
+        "max_images_per_request": 1,
+        "max_image_pixels": 50_000_000,
+        "request_timeout_seconds": 120,
+    }
+    with run_pair(engine, folder, **limits) as pair:
+        yield Attacked(int(pair.url.rsplit(":", 1)[1]), pair.model, pair.gateway.pid)
