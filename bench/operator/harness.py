@@ -69,18 +69,21 @@ async def client_of(cluster: ClusterInfo) -> AsyncIterator[Client]:
 class OperatorProcess:
     """One operator, as its image runs it, with a port for its metrics."""
 
-    def __init__(self, cluster: ClusterInfo, log: Path) -> None:
+    def __init__(self, cluster: ClusterInfo, log: Path, *arguments: str) -> None:
         self._log = log.open("w")
+        self.log = log
         self._process = subprocess.Popen(
             [
                 str(Path(sys.executable).parent / "mm-operator"),
                 *("run", "--runtime-image", "localhost/multimodal/runtime:bench", "--port", "0"),
                 *("--kubeconfig", str(cluster.kubeconfig)),
+                *arguments,
             ],
             stderr=self._log,
         )
         self.started = time.monotonic()
         self.port = self._find_port(log)
+        self.serving = time.monotonic()
         self.peak_bytes = 0
 
     def _find_port(self, log: Path) -> int:
@@ -127,6 +130,16 @@ class OperatorProcess:
     def cpu_seconds(self) -> float:
         """Return user and system time so far."""
         return cpu_seconds_of(self._process.pid)
+
+    def signalled(self, number: signal.Signals, *, limit_seconds: float) -> float | None:
+        """Send a signal; return the seconds until the process ended, None when it did not."""
+        started = time.monotonic()
+        self._process.send_signal(number)
+        try:
+            self._process.wait(timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return time.monotonic() - started
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End the process and wait for it."""

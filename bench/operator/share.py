@@ -26,8 +26,9 @@ from harness import (
     model,
     write_result,
 )
-from steady import pod_status
+from steady import digest_of, pod_status
 
+from mm_api import labels
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB, MODEL, POD, Resource
 
@@ -57,7 +58,8 @@ async def answer_pod(client: Client, component: str) -> None:
         for item in await listed(client, CONFIG)
         if "plan.json" in (item.get("data") or {})
     }
-    status = pod_status(pod, plans, one_engine=False)
+    own = pod["metadata"]["labels"].get(labels.MODEL, "")
+    status = pod_status(pod, plans, digest=digest_of(own))
     name = pod["metadata"]["name"]
     await client.merge(POD, NAMESPACE, name, {"status": status}, subresource="status")
 

@@ -50,15 +50,27 @@ async def play_kubelet(client: Client, *, one_engine: bool) -> None:
         }
         for pod in await listed(client, POD):
             if pod["metadata"]["uid"] not in done:
-                status = pod_status(pod, plans, one_engine=one_engine)
+                own = "" if one_engine else pod["metadata"]["labels"].get(labels.MODEL, "")
+                status = pod_status(pod, plans, digest=digest_of(own))
                 name = pod["metadata"]["name"]
                 await client.merge(POD, NAMESPACE, name, {"status": status}, subresource="status")
                 done.add(pod["metadata"]["uid"])
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def pod_status(pod: dict[str, Any], plans: dict[str, str], *, one_engine: bool) -> dict[str, Any]:
-    """Return what a kubelet would report of a pod that did its work."""
+def digest_of(name: str) -> str:
+    """Return the digest of a checkpoint that only models of one name have."""
+    return f"sha256:{name.encode().hex():0>64}"
+
+
+def pod_status(pod: dict[str, Any], plans: dict[str, str], *, digest: str) -> dict[str, Any]:
+    """Return what a kubelet would report of a pod that did its work.
+
+    Args:
+        pod: the pod.
+        plans: fingerprint of a build's plan, by the name of its ConfigMap.
+        digest: of the checkpoint that an inspect pod read.
+    """
     component = pod["metadata"]["labels"][labels.APP_COMPONENT]
     if component == labels.Component.SERVER:
         kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
@@ -67,8 +79,6 @@ def pod_status(pod: dict[str, Any], plans: dict[str, str], *, one_engine: bool) 
             "conditions": [{"type": kind, "status": "True"} for kind in kinds],
         }
     if component == labels.Component.INSPECT:
-        own = "" if one_engine else pod["metadata"]["labels"][labels.MODEL]
-        digest = f"sha256:{own.encode().hex():0>64}"
         message = InspectResult(facts=tiny_facts(source_digest=digest)).to_json()
     else:
         volumes = pod["spec"]["volumes"]

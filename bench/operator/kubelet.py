@@ -1,0 +1,93 @@
+"""Plays the kubelet by a watch: Jobs' pods end well, serving pods become ready.
+
+Nothing is listed again and again: the bench must not load the API server that it measures with.
+Every controller above the pod is the real one.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from steady import digest_of, pod_status
+
+from mm_api import labels
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.reflector import Reflector
+from mm_operator.cluster.resources import CONFIG, POD
+from mm_operator.errors import ClusterError
+
+_WORKERS = 8
+
+
+class Kubelet:
+    """Writes the status of each pod once.
+
+    Args:
+        client: for the watch and the patches.
+        engines: model `i` has the checkpoint `i % engines`.
+    """
+
+    def __init__(self, client: Client, engines: int) -> None:
+        self._client = client
+        self._engines = engines
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._seen: set[str] = set()
+        self._reflector = Reflector(
+            client,
+            POD,
+            namespace=None,
+            selector=f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE}",
+            sink=self,
+        )
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run())
+            for _ in range(_WORKERS):
+                group.create_task(self._work())
+
+    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
+        """Take a complete list."""
+        for item in objects:
+            self.put(kind, item)
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Take a new pod; one that was seen is done."""
+        del kind
+        if item["metadata"]["uid"] not in self._seen:
+            self._seen.add(item["metadata"]["uid"])
+            self._queue.put_nowait(item)
+
+    def remove(self, kind: str, item: dict[str, Any]) -> None:
+        """Forget a pod."""
+        del kind
+        self._seen.discard(item["metadata"]["uid"])
+
+    async def _work(self) -> None:
+        while True:
+            pod = await self._queue.get()
+            status = pod_status(pod, await self._plans(pod), digest=self._digest(pod))
+            place = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            try:
+                await self._client.merge(POD, *place, {"status": status}, subresource="status")
+            except ClusterError as error:
+                if error.status != 404:  # noqa: PLR2004  # deleted meanwhile
+                    raise
+
+    async def _plans(self, pod: dict[str, Any]) -> dict[str, str]:
+        """Return the fingerprint in the plan that a build pod mounts, by its ConfigMap."""
+        if pod["metadata"]["labels"][labels.APP_COMPONENT] != labels.Component.BUILD:
+            return {}
+        name = next(
+            one["configMap"]["name"] for one in pod["spec"]["volumes"] if one["name"] == "plan"
+        )
+        config = await self._client.get(CONFIG, pod["metadata"]["namespace"], name)
+        assert config is not None, f"the plan {name} is gone"
+        return {name: str(json.loads(config["data"]["plan.json"])["fingerprint"])}
+
+    def _digest(self, pod: dict[str, Any]) -> str:
+        """Return the digest of the checkpoint of an inspect pod's model."""
+        model = pod["metadata"]["labels"].get(labels.MODEL, "")
+        number = int(model.rpartition("-")[2]) % self._engines if model else 0
+        return digest_of(str(number))
