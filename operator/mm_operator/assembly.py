@@ -222,7 +222,7 @@ class Operator:
             everything=lambda: self._models,
             reports=self._metrics,
             workers=settings.workers,
-            stops=WritesForbiddenError,
+            fence=WritesForbiddenError,
             on_key=_log_key,
         )
 

@@ -1,4 +1,4 @@
-"""The workers: errors of one key leave the others alone, and a lost lead ends them."""
+"""The workers: errors of one key leave the others alone, and a closed write fence costs a retry."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,8 +9,8 @@ from mm_operator.control.queue import WorkQueue
 from support.eventually import eventually
 
 
-class LostError(Exception):
-    """This replica no longer leads."""
+class FenceError(Exception):
+    """This replica may not write at this moment."""
 
 
 class Results:
@@ -37,7 +37,7 @@ async def leading(
         everything=lambda: keys,
         reports=results,
         workers=2,
-        stops=LostError,
+        fence=FenceError,
     )
     task = asyncio.create_task(controller.lead())
     try:
@@ -77,16 +77,54 @@ async def test_defects_are_logged_and_retried() -> None:
         await eventually(lambda: done == ["first", "bad"])
 
 
-async def test_a_lost_lead_ends_the_workers() -> None:
-    """A write that is forbidden ends the work without a retry."""
+async def test_a_closed_fence_costs_a_retry_and_no_worker() -> None:
+    """Every worker meets the fence more than once: each key comes again, and all of them work."""
+    closed = {"a": 3, "b": 3, "c": 3}
+    done: list[str] = []
 
     async def reconcile(key: str) -> None:
-        raise LostError(key)
+        if closed[key]:
+            closed[key] -= 1
+            raise FenceError
+        done.append(key)
 
-    async with leading(reconcile, ("a", "b")) as (results, task):
-        await asyncio.wait_for(asyncio.shield(task), 60)
+    async with leading(reconcile, tuple(closed)) as (results, task):
+        await eventually(lambda: sorted(done) == ["a", "b", "c"])
 
-        assert results.seen == []
+        assert not task.done()
+        await eventually(lambda: sorted(results.seen) == ["fenced"] * 9 + ["ok"] * 3)
+
+
+async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
+    """A replica that loses the lead in the middle of a round does it again when it leads again."""
+    begun: list[str] = []
+    results, done = Results(), []
+
+    async def reconcile(key: str) -> None:
+        begun.append(key)
+        if len(begun) == 1:
+            await asyncio.Event().wait()
+        done.append(key)
+
+    controller = Controller(
+        WorkQueue(first_retry_seconds=0.01),
+        reconcile,
+        everything=lambda: ("a",),
+        reports=results,
+        workers=1,
+        fence=FenceError,
+    )
+    first = asyncio.create_task(controller.lead())
+    await eventually(lambda: begun == ["a"])
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+    second = asyncio.create_task(controller.lead())
+    try:
+        await eventually(lambda: done == ["a"])
+    finally:
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
 
 
 async def test_recheck_comes_by_itself() -> None:

@@ -47,7 +47,7 @@ MESSAGE_LIMIT = 600
 
 
 class WritesForbiddenError(Exception):
-    """A replica that does not lead was about to write; its worker stops."""
+    """A replica that may not write at this moment was about to; nothing was sent."""
 
 
 async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_operator.cluster.cache import Address, Cache, Cached
+from mm_operator.cluster.client import WritesForbiddenError
 from mm_operator.cluster.intent import Intent
 from mm_operator.cluster.keys import Key
 from mm_operator.errors import ClusterError
@@ -108,6 +109,8 @@ class OwnerWriter:
             owners = change.applied_to(owners_in(live))
             try:
                 await self._send(change.intent.with_owners(owners), live.version)
+            except WritesForbiddenError:
+                pass  # the models woken below defer their owners again, or the next leader does
             except ClusterError as error:
                 _LOG.warning("owners of %s %s were not written: %s", address[0], address[2], error)
         for owner in change.add.values():

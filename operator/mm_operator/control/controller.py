@@ -15,7 +15,7 @@ class Reports(Protocol):
     """What a controller tells about itself; `mm_operator.telemetry` implements it."""
 
     def reconciled(self, result: str, seconds: float) -> None:
-        """Count one reconcile: `ok`, `error` or `gone`."""
+        """Count one reconcile: `ok`, `error` or `fenced`."""
 
 
 class RetryLaterError(Exception):
@@ -31,7 +31,8 @@ class Controller(Generic[K]):
         everything: every key there is, for the start and for the safety net.
         reports: told of each reconcile.
         workers: how many keys at once; different keys only.
-        stops: errors that end the worker instead of being retried (this replica lost the Lease).
+        fence: raised by a write while this replica may not write. It costs the round, never the
+            worker: who loses the Lease for good has `lead` cancelled.
         on_key: called with the key before and None after a reconcile, for the log's context.
     """
 
@@ -43,7 +44,7 @@ class Controller(Generic[K]):
         everything: Callable[[], Iterable[K]],
         reports: Reports,
         workers: int,
-        stops: type[Exception],
+        fence: type[Exception],
         on_key: Callable[[K | None], None] = lambda _key: None,
     ) -> None:
         self._queue = queue
@@ -51,7 +52,7 @@ class Controller(Generic[K]):
         self._everything = everything
         self._reports = reports
         self._workers = workers
-        self._stops = stops
+        self._fence = fence
         self._on_key = on_key
 
     async def lead(self) -> None:
@@ -69,9 +70,6 @@ class Controller(Generic[K]):
             self._on_key(key)
             try:
                 await self._one(key)
-            except self._stops:
-                _LOG.info("no longer the leader: writes stop")
-                return
             finally:
                 self._queue.done(key)
                 self._on_key(None)
@@ -81,8 +79,10 @@ class Controller(Generic[K]):
         result = "ok"
         try:
             again = await self._reconcile(key)
-        except self._stops:
-            raise
+        except self._fence:
+            result = "fenced"
+            delay = self._queue.retry(key)
+            _LOG.info("the write fence is closed: tried again in %.1f s", delay)
         except RetryLaterError as error:
             result = "error"
             delay = self._queue.retry(key)
