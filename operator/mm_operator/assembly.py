@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,10 +77,7 @@ class Operator:
         """Run until told to stop."""
         settings, metrics = self._settings, self._metrics
         api = await connect(settings.kubeconfig, settings.context)
-        election_api = await connect(settings.kubeconfig, settings.context)
-        elector = Elector(
-            self._lease(election_api), settings.identity, self._lead, on_change=metrics.leads
-        )
+        elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
         metrics.collect_models(lambda: self._models.samples() if elector.leads() else ())
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         evidence = Evidence(client, self._cache)
@@ -131,7 +130,6 @@ class Operator:
                 await metrics_api.cleanup()
             await runner.cleanup()
             await client.close()
-            await election_api.close()  # type: ignore[no-untyped-call]  # the library's
 
     async def _run_parts(self, elector: Elector, api: ApiClient) -> None:
         """Run every part until one fails or a signal comes; then stop them in order."""
@@ -240,9 +238,16 @@ class Operator:
         _LOG.info("serving external.metrics.k8s.io on port %d", port)
         return runner
 
-    def _lease(self, api: ApiClient) -> LeaseObject:
+    @asynccontextmanager
+    async def _open_lease(self) -> AsyncIterator[LeaseObject]:
+        """Connect for the election alone, in the loop of its thread."""
+        settings = self._settings
+        api = await connect(settings.kubeconfig, settings.context)
         client = Client(api, timeout_seconds=REQUEST_SECONDS, listener=self._metrics.requested)
-        return LeaseObject(client, self._settings.lease_namespace, self._settings.lease_name)
+        try:
+            yield LeaseObject(client, settings.lease_namespace, settings.lease_name)
+        finally:
+            await client.close()
 
     def _resynced(self, evidence: Evidence, applier: Applier) -> None:
         evidence.forget_gone()

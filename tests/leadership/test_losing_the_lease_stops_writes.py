@@ -1,6 +1,10 @@
 """The election loop against a Lease whose answers the test decides."""
 
 import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +26,9 @@ class LeaseInMemory:
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.reachable = True
+        self.writes = 0
+        self.refused = 0
+        self._lock = threading.Lock()
 
     async def get(self) -> dict[str, Any] | None:
         """Return the Lease."""
@@ -38,15 +45,31 @@ class LeaseInMemory:
         """Change the Lease when it is the one that was read."""
         self._check()
         assert self.lease is not None
-        if lease["metadata"] != self.lease["metadata"]:
-            raise ClusterError(409, "Lease", "x", "changed")
-        version = int(lease["metadata"]["resourceVersion"]) + 1
-        self.lease = {"metadata": {"resourceVersion": str(version)}, "spec": spec}
-        return self.lease
+        with self._lock:  # each candidate asks from a thread of its own
+            if lease["metadata"] != self.lease["metadata"]:
+                raise ClusterError(409, "Lease", "x", "changed")
+            version = int(lease["metadata"]["resourceVersion"]) + 1
+            self.lease = {"metadata": {"resourceVersion": str(version)}, "spec": spec}
+            self.writes += 1
+            return self.lease
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator["LeaseInMemory"]:
+        """Open it, as the elector's thread does."""
+        yield self
 
     def _check(self) -> None:
         if not self.reachable:
+            self.refused += 1
             raise ClusterError(0, "Lease", "x", "no answer")
+
+
+def standing_still(condition: Callable[[], bool]) -> None:
+    """Block the event loop until a condition holds, which only another thread can bring about."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened beside the event loop"
+        time.sleep(0.001)
 
 
 class Work:
@@ -54,10 +77,12 @@ class Work:
 
     def __init__(self) -> None:
         self.running = 0
+        self.started = 0
 
     async def lead(self) -> None:
         """Run until cancelled."""
         self.running += 1
+        self.started += 1
         try:
             await asyncio.Event().wait()
         finally:
@@ -73,7 +98,7 @@ def lease() -> LeaseInMemory:
 async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> None:
     """A leader that cannot renew stops by its deadline and leads again afterwards."""
     work = Work()
-    elector = Elector(lease, "me", work.lead, timing=FAST)
+    elector = Elector(lease.connect, "me", work.lead, timing=FAST)
     task = asyncio.create_task(elector.run())
     await eventually(lambda: work.running == 1)
 
@@ -89,7 +114,7 @@ async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> 
 async def test_a_stolen_lease_ends_the_lead(lease: LeaseInMemory) -> None:
     """A leader that finds another holder stops at once."""
     work = Work()
-    elector = Elector(lease, "me", work.lead, timing=CALM)
+    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
     await eventually(lambda: work.running == 1)
 
@@ -106,7 +131,7 @@ async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> Non
     """A process that was stopped for a while finds itself without the right to write."""
     moment = [0.0]
     work = Work()
-    elector = Elector(lease, "me", work.lead, timing=CALM, clock=lambda: moment[0])
+    elector = Elector(lease.connect, "me", work.lead, timing=CALM, clock=lambda: moment[0])
     task = asyncio.create_task(elector.run())
     await eventually(elector.leads)
 
@@ -120,7 +145,7 @@ async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> Non
 async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
     """A leader that is told to stop leaves a Lease that anybody may take."""
     work = Work()
-    elector = Elector(lease, "me", work.lead, timing=CALM)
+    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
     await eventually(lambda: work.running == 1)
 
@@ -134,7 +159,7 @@ async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
 async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory) -> None:
     """A renewal that arrives while the leader stops is overtaken by a second attempt."""
     work = Work()
-    elector = Elector(lease, "me", work.lead, timing=CALM)
+    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
     await eventually(lambda: work.running == 1)
     update, lost = lease.update, []
@@ -161,7 +186,65 @@ async def test_failing_work_ends_the_election(lease: LeaseInMemory) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await asyncio.wait_for(Elector(lease, "me", fail, timing=CALM).run(), 60)
+        await asyncio.wait_for(Elector(lease.connect, "me", fail, timing=CALM).run(), 60)
 
     assert lease.lease is not None
     assert lease.lease["spec"]["holderIdentity"] == ""
+
+
+async def test_a_loop_that_stands_still_keeps_the_lease(lease: LeaseInMemory) -> None:
+    """The Lease is renewed beside a main loop that is blocked beyond the renew deadline."""
+    moment = [0.0]
+    work, rivals = Work(), Work()
+    options: dict[str, Any] = {"timing": CALM, "clock": lambda: moment[0]}
+    elector = Elector(lease.connect, "me", work.lead, **options)
+    rival = Elector(lease.connect, "rival", rivals.lead, **options)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+    other = asyncio.create_task(rival.run())
+
+    while moment[0] < 2 * CALM.renew_deadline:  # nothing is awaited here
+        renewed = lease.writes
+        moment[0] += 1
+        standing_still(lambda renewed=renewed: lease.writes > renewed)
+        assert (elector.leads(), rival.leads()) == (True, False)
+
+    await asyncio.sleep(0.1)
+    assert (work.running, work.started, rivals.started) == (1, 1, 0)
+    for one in (task, other):
+        one.cancel()
+    await asyncio.gather(task, other, return_exceptions=True)
+
+
+async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory) -> None:
+    """A Lease that was lost and won again while the loop stood still begins with all the work anew.
+
+    Another replica may have led in between.
+    """
+    work = Work()
+    elector = Elector(lease.connect, "me", work.lead, timing=FAST)
+    task = asyncio.create_task(elector.run())
+    await eventually(lambda: work.running == 1)
+
+    lease.reachable = False
+    standing_still(lambda: not elector.leads())
+    refused = lease.refused
+    standing_still(lambda: lease.refused > refused + 2)
+    lease.reachable = True
+    standing_still(elector.leads)
+
+    await eventually(lambda: work.started >= 2 and work.running == 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_failing_keeper_ends_the_election(lease: LeaseInMemory) -> None:
+    """An error of the renewing thread that is no answer of the API server is not swallowed."""
+
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    lease.get = broken  # type: ignore[assignment]
+
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(Elector(lease.connect, "me", Work().lead, timing=CALM).run(), 60)

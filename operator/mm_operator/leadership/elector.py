@@ -1,4 +1,4 @@
-"""Keeps the Lease while this replica leads, and awaits it while another one does.
+"""Runs the leader's work while this replica holds the Lease.
 
 Not `kubernetes.aio.leaderelection` (read in version 37.0.2): it never gives the Lease back, sends
 requests without a time-out of their own (a hanging API server keeps a dead leader leading), ends on
@@ -10,43 +10,32 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
-from mm_operator.errors import ClusterError
-from mm_operator.leadership.lease import Sighting, Timing, claimed, may_take, released, sight
+from mm_operator.leadership.keeper import RELEASE_SECONDS, Keeper, OpenLease
+from mm_operator.leadership.lease import Timing
 
 _LOG = logging.getLogger(__name__)
 
-
-class LeaseApi(Protocol):
-    """Reads and writes one Lease; every call has a time-out shorter than the renew deadline."""
-
-    async def get(self) -> dict[str, Any] | None:
-        """Return the Lease, or None when there is none."""
-
-    async def create(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Create the Lease; fails when somebody else did."""
-
-    async def update(self, lease: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-        """Replace the spec; fails when the Lease changed since it was read."""
+_END_SECONDS = 3.0
+"""The leader's work ends within milliseconds of its cancellation: its requests are dropped."""
 
 
 class Elector:
-    """Runs `lead` while this replica holds the Lease.
+    """Runs `lead` while this replica holds the Lease, which a thread of its own keeps.
 
     Args:
-        api: the Lease.
+        connect: opens the Lease, in that thread's loop.
         identity: unique among replicas and over restarts.
         lead: what the leader does; cancelled when the Lease is lost.
-        on_change: told True or False when leadership changes.
+        on_change: called with True or False when leadership changes.
         timing: see `Timing`.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
-        api: LeaseApi,
+        connect: OpenLease,
         identity: str,
         lead: Callable[[], Awaitable[None]],
         *,
@@ -54,91 +43,66 @@ class Elector:
         timing: Timing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api = api
         self._identity = identity
         self._lead = lead
         self._on_change = on_change
-        self._timing = timing or Timing()
-        self._clock = clock
-        self._sighting: Sighting | None = None
-        self._valid_until = float("-inf")
+        self._keeper = Keeper(connect, identity, timing or Timing(), clock)
+        self._turned = asyncio.Event()
 
     def leads(self) -> bool:
-        """Return whether this replica may write right now.
-
-        True ends by the clock, not by the loop noticing: a process that was stopped for a minute
-        and goes on finds itself without the right to write.
-        """
-        return self._clock() < self._valid_until
+        """Return whether this replica may write right now; see `Keeper.leads`."""
+        return self._keeper.leads()
 
     async def run(self) -> None:
-        """Take part until cancelled, then give the Lease back when it is held."""
+        """Take part until cancelled, then give the Lease back when it is held.
+
+        Raises:
+            RuntimeError: the leader's work did not end when the Lease was lost.
+        """
+        loop = asyncio.get_running_loop()
+
+        def turned() -> None:
+            with contextlib.suppress(RuntimeError):  # the process is ending: nobody waits any more
+                loop.call_soon_threadsafe(self._turned.set)
+
+        keeping = asyncio.wrap_future(self._keeper.start(turned))
         try:
-            while True:
-                await self._follow()
-                await self._hold()
+            while not keeping.done():
+                term = self._keeper.term
+                if term:
+                    await self._work(term, keeping)
+                else:
+                    await self._while(term, keeping)
+            keeping.result()
         finally:
-            await self._release()
+            self._keeper.stop()
+            # Longer than the thread gives itself, for the time that its last step takes.
+            await asyncio.wait({keeping}, timeout=RELEASE_SECONDS + 1)
 
-    async def _follow(self) -> None:
-        while not await self._attempt():  # noqa: ASYNC110  # another process holds it: only asking tells
-            await asyncio.sleep(self._timing.retry)
-
-    async def _hold(self) -> None:
-        """Lead, and renew until renewing failed for too long or the work ended."""
+    async def _work(self, term: int, keeping: asyncio.Future[None]) -> None:
+        """Lead for one term, until it or the work ended."""
         _LOG.info("leading as %s", self._identity)
         self._on_change(True)  # noqa: FBT003  # a callback's only argument
         work = asyncio.ensure_future(self._lead())
         try:
-            while self.leads() and not work.done():
-                await asyncio.wait({work}, timeout=self._timing.retry)
-                if not work.done():
-                    await self._attempt()
+            await self._while(term, keeping, work)
         finally:
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
+            await asyncio.wait({work}, timeout=_END_SECONDS)
             self._on_change(False)  # noqa: FBT003  # the same
             _LOG.info("no longer leading")
+        if not work.done():
+            raise RuntimeError(f"the leader's work did not end within {_END_SECONDS:g} s")
+        if not work.cancelled():
+            work.result()
 
-    async def _attempt(self) -> bool:
-        """Read the Lease, take or renew it when allowed; return whether it is ours now."""
-        started = self._clock()
-        try:
-            lease = await self._api.get()
-            if lease is not None:
-                self._sighting = sight(lease, self._sighting, self._clock())
-                if not may_take(self._sighting, self._identity, self._clock()):
-                    self._valid_until = float("-inf")
-                    return False
-            spec = claimed(lease, self._identity, self._timing, datetime.now(UTC))
-            if lease is None:
-                await self._api.create(spec)
-            else:
-                await self._api.update(lease, spec)
-        except ClusterError as error:
-            _LOG.warning("the Lease could not be read or renewed: %s", error)
-            return False
-        self._valid_until = started + self._timing.renew_deadline
-        return True
-
-    async def _release(self) -> None:
-        """Give the Lease back, whatever the renewal that was under way has become of.
-
-        The cancelled renewal may still arrive after our read, so a lost race is tried once more.
-        """
-        held, self._valid_until = self.leads(), float("-inf")
-        for _ in range(2 if held else 0):
+    async def _while(self, term: int, *futures: asyncio.Future[None]) -> None:
+        """Wait until another term runs, or one of some futures is done."""
+        while self._keeper.term == term and not any(future.done() for future in futures):
+            turning = asyncio.ensure_future(self._turned.wait())
+            waited: list[asyncio.Future[Any]] = [turning, *futures]
             try:
-                lease = await self._api.get()
-                if (
-                    lease is None
-                    or (lease.get("spec") or {}).get("holderIdentity") != self._identity
-                ):
-                    return
-                await self._api.update(lease, released(lease, datetime.now(UTC)))
-            except ClusterError as error:
-                _LOG.warning("giving the Lease back failed: %s", error)
-            else:
-                _LOG.info("the Lease was given back")
-                return
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                turning.cancel()
+            self._turned.clear()
