@@ -75,5 +75,6 @@ class Reason(StrEnum):
     # Degraded
     AS_EXPECTED = "AsExpected"
     CLUSTER_ERROR = "ClusterError"
+    NAME_TAKEN = "NameTaken"
     MEMORY_POOL_EXHAUSTED = "MemoryPoolExhausted"
     MPS_UNAVAILABLE = "MpsUnavailable"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
@@ -42,6 +43,10 @@ the second that the operator may add to the whole way from apply to Ready."""
 
 _TAKEN_SECONDS = 1.0
 """Another namespace has just taken an engine's Lease: its Job comes within this time."""
+
+
+_NAME_TAKEN_SECONDS = 15.0
+"""An object that is not ours is not watched: how long its name may be free unnoticed."""
 
 
 class Reconciler:
@@ -127,12 +132,12 @@ class Reconciler:
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
         for problem in problems:
             self._on_error(problem.stage)
-        if problems:
+        if any(problem.reason != Reason.NAME_TAKEN for problem in problems):
             raise RetryLaterError(problems[0].message)
         soon = _SOON_SECONDS if _wrote(outcome) else None
         await self._landed(snapshot, plan)
         waits = [wait for wait in (soon, plan.recheck_after, look_again) if wait is not None]
-        return min(waits, default=None)
+        return _NAME_TAKEN_SECONDS if problems else min(waits, default=None)
 
     async def _gather(self, key: Key) -> float | None:
         """Read what a decision needs beside the caches; afterwards nothing is awaited until it."""

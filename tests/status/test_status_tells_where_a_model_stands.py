@@ -209,3 +209,15 @@ def test_models_without_vision_say_so() -> None:
         (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
         told.append(("image" in message, status["plan"].get("featuresPerImage")))
     assert told == [(True, 16), (True, 576), (False, None)]
+
+
+def test_a_taken_name_is_why_a_model_is_not_ready() -> None:
+    """An object that is not ours keeps the children from being made: no stage ends by itself."""
+    taken = StageError("apply", "NameTaken", "Service llava exists already")
+    status = derive(*inspected(), Outcome(errors=(taken,)))
+    (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
+    assert (ready["status"], ready["reason"], ready["message"]) == (
+        "False",
+        "NameTaken",
+        "Service llava exists already",
+    )

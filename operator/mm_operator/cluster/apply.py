@@ -4,12 +4,14 @@ Why skip: an apply that changes nothing still costs a request, and at times bump
 version all the same (kubernetes/kubernetes #131175), which wakes the reconcile that sent it.
 
 What models share is applied only at the version that the decision saw, because each of them holds
-a part of the truth.
+a part of the truth. What is not ours is never applied to: a name that the cache does not know is
+read first, and one that it knows is applied to that very object, by its uid.
 
 Error texts hold no generated names: they become conditions, and a condition that changes with every
 attempt would write for ever.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,7 @@ from mm_operator.cluster.covers import covers
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between
+from mm_operator.cluster.ownership import is_ours, why_taken
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
 from mm_operator.model import Outcome, Ref, StageError
@@ -112,15 +115,22 @@ class Applier:
         """Apply the children of a model and stop at the first refusal.
 
         What comes later refers to what was refused: without its store claim a Job would only wait.
+        Nothing is applied while the name of any child is taken by an object that is not ours.
 
         Raises:
             OutdatedError: the decision was made from something that is no longer so.
         """
         done = Applied()
+        try:
+            uids = await self._uids(prepared, done)
+        except ClusterError as error:
+            done.errors.append(stage_error("apply", error))
+        if done.errors:
+            return done
         for item in prepared:
             ref = Ref(item.intent.kind, item.intent.name)
             try:
-                changed = await self._apply_one(item, by)
+                changed = await self._apply_one(item, by, uids.get(item.address, ""))
             except ClusterError as error:
                 done.errors.append(stage_error("apply", error))
                 break
@@ -142,7 +152,50 @@ class Applier:
         """Drop delayed writes."""
         await self._owners.close()
 
-    async def _apply_one(self, item: Prepared, by: Key) -> bool:
+    async def _uids(self, prepared: Sequence[Prepared], done: Applied) -> dict[Address, str]:
+        """Return the uid of each existing object that would change; note those that are not ours.
+
+        Raises:
+            OutdatedError: what models share was there, though without its label.
+        """
+        unseen = [item for item in prepared if self.cache.find(*item.address) is None]
+        found = await asyncio.gather(*(self._read(item.intent) for item in unseen))
+        there = {item.address: one for item, one in zip(unseen, found, strict=True) if one}
+        uids: dict[Address, str] = {}
+        for item in prepared:
+            live = self.cache.find(*item.address)
+            if live is not None and self._same_content(live, item.intent):
+                continue
+            metadata = live.parse()["metadata"] if live else there.get(item.address)
+            if metadata is None:
+                continue
+            if not is_ours(metadata, item.intent):
+                message = why_taken(metadata, item.intent)
+                done.errors.append(StageError("apply", Reason.NAME_TAKEN, message))
+            elif live is None and item.intent.shared:
+                await self._label_again(item.intent)
+                raise OutdatedError
+            uids[item.address] = metadata["uid"]
+        return uids
+
+    async def _read(self, intent: Intent) -> Mapping[str, Any] | None:
+        resource = BY_KIND[intent.kind]
+        found = await self._client.get(resource, intent.namespace, intent.name, metadata_only=True)
+        return found["metadata"] if found else None
+
+    async def _label_again(self, intent: Intent) -> None:
+        """Make an object visible again that models share: what it holds is decided with."""
+        mark = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE}
+        answer = await self._client.merge(
+            BY_KIND[intent.kind],
+            intent.namespace,
+            intent.name,
+            {"metadata": {"labels": mark}},
+            manager=labels.FIELD_MANAGER,
+        )
+        self.cache.put_own(intent.kind, answer, by=None)
+
+    async def _apply_one(self, item: Prepared, by: Key, uid: str) -> bool:
         intent, live = item.intent, self.cache.find(*item.address)
         if intent.shared and (live.version if live else 0) != item.seen:
             raise OutdatedError
@@ -155,9 +208,9 @@ class Applier:
                 self._owners.defer(item.address, change_between(live, intent))
                 return False
         try:
-            await self._send(intent, by, item.seen if intent.shared else 0)
+            await self._send(intent, by, item.seen if intent.shared else 0, uid)
         except ClusterError as error:
-            if error.status == CONFLICT and intent.shared:
+            if error.status == CONFLICT:
                 raise OutdatedError from error
             raise
         return True
@@ -174,9 +227,9 @@ class Applier:
             self._known[address] = (live.version, intent.digest)
         return same
 
-    async def _send(self, intent: Intent, by: Key | None, version: int) -> None:
+    async def _send(self, intent: Intent, by: Key | None, version: int, uid: str = "") -> None:
         resource = BY_KIND[intent.kind]
-        body = intent.at_version(version)
+        body = intent.at(version, uid)
         answer = await self._client.apply(resource, body, labels.FIELD_MANAGER)
         held = self.cache.put_own(intent.kind, answer, by=by)
         self._known[intent.kind, intent.namespace, intent.name] = (held.version, intent.digest)

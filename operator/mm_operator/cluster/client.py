@@ -103,11 +103,12 @@ class Client:
         await self._api.close()  # type: ignore[no-untyped-call]  # the library's
 
     async def get(
-        self, resource: Resource, namespace: str | None, name: str
+        self, resource: Resource, namespace: str | None, name: str, *, metadata_only: bool = False
     ) -> dict[str, Any] | None:
         """Return an object, or None when it does not exist."""
+        accept = f"{_METADATA};as=PartialObjectMetadata" if metadata_only else JSON
         try:
-            return await self._json("get", resource, namespace, name)
+            return await self._json("get", resource, namespace, name, accept=accept)
         except ClusterError as error:
             if error.status == 404:  # noqa: PLR2004  # Not Found, here an answer and no error
                 return None

@@ -42,11 +42,16 @@ class Intent:
         }
         return {**content, "metadata": metadata}
 
-    def at_version(self, version: int) -> Mapping[str, Any]:
-        """Return the body to send; not 0: refused when the object is no longer at this version."""
-        if not version:
-            return self.body
-        metadata = {**self.body["metadata"], "resourceVersion": str(version)}
+    def at(self, version: int, uid: str = "") -> Mapping[str, Any]:
+        """Return the body to send.
+
+        Args:
+            version: not 0: refused when the object is no longer at this version.
+            uid: not empty: refused when the name is another object's by now.
+        """
+        metadata = {**self.body["metadata"]}
+        metadata |= {"resourceVersion": str(version)} if version else {}
+        metadata |= {"uid": uid} if uid else {}
         return {**self.body, "metadata": metadata}
 
     def with_owners(self, owners: Mapping[str, Mapping[str, Any]]) -> "Intent":

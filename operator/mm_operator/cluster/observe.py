@@ -20,7 +20,6 @@ from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.pods import pod_state
 from mm_operator.cluster.resources import (
-    AUTOSCALER,
     CHILDREN,
     CLAIM,
     CONFIG,
@@ -153,8 +152,9 @@ class Observer:
                 for items in own.values()
                 for item in items
                 if item.kind in _CHILD_KINDS
-                # KEDA's own object copies our labels from the ScaledObject that it belongs to.
-                and (item.kind != AUTOSCALER.kind or record.uid in item.owner_uids)
+                # Labels alone are no proof: KEDA's own HorizontalPodAutoscaler copies them from the
+                # ScaledObject that it belongs to, and anybody may write them.
+                and record.uid in item.owner_uids
             ),
         )
 

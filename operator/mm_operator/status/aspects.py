@@ -21,7 +21,7 @@ OBSTACLES = frozenset(
 def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, ...]:
     """Return every condition as it is now."""
     found = (
-        _ready(snapshot, plan),
+        _ready(snapshot, plan, outcome),
         _available(snapshot),
         _planned(plan),
         _engine_built(plan),
@@ -42,7 +42,7 @@ def ready_pods(snapshot: Snapshot, plan: Plan) -> int:
     )
 
 
-def _ready(snapshot: Snapshot, plan: Plan) -> Aspect:
+def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
     kind = ConditionType.READY
     if plan.problem:
         return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
@@ -50,6 +50,9 @@ def _ready(snapshot: Snapshot, plan: Plan) -> Aspect:
     if plan.rollout.serving_hash and count:
         text = f"{replicas(count)} {does(count, 'answer')}"
         return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+    taken = next((one for one in outcome.errors if one.reason == Reason.NAME_TAKEN), None)
+    if taken:
+        return Aspect(kind, "False", taken.reason, taken.message)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
         return Aspect(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
     stage = next(

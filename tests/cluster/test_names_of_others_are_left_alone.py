@@ -1,0 +1,180 @@
+"""Objects under the names of a model's children that are not ours, on a real API server."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from support.absent_kubelet import built, get, inspected, serving
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+MODEL = "postgres"
+POD = {
+    "metadata": {"labels": {"app": "database"}},
+    "spec": {"containers": [{"name": "database", "image": "example.org/database:1"}]},
+}
+
+
+def foreign(kind: str, version: str, name: str, **rest: Any) -> dict[str, Any]:
+    """Return an object that somebody else made."""
+    metadata = {"name": name, "labels": {"app": "database"}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+SERVICE = foreign(
+    "Service", "v1", MODEL, spec={"selector": {"app": "database"}, "ports": [{"port": 5432}]}
+)
+DEPLOYMENT = foreign(
+    "Deployment",
+    "apps/v1",
+    MODEL,
+    spec={"replicas": 0, "selector": {"matchLabels": {"app": "database"}}, "template": POD},
+)
+FACTS = foreign("ConfigMap", "v1", f"{MODEL}-facts", data={"facts.json": "mine"})
+CLAIM = foreign(
+    "PersistentVolumeClaim",
+    "v1",
+    "multimodal-store",
+    spec={
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+)
+
+
+def degraded(api: Api) -> dict[str, Any]:
+    """Return the condition that says what needs a person, empty before it is written."""
+    found = get(api, "mmm", MODEL).get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == "Degraded"), {})
+
+
+def is_ready(api: Api) -> bool:
+    """Return whether the model is Ready."""
+    found = get(api, "mmm", MODEL).get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
+
+
+def content(one: dict[str, Any]) -> dict[str, Any]:
+    """Return what a taking over would change."""
+    metadata = one["metadata"]
+    marks = {name: metadata.get(name) for name in ("uid", "labels", "ownerReferences")}
+    return marks | {part: one.get(part) for part in ("spec", "data")}
+
+
+PLAYED: tuple[Callable[[Api], object], ...] = (
+    lambda api: inspected(api, MODEL),
+    built,
+    lambda api: serving(api, MODEL),
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "before"),
+    [
+        pytest.param(FACTS, 1, id="config-map"),
+        pytest.param(CLAIM, 1, id="claim-of-all-models"),
+        pytest.param(SERVICE, 2, id="service"),
+        pytest.param(DEPLOYMENT, 2, id="deployment"),
+    ],
+)
+def test_a_foreign_object_is_named_and_left_alone(
+    api: Api, tmp_path: Path, there: dict[str, Any], before: int
+) -> None:
+    """It keeps owner and content; a condition names it, and the model goes on once it is gone."""
+    kind, name = there["kind"], there["metadata"]["name"]
+    api.apply(there)
+    original = content(get(api, kind, name))
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name=MODEL))
+        for step in PLAYED[:before]:
+            step(api)
+        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+        assert f"{kind} {name} exists already" in degraded(api)["message"]
+        assert content(get(api, kind, name)) == original
+
+        api.kubectl("delete", kind, name)
+
+        for step in PLAYED[before:]:
+            step(api)
+        assert eventually(lambda: is_ready(api)), degraded(api)
+        assert content(get(api, kind, name)) != original
+        assert degraded(api)["status"] == "False"
+
+
+def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> None:
+    """With its Service's name taken, a model gets no Deployment that would look like a success."""
+    api.apply(SERVICE)
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name=MODEL))
+        for step in PLAYED[:2]:
+            step(api)
+        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+
+        assert "deployment" not in api.kubectl("get", "deployments", "-o", "name")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param("service", MODEL, id="its-own-object"),
+        pytest.param("configmap", "engine-", id="an-object-that-models-share"),
+    ],
+)
+def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str, name: str) -> None:
+    """An object that names the model as its owner is mended, not refused and not made anew."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name=MODEL))
+        for step in PLAYED:
+            step(api)
+        assert eventually(lambda: is_ready(api))
+    api.kubectl("delete", "jobs", "--all")  # what a build left is nowhere but in the ConfigMap
+    listed = json.loads(api.kubectl("get", kind, "-o", "json"))["items"]
+    before = next(one for one in listed if one["metadata"]["name"].startswith(name))
+    marks = [f"{mark}-" for mark in before["metadata"]["labels"]]
+    api.kubectl("label", kind, before["metadata"]["name"], *marks)
+
+    with running_operator(api.cluster, tmp_path, api.namespace):
+
+        def mended() -> bool:
+            now = get(api, kind, before["metadata"]["name"])["metadata"]
+            return bool(now.get("labels") == before["metadata"]["labels"])
+
+        assert eventually(mended), get(api, kind, before["metadata"]["name"])["metadata"]
+        after = get(api, kind, before["metadata"]["name"])
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after.get("data") == before.get("data")
+        assert is_ready(api)
+        assert degraded(api)["status"] == "False"
+
+
+def test_labels_of_ours_do_not_give_a_foreign_object_away(api: Api, tmp_path: Path) -> None:
+    """What another controller owns stays its own, also where it carries a copy of our labels."""
+    marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.MODEL: MODEL}
+    api.apply(foreign("ConfigMap", "v1", "database", data={}))
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "database",
+        "uid": get(api, "configmap", "database")["metadata"]["uid"],
+        "controller": True,
+    }
+    copied = {**FACTS, "metadata": {**FACTS["metadata"], "labels": marks}}
+    copied["metadata"] |= {"ownerReferences": [owner]}
+    api.apply(copied)
+    original = content(get(api, "configmap", f"{MODEL}-facts"))
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name=MODEL))
+        inspected(api, MODEL)
+
+        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+        assert "is controlled by ConfigMap database" in degraded(api)["message"]
+        assert content(get(api, "configmap", f"{MODEL}-facts")) == original
