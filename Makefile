@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,6 +46,12 @@ test-faults: env ## The tests that take minutes: faults on the real cluster, one
 
 adversarial-test: env ## Attack a real gateway and a real operator; prints what each attack cost others
 	$(PYTEST) -m adversarial -rA tests/adversarial
+
+mutants: env ## Break 100 places of the pure packages; fails when tests notice fewer than 85 %
+	$(BIN)/python tools/mutants.py
+
+flakes: env ## Run the tests of a change N times beside a busy core (N=20, BASE=commit, TESTS=...)
+	$(BIN)/python tools/flakes.py --times '$(or $(N),20)' --base '$(or $(BASE),HEAD)' --tests '$(TESTS)'
 
 observability-test: env ## Ask every dashboard and rule expression of a real Prometheus, demo under load
 	$(PYTEST) tests/observability

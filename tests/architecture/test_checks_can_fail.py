@@ -1,8 +1,15 @@
 """Each of our own checks has a case here that breaks it: a check that cannot fail is worthless."""
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
+
+import pytest
+
+from mutation.places import places_of, sample
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,4 +53,90 @@ def test_document_check_names_a_link_to_nowhere(tmp_path: Path) -> None:
 
     assert load("check_docs").broken_links(tmp_path, page) == [
         "page.md: link to missing.md, which does not exist"
+    ]
+
+
+SOURCE = """\
+@dataclass(frozen=True)
+class Limits:
+    least: int = 1
+
+def fits(size: int | None, limit: int) -> bool:
+    return size is not None and size <= limit
+"""
+
+
+def test_mutated_places_are_what_tests_can_see() -> None:
+    """Arguments of decorators and `|` of annotations are left alone."""
+    found = {(one.line, one.operator.removeprefix("core/")) for one in places_of("a.py", SOURCE)}
+    assert found == {
+        (3, "NumberReplacer"),
+        (6, "ReplaceAndWithOr"),
+        (6, "ReplaceComparisonOperator_IsNot_Is"),
+        (6, "ReplaceComparisonOperator_LtE_Lt"),
+    }
+
+
+def test_the_sample_of_places_survives_edits_elsewhere() -> None:
+    """A line more at the top changes no choice."""
+    before, after = (places_of("a.py", top + SOURCE) for top in ("", "import math\nROUND = 3\n"))
+    digests = {one.digest() for one in after if one.line > 2}
+    assert digests == {one.digest() for one in before}
+    assert [one.digest() for one in sample(before, 2)] == sorted(digests)[:2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "caught"), [("size <= limit", True), ("size <= 9", False)], ids=["seen", "unseen"]
+)
+def test_a_mutant_is_caught_by_a_test_that_fails(
+    tmp_path: Path, condition: str, *, caught: bool
+) -> None:
+    """A border that no test looks at survives."""
+    (tmp_path / "fits.py").write_text(f"def fits(size, limit):\n    return {condition}\n")
+    (tmp_path / "test_fits.py").write_text(
+        "from fits import fits\n\ndef test_fits():\n    assert fits(2, 2) and not fits(10, 2)\n"
+    )
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    slow\n    cluster\n    e2e\n    s3\n    triton\n"
+    )
+    source = (tmp_path / "fits.py").read_text()
+    [place] = (one for one in places_of("fits.py", source) if one.operator.endswith("LtE_Lt"))
+    assert load("mutants")._is_caught(tmp_path, place, {"test_fits.py::test_fits"}) == caught
+    assert (tmp_path / "fits.py").read_text() == source
+
+
+def test_repeated_runs_stop_at_the_first_failure(tmp_path: Path) -> None:
+    """A test that fails in its third run is found."""
+    (tmp_path / "test_third.py").write_text(
+        "from pathlib import Path\n\n"
+        "def test_third():\n"
+        "    log = Path('runs')\n"
+        "    log.open('a').write('x')\n"
+        "    assert len(log.read_text()) < 3\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    assert load("flakes").repeat([*command, "test_third.py"], 5, tmp_path) == 2
+
+
+def test_repeated_runs_take_the_tests_of_a_change(tmp_path: Path) -> None:
+    """Edited and new test files, no others and none that is deleted."""
+
+    def git(*arguments: str) -> None:
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True, timeout=60)
+
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for name in ("test_same.py", "test_edited.py", "test_gone.py", "helper.py"):
+        (tests / name).write_text("")
+    git("init", "--quiet")
+    git("add", "-A")
+    git("commit", "--quiet", "-m", "before")
+    (tests / "test_edited.py").write_text("x = 1\n")
+    (tests / "helper.py").write_text("x = 1\n")
+    (tests / "test_new.py").write_text("")
+    (tests / "test_gone.py").unlink()
+    assert load("flakes").changed_tests(tmp_path, "HEAD") == [
+        "tests/test_edited.py",
+        "tests/test_new.py",
     ]
