@@ -383,7 +383,11 @@ class ImaginedCluster:
                 for name, engine in engines.items()
                 if engine.config and model.uid in {one.uid for one in engine.config.owners}
             ),
-            stored=self._stored(model.namespace),
+            stored=(stored := self._stored(model.namespace)),
+            sweepers={
+                key: min((one for engine in engines for one in engine.config.owners), default=None)
+                for key, engines in stored.items()
+            },
             store=self._store(),
             deployment=self.rolled.get(model.name),
             pods=self.pods.get(model.name, ()),

@@ -7,17 +7,26 @@ objects are never looked at again (1,000 models at rest must fit into 250 MB).
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from mm_api import labels
+from mm_operator.cluster.first_users import FirstUsers
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.resources import CONFIG, JOB, POD
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _DROPPED_METADATA = ("managedFields", "selfLink", "generateName")
 _POD_SPEC_FIELDS = ("nodeName",)
+
+_REMEMBERED_OBJECTS = 128
+_REMEMBERED_BYTES = 32_768
+"""One reconcile reads an object in several ways, some twenty objects in all, eight reconciles run
+at once. A longer text would be as nested dictionaries some 200 kB."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +54,30 @@ class Cached:
     """(name, uid) of each owner that is a MultimodalModel."""
     owner_uids: frozenset[str]
     """Uid of each owner of whatever kind."""
+    deleting: bool
     text: bytes
+    _made: dict[str, tuple[Hashable, Any]] = field(default_factory=dict, compare=False, repr=False)
 
-    def parse(self) -> dict[str, Any]:
-        """Return the object as a new dictionary."""
-        parsed: dict[str, Any] = json.loads(self.text)
-        return parsed
+    def parse(self) -> Mapping[str, Any]:
+        """Return the object; it is shared with other callers."""
+        return (_remembered if len(self.text) <= _REMEMBERED_BYTES else _parsed)(self.text)
+
+    def once(
+        self, make: Callable[[Mapping[str, Any]], T], beside: Hashable = (), *, name: str = ""
+    ) -> T:
+        """Return what `make` makes of the object: made once for this version of it.
+
+        Args:
+            make: the reading.
+            beside: what else the reading depends on; another one makes it anew.
+            name: tells readings apart that are no named functions.
+        """
+        known = self._made.get(name or make.__qualname__)
+        if known is None or known[0] != beside:
+            known = beside, make(self.parse())
+            self._made[name or make.__qualname__] = known
+        made: T = known[1]
+        return made
 
 
 Address = tuple[str, str, str]
@@ -68,6 +95,7 @@ class Cache:
         self.on_change = on_change
         self._objects: dict[Address, Cached] = {}
         self._groups: dict[tuple[str, str, str], set[Address]] = defaultdict(set)
+        self._first_users = FirstUsers()
 
     def __len__(self) -> int:
         """Return the number of objects held."""
@@ -96,6 +124,10 @@ class Cache:
     def of_store(self, store: str) -> Iterator[Cached]:
         """Return the ConfigMaps of the engines in a store, of all namespaces."""
         return self._group("store", "", store)
+
+    def first_user(self, store: str, namespace: str) -> tuple[str, str] | None:
+        """Return name and uid of the first model of a namespace that uses a store."""
+        return self._first_users.first((store, namespace))
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
         """Return the objects that name a model among their owners, shared ones included."""
@@ -173,6 +205,8 @@ class Cache:
 
     def _store(self, fresh: Cached) -> None:
         address = (fresh.kind, fresh.namespace, fresh.name)
+        if fresh.store:  # before what is held goes: who stays is not taken out in between
+            self._first_users.add((fresh.store, fresh.namespace), fresh.owners)
         if (held := self._objects.get(address)) is not None:
             self._ungroup(address, held)
         self._objects[address] = fresh
@@ -192,6 +226,8 @@ class Cache:
             members.discard(address)
             if not members:
                 del self._groups[group]
+        if held.store:
+            self._first_users.remove((held.store, held.namespace), held.owners)
 
     def _group(self, group: str, namespace: str, value: str) -> Iterator[Cached]:
         addresses = self._groups.get((group, namespace, value), ())
@@ -200,6 +236,14 @@ class Cache:
     def _tell(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self.on_change(key)
+
+
+def _parsed(text: bytes) -> Mapping[str, Any]:
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED_OBJECTS)(_parsed)
 
 
 def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
@@ -243,6 +287,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
             for owner in metadata.get("ownerReferences") or ()
             if owner["kind"] == labels.KIND and owner["apiVersion"].startswith(f"{labels.GROUP}/")
         ),
+        deleting="deletionTimestamp" in metadata,
         text=json.dumps(trimmed, separators=(",", ":")).encode(),
     )
 

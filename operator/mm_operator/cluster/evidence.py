@@ -73,13 +73,12 @@ class Evidence:
         for pod in pods:
             if pod.uid not in self._tails:
                 await self._read_log(pod)
-        status = (parsed := job.parse()).get("status") or {}
-        if pods or _finished(status):
+        finished, created_at = job.once(_glance)
+        if pods or finished:
             self._blocked.pop(job.uid, None)
             waits = [await self._follow(pod, now) for pod in pods] if job.engine else []
             return min((wait for wait in waits if wait is not None), default=None)
-        created = moment(parsed["metadata"]["creationTimestamp"]) or now
-        age = (now - created).total_seconds()
+        age = (now - (created_at or now)).total_seconds()
         due = self._next_look.setdefault(job.uid, _FIRST_LOOK_SECONDS)
         if age < due:
             return due - age
@@ -89,7 +88,7 @@ class Evidence:
         return pause
 
     async def _read_log(self, pod: Cached) -> None:
-        if container := needs_log(pod.parse()):
+        if container := pod.once(needs_log):
             try:
                 text = await self._client.log(pod.namespace, pod.name, container, LOG_LINES)
             except ClusterError:
@@ -99,7 +98,7 @@ class Evidence:
 
     async def _follow(self, pod: Cached, now: datetime) -> float | None:
         """Read the log's end of a build that runs, when it is due; return seconds until it is."""
-        container, since = running(pod.parse())
+        container, since = pod.once(running)
         if since is None:
             self._progress.pop(pod.uid, None)
             return None
@@ -128,8 +127,11 @@ class Evidence:
         return _without_pod_name(events[-1].get("message", ""), job.name) if events else ""
 
 
-def _finished(status: Mapping[str, Any]) -> bool:
-    return any(condition(status, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:
+    """Return whether a Job ended, and when it was made."""
+    status, ends = job.get("status") or {}, ("Complete", "Failed")
+    ended = any(condition(status, kind).get("status") == "True" for kind in ends)
+    return ended, moment(job["metadata"]["creationTimestamp"])
 
 
 def _without_pod_name(note: str, job: str) -> str:

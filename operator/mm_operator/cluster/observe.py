@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -35,6 +36,7 @@ from mm_operator.model import (
     EngineState,
     JobState,
     Observed,
+    Owner,
     PlanSettings,
     PodState,
     Ref,
@@ -46,6 +48,9 @@ from mm_operator.model import (
 from mm_operator.plan import names
 
 T = TypeVar("T")
+
+_REMEMBERED_SPECS = 2048
+"""About 10 kB each. A spec is read at every reconcile, and changes with few of them."""
 
 _CHILD_KINDS = frozenset(resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN))
 
@@ -133,16 +138,17 @@ class Observer:
         pods: dict[str, list[PodState]] = {}
         for item in own.get(POD.kind, ()):
             if not item.job:
-                pods.setdefault(item.component, []).append(pod_state(item.parse()))
+                pods.setdefault(item.component, []).append(item.once(pod_state))
         store = self._cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
         return Observed(
-            configs={item.name: config_state(item.parse()) for item in own.get(CONFIG.kind, ())},
+            configs={item.name: item.once(config_state) for item in own.get(CONFIG.kind, ())},
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
             siblings=_Asked(lambda key: self.siblings(key, beside=record.key.namespace)),
+            sweepers=_Asked(lambda store: self._sweeper(store, record.key.namespace)),
             stored=_Asked(self.stored),
-            store=claim_state(store.parse()) if store else None,
+            store=store.once(claim_state) if store else None,
             deployment=_deployment(deployments.get(labels.Component.SERVER)),
             pods=tuple(pods.get(labels.Component.SERVER, ())),
             encoders=_deployment(deployments.get(labels.Component.ENCODER)),
@@ -159,21 +165,25 @@ class Observer:
         )
 
     def _job(self, item: Cached) -> JobState:
-        pods = [pod.parse() for pod in self._cache.of_job(item.namespace, item.name)]
-        return job_state(
-            item.parse(),
-            pods,
-            log_tails=self._evidence.log_tails,
-            progress=self._evidence.progress,
-            blocked=self._evidence.blocked(item.uid),
-        )
+        pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._evidence
+        tails = {pod.uid: said.log_tails.get(pod.uid, ()) for pod in pods}
+        progress = {pod.uid: said.progress.get(pod.uid, "") for pod in pods}
+        blocked = said.blocked(item.uid)
+
+        def make(job: Mapping[str, Any]) -> JobState:
+            live = [pod.parse() for pod in pods]
+            return job_state(job, live, log_tails=tails, progress=progress, blocked=blocked)
+
+        versions = tuple((pod.uid, pod.version) for pod in pods)
+        beside = (versions, *tails.values(), *progress.values(), blocked)
+        return item.once(make, beside, name="job_state")
 
     def engine(self, namespace: str, name: str) -> EngineState:
         """Return what a namespace shares about one engine."""
         items = list(self._cache.of_engine(namespace, name))
         config = self._cache.find(CONFIG.kind, namespace, name)
         return EngineState(
-            config=config_state(config.parse()) if config is not None else None,
+            config=config.once(config_state) if config is not None else None,
             jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
         )
 
@@ -193,9 +203,13 @@ class Observer:
     def stored(self, store: str) -> tuple[StoredEngine, ...]:
         """Return the engines of a store that some model wants or serves."""
         return tuple(
-            StoredEngine(item.namespace, config_state(item.parse()))
+            StoredEngine(item.namespace, item.once(config_state))
             for item in self._cache.of_store(store)
         )
+
+    def _sweeper(self, store: str, namespace: str) -> Owner | None:
+        first = self._cache.first_user(store, namespace)
+        return Owner(*first) if first else None
 
     def engine_names(self, namespace: str) -> frozenset[str]:
         """Return the names of the engines of a namespace."""
@@ -203,7 +217,7 @@ class Observer:
 
 
 def _deployment(item: Cached | None) -> DeploymentState | None:
-    return deployment_state(item.parse()) if item else None
+    return item.once(deployment_state) if item else None
 
 
 class _Engines(Mapping[str, EngineState]):
@@ -242,6 +256,7 @@ class _Asked(Mapping[str, T]):
         return 0
 
 
+@lru_cache(maxsize=_REMEMBERED_SPECS)
 def parse_spec(text: bytes) -> tuple[MultimodalModelSpec | None, SpecError | None]:
     """Return the typed spec, or why it is none; exactly one of the two.
 

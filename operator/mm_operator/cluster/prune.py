@@ -26,7 +26,7 @@ async def prune(
     errors: list[StageError] = []
     for ref in sorted(unwanted):
         held = cache.find(ref.kind, key.namespace, ref.name)
-        if held is None or "deletionTimestamp" in held.parse()["metadata"]:
+        if held is None or held.deleting:
             continue
         version = "" if held.model else str(held.version)
         try:

@@ -41,7 +41,10 @@ class Observed:
     siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
     """Key of an engine in its store -> what other namespaces have of it; asked like `engines`."""
     stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
-    """Key of a store -> its engines in use, of every namespace; asked like `engines`."""
+    """Key of a store -> its engines in use, of every namespace; asked like `engines`, and only by
+    the one model that sweeps the store when it does: the answer is as long as the store."""
+    sweepers: Mapping[str, Owner | None] = field(default_factory=dict)
+    """Key of a store -> the first of this namespace's models that use it; asked like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     """Of the language model's pods."""

@@ -5,13 +5,12 @@ while a model wants or serves the engine, and go with the last one. They are cou
 sweep. Since when an engine is not in use is noted in the store itself, by the sweep.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from mm_api import labels
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.model import Collection, JobPhase, JobState, Snapshot, StoredEngine
+from mm_operator.model import Collection, JobPhase, JobState, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import PLAN_KEY, parse
@@ -35,8 +34,7 @@ def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
 def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -> Collection:
     """Return the sweep of the model's store, if this model is the one that sweeps it."""
     wanted = spec.build.store.gc_after
-    engines = snapshot.observed.stored.get(key, ())
-    if wanted is None or not engines or not _sweeps(snapshot, engines):
+    if wanted is None or not _sweeps(snapshot, key):
         return _NONE
     store = store_of(spec)
     known = identity_of(spec, snapshot.store_identity) and snapshot.settings.every_namespace
@@ -50,24 +48,19 @@ def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -
     period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
     job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)
     if job is None:
-        return _start(snapshot, engines, attempt=1)
+        return _start(snapshot, key, attempt=1)
     due = _due_in(job, period, snapshot.now)
     if due is None:
         return Collection(job=job.name)
     if due > 0:
         return Collection(job=job.name, due_in=due)
-    return _start(snapshot, engines, attempt=attempt_of(job) + 1)
+    return _start(snapshot, key, attempt=attempt_of(job) + 1)
 
 
-def _sweeps(snapshot: Snapshot, engines: Iterable[StoredEngine]) -> bool:
+def _sweeps(snapshot: Snapshot, key: str) -> bool:
     """Return whether this model comes first of those of its namespace that use the store."""
-    owners = {
-        owner
-        for engine in engines
-        if engine.namespace == snapshot.namespace
-        for owner in engine.config.owners
-    }
-    return bool(owners) and min(owners).uid == snapshot.uid
+    first = snapshot.observed.sweepers.get(key)
+    return first is not None and first.uid == snapshot.uid
 
 
 def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
@@ -78,7 +71,8 @@ def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
     return max(0.0, (ended + period - now).total_seconds())
 
 
-def _start(snapshot: Snapshot, engines: Iterable[StoredEngine], *, attempt: int) -> Collection:
+def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
+    engines = snapshot.observed.stored.get(key, ())
     plans = [parse(BuildPlan, engine.config.data.get(PLAN_KEY)) for engine in engines]
     if None in plans:
         return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now

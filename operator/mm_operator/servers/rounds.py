@@ -101,7 +101,7 @@ class Servers:
         return tuple(
             pod
             for item in self._cache.of_model(key)
-            if item.kind == POD.kind and not item.job and (pod := server_pod(item.parse()))
+            if item.kind == POD.kind and not item.job and (pod := item.once(server_pod))
         )
 
     async def _ask(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:

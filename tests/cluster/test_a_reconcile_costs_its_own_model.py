@@ -1,0 +1,138 @@
+"""What a reconcile reads does not grow with its neighbours, and nothing is read twice."""
+
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+import pytest
+
+from mm_operator.cluster.cache import Cache, Cached
+from mm_operator.cluster.claims import ClaimModes
+from mm_operator.cluster.evidence import Evidence
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.nodes import NodeCache
+from mm_operator.cluster.observe import Observer
+from mm_operator.cluster.stores import StoreIdentities
+from mm_operator.model import Plan, Ref
+from mm_operator.plan import decide
+from support.imagined_cluster import ImaginedCluster
+from support.model_documents import document
+from support.models import EPOCH, SETTINGS, tiny_facts
+
+NAME = "llava"
+SWEPT = {"build": {"store": {"gcAfter": "1h"}}}
+NO_REQUEST = cast("Any", None)
+
+Reads = Counter[tuple[str, str, int]]
+"""Kind, name and version of an object -> how often its text was parsed."""
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Count each parse."""
+    counted: Reads = Counter()
+    parse = Cached.parse
+
+    def counting(item: Cached) -> Mapping[str, Any]:
+        counted[item.kind, item.name, item.version] += 1
+        return parse(item)
+
+    monkeypatch.setattr(Cached, "parse", counting)
+    return counted
+
+
+class Crowd:
+    """A model with its objects and neighbours of its namespace and store, as caches hold them."""
+
+    def __init__(self, neighbours: int) -> None:
+        self._version = 0
+        self.cache, self.models = Cache(), ModelCache()
+        imagined = ImaginedCluster()
+        imagined.apply(NAME, SWEPT)
+        imagined.inspected(tiny_facts())
+        imagined.built()
+        self._model(NAME, imagined.models[NAME].uid, dict(imagined.models[NAME].status))
+        self.manifests = imagined.objects
+        for ref, manifest in imagined.objects.items():
+            self.put(ref, manifest)
+        engine = next(ref for ref in imagined.objects if ref.name.startswith("engine-"))
+        for number in range(neighbours):
+            self._neighbour(f"x{number:04}", imagined.objects[engine])
+        evidence = Evidence(NO_REQUEST, self.cache)
+        self.observer = Observer(
+            self.models,
+            self.cache,
+            NodeCache(on_change=lambda: None),
+            evidence=evidence,
+            stores=StoreIdentities(NO_REQUEST),
+            claims=ClaimModes(NO_REQUEST),
+            settings=SETTINGS,
+        )
+
+    def put(self, ref: Ref, manifest: Mapping[str, Any]) -> None:
+        """Take an object as a new version."""
+        self._version += 1
+        item = deepcopy(dict(manifest))
+        item["metadata"] |= {
+            "resourceVersion": str(self._version),
+            "creationTimestamp": EPOCH.isoformat(),
+        }
+        item["metadata"].setdefault("uid", f"uid-of-{ref.kind}-{ref.name}")
+        self.cache.put(ref.kind, item)
+
+    def _model(self, name: str, uid: str, status: Mapping[str, Any]) -> None:
+        self._version += 1
+        item = {**document(SWEPT), "status": status}
+        item["metadata"] = {
+            "namespace": "demo",
+            "name": name,
+            "uid": uid,
+            "generation": 1,
+            "resourceVersion": str(self._version),
+            "creationTimestamp": EPOCH.isoformat(),
+        }
+        self.models.put(item)
+
+    def _neighbour(self, name: str, engine: Mapping[str, Any]) -> None:
+        """Add a model and its engine in the same store."""
+        self._model(name, f"uid-of-{name}", {})
+        config = deepcopy(dict(engine))
+        config["metadata"] |= {"name": f"engine-{name}", "uid": f"uid-of-engine-{name}"}
+        owner = config["metadata"]["ownerReferences"][0]
+        config["metadata"]["ownerReferences"] = [{**owner, "name": name, "uid": f"uid-of-{name}"}]
+        self.put(Ref("ConfigMap", f"engine-{name}"), config)
+
+    def decide(self) -> Plan:
+        """Observe and decide, as a reconcile does."""
+        record = self.models.find(Key("demo", NAME))
+        assert record is not None
+        return decide(self.observer.snapshot(record, EPOCH))
+
+
+@pytest.mark.parametrize("neighbours", [10, 1000], ids=["ten-neighbours", "a-thousand"])
+def test_a_reconcile_reads_the_objects_of_its_own_model(neighbours: int, reads: Reads) -> None:
+    """Engines of neighbours in the same store are not read, however many there are."""
+    Crowd(0).decide()
+    alone = {(kind, name) for kind, name, _ in reads}
+    reads.clear()
+
+    Crowd(neighbours).decide()
+
+    assert {(kind, name) for kind, name, _ in reads} == alone
+    assert ("Job", f"{NAME}-sweep-1") in alone
+
+
+def test_no_version_is_read_twice(reads: Reads) -> None:
+    """Later reconciles read what changed since, once; nothing else."""
+    crowd = Crowd(10)
+    for _ in range(3):
+        crowd.decide()
+    facts = Ref("ConfigMap", f"{NAME}-facts")
+    crowd.put(facts, crowd.manifests[facts])
+    for _ in range(3):
+        crowd.decide()
+
+    assert set(reads.values()) == {1}
+    assert sum(name == facts.name for _, name, _ in reads) == len(("before", "changed"))
