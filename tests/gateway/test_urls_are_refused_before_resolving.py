@@ -67,7 +67,15 @@ def test_redirects_are_joined(location: str, url: str) -> None:
     assert url == join_redirect(source, location)
 
 
-@pytest.mark.parametrize("location", ["", "http://h/b"], ids=["nowhere", "downgrade"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        pytest.param("", id="nowhere"),
+        pytest.param("http://h/b", id="downgrade"),
+        pytest.param("HTTP://h/b", id="downgrade-in-capitals"),
+        pytest.param("Http://h/b", id="downgrade-in-mixed-letters"),
+    ],
+)
 def test_bad_redirects_are_refused(location: str) -> None:
     """A redirect needs a target and never leaves https."""
     source = parse_target("https://h/a", allowed_hosts=(), any_port=False)

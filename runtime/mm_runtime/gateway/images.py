@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.gateway.body import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
@@ -52,6 +53,7 @@ class ImageLoader:
         reduce_frame: Callable[[Image.Image], Image.Image],
         executor: Executor,
         known: KnownPictures,
+        bodies: BodyBudget,
     ) -> None:
         self._fetcher = fetcher
         self._limits = limits
@@ -60,6 +62,8 @@ class ImageLoader:
         # Bounded on purpose: a decoded picture of the largest size takes hundreds of MB.
         self._executor = executor
         self._known = known
+        # What is fetched waits for a decoder like what arrives in a body, and counts with it.
+        self._bodies = bodies
 
     async def load(
         self, references: Sequence[ImageReference], salt: str = ""
@@ -89,8 +93,12 @@ class ImageLoader:
 
         def decoded(url: str, encoded: bytes | None) -> Pixels:
             limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
-            frames = read_video(url, limits) if encoded is None else decode_video(encoded, limits)
-            return np.stack([np.asarray(self._reduce_frame(frame)) for frame in frames])
+            keep = self._reduce_frame
+            if encoded is None:
+                frames = read_video(url, limits, keep)
+            else:
+                frames = decode_video(encoded, limits, keep)
+            return np.stack([np.asarray(frame) for frame in frames])
 
         return await self._read(reference, decoded, code="invalid_video")
 
@@ -117,8 +125,11 @@ class ImageLoader:
         url, param = reference.url, reference.param
         loop = asyncio.get_running_loop()
         try:
-            encoded = None if url[:5].lower() == "data:" else await self._fetcher.fetch(url)
-            return await loop.run_in_executor(self._executor, decoded, url, encoded)
+            with self._bodies.claim() as claim:
+                encoded = None
+                if url[:5].lower() != "data:":
+                    encoded = await self._fetcher.fetch(url, claim.grow)
+                return await loop.run_in_executor(self._executor, decoded, url, encoded)
         except FetchRefusedError as error:
             raise InvalidRequestError(
                 f"`{param}`: {error}.", param=param, code=f"{code}_url"

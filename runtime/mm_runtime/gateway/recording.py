@@ -64,7 +64,13 @@ def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator[InputCon
     if name is None:
         raise BadRecordingError(f"the bytes are no recording that is read here; send {expected}")
     try:
-        options = {"enable_drefs": "0", "protocol_whitelist": ""}
+        # FFmpeg decodes the first frames of every stream to see what it is: also for that, it may
+        # use no decoder but these.
+        options = {
+            "enable_drefs": "0",
+            "protocol_whitelist": "",
+            "codec_whitelist": ",".join(sorted(frozenset().union(*_DECODERS.values()))),
+        }
         file = io.BytesIO(encoded)
         with av.open(file, mode="r", format=name, container_options=options) as container:
             _check_stream(container, kind)

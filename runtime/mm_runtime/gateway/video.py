@@ -4,17 +4,17 @@ Animated GIF, WebP and PNG, and a row of JPEG pictures, are what the decoders of
 films are `film`'s.
 """
 
-import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
 
 from mm_runtime.gateway.film import decode_film, is_film
+from mm_runtime.gateway.frames import Keep, PixelBudget, same
 from mm_runtime.pictures.data_urls import decode_base64, split_data_url
-from mm_runtime.pictures.media import BadImageError, check_pixels, decode, to_rgb
+from mm_runtime.pictures.media import BadImageError, check_pixels, decode, opened, to_rgb
 
 FORMATS = ("GIF", "WEBP", "PNG")
 FRAME_ROW = "video/jpeg"
@@ -22,6 +22,10 @@ FRAME_ROW = "video/jpeg"
 
 _MOST_STORED_FRAMES = 4096
 """Frames of a file. It is decoded from the first frame on, whichever are wanted."""
+
+MOST_ANIMATED_PIXELS = 4 * 10**8
+"""Of all frames up to the last one that is wanted: four hundred of 1000 x 1000, three seconds of
+one core (8 ns a pixel of WebP, 4 of GIF)."""
 
 _OTHER = (
     "send an MP4 or WebM, an animated GIF, WebP or PNG, or the frames themselves as "
@@ -38,29 +42,42 @@ class VideoLimits:
     max_frames: int
 
 
-def read_video(url: str, limits: VideoLimits) -> list[Image.Image]:
+def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
     """Return the frames of a `data:` URL.
+
+    Args:
+        url: the video itself, or its frames in a row.
+        limits: of the video.
+        keep: makes a frame small as soon as it is decoded; only what it returns is held.
 
     Raises:
         BadImageError: no video this gateway takes, or one above a limit.
     """
     media_type, encoded = split_data_url(url)
     if media_type.lower() != FRAME_ROW:
-        return decode_video(decode_base64(encoded, max_bytes=limits.max_bytes), limits)
+        return decode_video(decode_base64(encoded, max_bytes=limits.max_bytes), limits, keep)
+    count = encoded.count(",") + 1
+    _check_frames(count)
     pictures = encoded.split(",")
-    _check_frames(len(pictures))
-    left, frames = limits.max_bytes, []
-    for at in _sampled(len(pictures), limits.max_frames):
+    left, frames, sizes = limits.max_bytes, [], set()
+    for at in _sampled(count, limits.max_frames):
         content = decode_base64(pictures[at], max_bytes=left)
         left -= len(content)
-        frames.append(decode(content, max_pixels=limits.max_pixels))
-    if len({frame.size for frame in frames}) > 1:
-        raise BadImageError("the frames of the video have different sizes; make them equal")
+        frame = decode(content, max_pixels=limits.max_pixels)
+        sizes.add(frame.size)
+        if len(sizes) > 1:
+            raise BadImageError("the frames of the video have different sizes; make them equal")
+        frames.append(keep(frame))
     return frames
 
 
-def decode_video(encoded: bytes, limits: VideoLimits) -> list[Image.Image]:
+def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
     """Return frames of a film or an animation, evenly spread when it has more than are kept.
+
+    Args:
+        encoded: the file.
+        limits: of the video.
+        keep: as in `read_video`.
 
     Raises:
         BadImageError: neither, truncated, of another format, or above a limit.
@@ -71,23 +88,32 @@ def decode_video(encoded: bytes, limits: VideoLimits) -> list[Image.Image]:
         return _sampled(count, limits.max_frames)
 
     if is_film(encoded):
-        return decode_film(encoded, max_pixels=limits.max_pixels, wanted=wanted)
+        return decode_film(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
-                check_pixels(image.size, limits.max_pixels)
-                frames = []
-                for at in wanted(getattr(image, "n_frames", 1)):
-                    image.seek(at)
-                    frames.append(to_rgb(image.copy()))
-                return frames
-    except BadImageError:
-        raise
+        with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
+            return _animation(image, wanted(getattr(image, "n_frames", 1)), limits, keep)
     except UnidentifiedImageError:
         raise BadImageError(f"the bytes are no video that is read here; {_OTHER}") from None
-    except Exception as error:  # noqa: BLE001 - decoders raise SyntaxError, struct.error, EOFError...
-        raise BadImageError(f"the video is damaged or truncated ({error}); {_OTHER}") from None
+    except BadImageError as error:
+        raise BadImageError(str(error).replace("the image", "the video", 1)) from None
+
+
+def _animation(
+    image: ImageFile, places: Sequence[int], limits: VideoLimits, keep: Keep
+) -> list[Image.Image]:
+    """Return some frames; every frame up to the last of them is decoded, so all are counted."""
+    budget = PixelBudget(MOST_ANIMATED_PIXELS, places[-1] + 1)
+    budget.check(image.size)
+    frames, wanted = [], set(places)
+    for at in range(places[-1] + 1):
+        image.seek(at)
+        # A frame of a GIF may reach beyond its canvas, which then grows.
+        check_pixels(image.size, limits.max_pixels)
+        budget.spend(image.size)
+        if at in wanted:
+            frame = to_rgb(image)
+            frames.append(keep(frame.copy() if frame is image else frame))
+    return frames
 
 
 def _sampled(count: int, most: int) -> Sequence[int]:

@@ -103,6 +103,12 @@ def build_gateway(
     codec = TextCodec(directory.tokenizer)
     vision = directory.vision
     pictures = load_processor(directory, vision) if vision else None
+    one_file = int(plan.max_video_frames > 0 or hears(directory))
+    most = max_body_bytes(
+        images=max(plan.max_images_per_request, one_file),
+        image_bytes=plan.max_image_bytes,
+    )
+    bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
     executor = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
     images = ImageLoader(
         fetcher=ImageFetcher(
@@ -120,6 +126,7 @@ def build_gateway(
         # Whoever pays memory for features of known pictures wants their pixels known too.
         known=KnownPictures(_KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         executor=executor,
+        bodies=bodies,
     )
     service = ChatService(
         model=model,
@@ -141,11 +148,6 @@ def build_gateway(
     )
     drain = Drain()
     auth = BearerAuth(auth_token_file)
-    most = max_body_bytes(
-        images=max(plan.max_images_per_request, int(plan.max_video_frames > 0), int(service.hears)),
-        image_bytes=plan.max_image_bytes,
-    )
-    bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
     limits = ExchangeLimits(
         max_body_bytes=most,
         body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),

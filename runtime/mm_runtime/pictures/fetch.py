@@ -8,7 +8,7 @@ are followed by hand, each checked like the first. Proxies from the environment 
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -35,6 +35,10 @@ class FetchPolicy:
     allow_private_networks: bool
     timeout_seconds: float
     max_bytes: int
+
+
+def _unbounded(count: int) -> None:
+    """Hold any number of bytes."""
 
 
 class PinnedBackend(httpcore.AsyncNetworkBackend):
@@ -89,8 +93,12 @@ class ImageFetcher:
         self._policy = policy
         self._ssl = ssl_context or ssl.create_default_context(cafile=certifi.where())
 
-    async def fetch(self, url: str) -> bytes:
+    async def fetch(self, url: str, hold: Callable[[int], None] = _unbounded) -> bytes:
         """Return the body behind a URL.
+
+        Args:
+            url: http or https.
+            hold: called with the bytes of each piece that arrives; what it raises ends the fetch.
 
         Raises:
             FetchRefusedError: the policy refuses it, or the host fails, answers another status
@@ -99,7 +107,7 @@ class ImageFetcher:
         seconds = self._policy.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(url)
+                return await self._follow(url, hold)
         except TimeoutError:
             raise FetchRefusedError(
                 f"the image was not fetched within {seconds:g} seconds"
@@ -111,7 +119,7 @@ class ImageFetcher:
                 f"the image could not be fetched ({type(error).__name__}: {error})"
             ) from error
 
-    async def _follow(self, url: str) -> bytes:
+    async def _follow(self, url: str, hold: Callable[[int], None]) -> bytes:
         backend = PinnedBackend(allow_private_networks=self._policy.allow_private_networks)
         # One pool a fetch: a connection is never reused for another client's URL.
         async with httpcore.AsyncConnectionPool(
@@ -119,7 +127,7 @@ class ImageFetcher:
         ) as pool:
             target = self._check(url)
             for _ in range(MAX_REDIRECTS + 1):
-                answer = await self._get(pool, target)
+                answer = await self._get(pool, target, hold)
                 if isinstance(answer, bytes):
                     return answer
                 target = self._check(answer)
@@ -132,7 +140,9 @@ class ImageFetcher:
             any_port=self._policy.allow_private_networks,
         )
 
-    async def _get(self, pool: httpcore.AsyncConnectionPool, target: Target) -> bytes | str:
+    async def _get(
+        self, pool: httpcore.AsyncConnectionPool, target: Target, hold: Callable[[int], None]
+    ) -> bytes | str:
         """Return the body, or the URL a redirect points to."""
         location = httpcore.URL(
             scheme=target.scheme, host=target.host, port=target.port, target=target.path
@@ -149,9 +159,9 @@ class ImageFetcher:
                 raise FetchRefusedError(
                     f"host {target.host!r} answered status {response.status} for the image"
                 )
-            return await self._read(response)
+            return await self._read(response, hold)
 
-    async def _read(self, response: httpcore.Response) -> bytes:
+    async def _read(self, response: httpcore.Response, hold: Callable[[int], None]) -> bytes:
         limit = self._policy.max_bytes
         declared = _header(response, b"content-length")
         if declared.isascii() and declared.isdigit() and int(declared) > limit:
@@ -160,6 +170,7 @@ class ImageFetcher:
             )
         body = bytearray()
         async for chunk in response.aiter_stream():
+            hold(len(chunk))
             body += chunk
             if len(body) > limit:
                 raise FetchRefusedError(f"the image has more bytes than the limit of {limit}")

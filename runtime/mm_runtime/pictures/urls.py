@@ -85,7 +85,8 @@ def join_redirect(source: Target, location: str) -> str:
         raise UrlRefusedError(
             f"host {source.host!r} redirects to a malformed URL ({error})"
         ) from None
-    if source.scheme == "https" and joined.startswith("http:"):
+    # Schemes are compared without case: HTTP:// is http.
+    if source.scheme == "https" and joined[:5].lower() == "http:":
         raise UrlRefusedError(f"host {source.host!r} redirects from https to http")
     return joined
 

@@ -1,0 +1,50 @@
+"""What decoding the frames of a video may cost, and what is held of them."""
+
+from collections.abc import Callable
+
+from PIL import Image
+
+from mm_runtime.pictures.media import BadImageError
+
+Keep = Callable[[Image.Image], Image.Image]
+"""A frame -> what is held of it until the last one is decoded."""
+
+
+def same(frame: Image.Image) -> Image.Image:
+    """Keep a frame as it is."""
+    return frame
+
+
+class PixelBudget:
+    """Pixels that may be decoded of one video, whether its frames are kept or not."""
+
+    def __init__(self, most: int, frames: int) -> None:
+        """Allow `most` pixels for so many frames."""
+        self._most = most
+        self._frames = frames
+        self._spent = 0
+
+    def check(self, size: tuple[int, int]) -> None:
+        """Refuse before anything is decoded, if all frames are as large as announced.
+
+        Raises:
+            BadImageError: they are too many together.
+        """
+        self._refuse_above(self._frames * size[0] * size[1], size)
+
+    def spend(self, size: tuple[int, int]) -> None:
+        """Count one frame as it is; frames may grow in mid-stream.
+
+        Raises:
+            BadImageError: all frames so far are too many pixels together.
+        """
+        self._spent += size[0] * size[1]
+        self._refuse_above(self._spent, size)
+
+    def _refuse_above(self, pixels: int, size: tuple[int, int]) -> None:
+        if pixels > self._most:
+            width, height = size
+            raise BadImageError(
+                f"the video is too long for its size: {self._frames} frames of {width} x {height} "
+                f"are more than {self._most} pixels; send a shorter or smaller one"
+            )

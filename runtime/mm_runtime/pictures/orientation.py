@@ -1,0 +1,76 @@
+"""How a camera was held, as an image's metadata states it: the only part of Exif that is read.
+
+Pillow's own reader copies the data of every entry: two thousand entries that point at the same
+megabyte are two gigabytes.
+"""
+
+import re
+from collections.abc import Mapping
+
+MAX_BYTES = 64 * 1024
+"""Of Exif that is read at all: the largest segment of a JPEG, where cameras write it."""
+
+UPRIGHT = 1
+_LAST = 8
+_TAG = 0x0112
+_PREFIX = b"Exif\0\0"
+_ENTRY_BYTES = 12
+_ORDERS = {b"II": "little", b"MM": "big"}
+
+_XMP = re.compile(rb"tiff:Orientation(?:=\"|>)([1-8])")
+_RAW_PROFILE_HEAD_LINES = 3
+"""ImageMagick's Exif inside a PNG's text: an empty line, the name, the length; then hexadecimal."""
+
+
+def orientation_of(metadata: Mapping[str | tuple[int, int], object]) -> int:
+    """Return the orientation, 1 to 8, that `Image.info` holds; 1 is upright.
+
+    Exif counts before XMP. What is damaged or larger than `MAX_BYTES` is as if it were not there.
+    """
+    found = _in_exif(_exif_bytes(metadata))
+    if found is None:
+        found = _in_xmp(metadata.get("XML:com.adobe.xmp") or metadata.get("xmp"))
+    return UPRIGHT if found is None else found
+
+
+def _exif_bytes(metadata: Mapping[str | tuple[int, int], object]) -> bytes:
+    exif = metadata.get("exif")
+    if isinstance(exif, bytes):
+        return exif
+    raw = metadata.get("Raw profile type exif")
+    if not isinstance(raw, str) or len(raw) > 3 * MAX_BYTES:
+        return b""
+    try:
+        return bytes.fromhex("".join(raw.split("\n")[_RAW_PROFILE_HEAD_LINES:]))
+    except ValueError:
+        return b""
+
+
+def _in_exif(exif: bytes) -> int | None:
+    if len(exif) > MAX_BYTES:
+        return None
+    while exif.startswith(_PREFIX):
+        exif = exif[len(_PREFIX) :]
+    order = _ORDERS.get(exif[:2])
+    if order is None:
+        return None
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(exif[at : at + size], "little" if order == "little" else "big")
+
+    directory = number(4, 4)
+    for entry in range(number(directory, 2)):
+        at = directory + 2 + entry * _ENTRY_BYTES
+        if at >= len(exif):
+            return None
+        if number(at, 2) == _TAG:
+            found = number(at + 8, 2)
+            return found if UPRIGHT <= found <= _LAST else None
+    return None
+
+
+def _in_xmp(xmp: object) -> int | None:
+    if isinstance(xmp, str):
+        xmp = xmp.encode("utf-8", "replace")
+    found = _XMP.search(xmp) if isinstance(xmp, bytes) else None
+    return int(found[1]) if found else None

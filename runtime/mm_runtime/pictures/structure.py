@@ -1,0 +1,165 @@
+"""How the file of an image is built: what a decoder would spend hours or gigabytes on is refused.
+
+Pure functions over bytes, at the speed of a search: nothing is decoded and nothing is copied.
+"""
+
+import re
+from collections.abc import Iterator
+
+MAX_SCANS = 100
+"""Of a progressive JPEG. libjpeg decodes all pixels for each: 43 ms a scan of 49 million pixels,
+for 75 bytes of file. Encoders write about ten, mozjpeg up to twenty."""
+
+MAX_SEGMENTS = 4096
+"""Of a JPEG besides its scans: 20 MB of metadata in segments of 64 kB are 320."""
+
+MAX_CHUNKS = 20_000
+"""Of a PNG or WebP, each a turn of an interpreted loop; libpng writes 20 MB in 2,500."""
+
+MAX_BLOCKS = 400_000
+"""Data blocks of a GIF, likewise; encoders write blocks of 255 bytes: 80,000 for 20 MB."""
+
+MAX_COMMENT_BLOCKS = 1024
+"""Of a GIF's comments: a quarter of a megabyte. Pillow joins them one by one, which copies 800 GB
+for 20 MB."""
+
+_SCAN, _END = 0xDA, 0xD9
+_BARE = frozenset({0x01, 0xD8, _END})
+"""JPEG markers without a length; those that divide a scan (D0 to D7) are not searched for."""
+
+_RESERVED = frozenset({0xC8, *range(0xF0, 0xFE)})
+"""No decoder knows them, and readers differ about their length."""
+
+_NEXT_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
+
+_GIF_IMAGE, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
+_GIF_COMMENT = b"\xfe"
+_GIF_HEADER_BYTES = 13
+_GIF_IMAGE_BYTES = 10
+_GIF_PALETTE = 0x80
+
+Size = tuple[int, int]
+
+
+class StructureError(ValueError):
+    """The file is built as no encoder builds it. The message is for the client."""
+
+
+def check_structure(encoded: bytes) -> None:
+    """Check the parts of a JPEG, PNG, WebP or GIF; other bytes pass, no decoder takes them.
+
+    Raises:
+        StructureError: more scans, segments, chunks or blocks than images have.
+    """
+    if encoded.startswith(b"\xff\xd8\xff"):
+        _check_jpeg(encoded)
+    elif encoded.startswith(b"\x89PNG\r\n\x1a\n"):
+        _check_chunks(_png_lengths(encoded))
+    elif _is_webp(encoded):
+        _check_chunks(_webp_lengths(encoded))
+    elif encoded.startswith((b"GIF87a", b"GIF89a")):
+        _check_gif(encoded)
+
+
+def webp_canvas(encoded: bytes) -> Size | None:
+    """Return width and height of an extended WebP, whose reader allocates them while it opens."""
+    if not _is_webp(encoded) or encoded[12:16] != b"VP8X":
+        return None
+    width, height = (1 + int.from_bytes(encoded[at : at + 3], "little") for at in (24, 27))
+    return width, height
+
+
+def _is_webp(encoded: bytes) -> bool:
+    return encoded[:4] == b"RIFF" and encoded[8:12] == b"WEBP"
+
+
+def _check_jpeg(encoded: bytes) -> None:
+    scans = segments = 0
+    at = 2
+    while (found := _NEXT_MARKER.search(encoded, at)) is not None:
+        code, at = found[1][0], found.end()
+        if code == _END and scans:
+            return  # telephones append films; no decoder reads on
+        if code in _BARE:
+            continue
+        if code in _RESERVED:
+            raise StructureError(f"the image is damaged: a JPEG has no segment FF {code:02X}")
+        at += max(2, int.from_bytes(encoded[at : at + 2], "big"))
+        scans += code == _SCAN
+        segments += 1
+        if scans > MAX_SCANS:
+            raise StructureError(
+                f"the image is a JPEG of more than {MAX_SCANS} scans; save it as a baseline JPEG, "
+                "or with the usual ten scans of a progressive one"
+            )
+        if segments - scans > MAX_SEGMENTS:
+            raise StructureError(
+                f"the image is a JPEG of more than {MAX_SEGMENTS} segments; save it again, without "
+                "metadata"
+            )
+
+
+def _check_chunks(lengths: Iterator[int]) -> None:
+    if sum(1 for _ in lengths) > MAX_CHUNKS:
+        raise StructureError(
+            f"the image has more than {MAX_CHUNKS} chunks; save it again with larger ones"
+        )
+
+
+def _png_lengths(encoded: bytes) -> Iterator[int]:
+    at = 8
+    while at < len(encoded):
+        length = int.from_bytes(encoded[at : at + 4], "big")
+        yield length
+        at += 12 + length
+
+
+def _webp_lengths(encoded: bytes) -> Iterator[int]:
+    at = 12
+    while at < len(encoded):
+        length = int.from_bytes(encoded[at + 4 : at + 8], "little")
+        yield length
+        at += 8 + length + length % 2
+
+
+def _check_gif(encoded: bytes) -> None:
+    at = _GIF_HEADER_BYTES + _palette_bytes(encoded[10:11])
+    blocks = comments = 0
+    while at < len(encoded) and encoded[at] != _GIF_END:
+        if encoded[at] == _GIF_EXTENSION:
+            label = encoded[at + 1 : at + 2]
+            at, found = _skip_blocks(encoded, at + 2)
+            if label == _GIF_COMMENT:
+                comments += found + 1
+            elif not found:
+                # Pillow reads on after an extension without its first block.
+                at, found = _skip_blocks(encoded, at)
+        elif encoded[at] == _GIF_IMAGE:
+            data = at + _GIF_IMAGE_BYTES + _palette_bytes(encoded[at + 9 : at + 10]) + 1
+            at, found = _skip_blocks(encoded, data)
+        else:
+            # What readers skip byte by byte in search of the next image.
+            at, found = at + 1, 0
+        blocks += found + 1
+        if comments > MAX_COMMENT_BLOCKS or blocks > MAX_BLOCKS:
+            kind, most = "", MAX_BLOCKS
+            if comments > MAX_COMMENT_BLOCKS:
+                kind, most = "comment ", MAX_COMMENT_BLOCKS
+            raise StructureError(
+                f"the image is a GIF of more than {most} {kind}blocks; save it again, without "
+                "comments"
+            )
+
+
+def _palette_bytes(flags: bytes) -> int:
+    """Return the bytes of a palette that a GIF's flags announce."""
+    return 3 * 2 ** (1 + flags[0] % 8) if flags and flags[0] & _GIF_PALETTE else 0
+
+
+def _skip_blocks(encoded: bytes, at: int) -> tuple[int, int]:
+    """Return where a row of data blocks ends, and how many there are."""
+    found = 0
+    while at < len(encoded) and encoded[at] and found <= MAX_BLOCKS:
+        at += 1 + encoded[at]
+        found += 1
+    return at + 1, found

@@ -1,0 +1,193 @@
+"""Files that would cost a decoder hours or gigabytes are refused by their structure."""
+
+import tracemalloc
+from collections.abc import Callable
+
+import av.logging
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_runtime.gateway.recording import BadRecordingError, opened
+from mm_runtime.gateway.sound import decode_sound
+from mm_runtime.gateway.video import VideoLimits, decode_video
+from mm_runtime.pictures.media import BadImageError, decode
+from mm_runtime.pictures.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
+from support import bombs
+from support.films import film
+from support.pictures import RED, encode, picture
+
+LIMIT = 1_000_000
+MOST_SAMPLES = 30 * 16_000
+VIDEO = VideoLimits(max_bytes=9_000_000, max_pixels=50_000_000, max_frames=16)
+_MIB = 1 << 20
+
+
+def _peak_bytes(work: Callable[[], object]) -> int:
+    """Return the most that Python's own objects took meanwhile, bytes and numpy's arrays."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_exif_whose_entries_share_a_region_is_not_copied(kind: str) -> None:
+    """Two hundred entries over one half megabyte would be 100 MB; the picture is decoded."""
+    bomb = bombs.with_exif(kind, bombs.exif_of(200, _MIB // 2))
+    assert _peak_bytes(lambda: decode(bomb, max_pixels=LIMIT)) < 16 * _MIB
+    assert decode(bomb, max_pixels=LIMIT).size == (8, 8)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_small_exif_is_not_copied_either(kind: str) -> None:
+    """Within the limit of 64 KiB two thousand entries over 32 kB would still be 64 MB."""
+    bomb = bombs.with_exif(kind, bombs.exif_of(2_000, 32_000))
+    assert _peak_bytes(lambda: decode(bomb, max_pixels=LIMIT)) < 16 * _MIB
+
+
+def test_a_jpegs_directory_of_further_images_is_not_read() -> None:
+    """It is built like Exif, and Pillow reads it while it opens the file."""
+    bomb = bombs.with_previews(2_000)
+    assert _peak_bytes(lambda: decode(bomb, max_pixels=LIMIT)) < 16 * _MIB
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("order", ["<", ">"], ids=["little-endian", "big-endian"])
+def test_the_orientation_is_read_beside_other_entries(kind: str, order: str) -> None:
+    """Whatever the byte order, and wherever the entry stands."""
+    exif = Image.Exif()
+    exif.endian = order
+    exif[0x010F], exif[0x0112], exif[0x0131] = "maker", 6, "program"
+    content = encode(picture((40, 20)), kind, exif=exif.tobytes())
+    assert decode(content, max_pixels=LIMIT).size == (20, 40)
+
+
+def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
+    """Programs that write XMP only."""
+    xmp = b'<rdf:Description tiff:Orientation="8"/>'
+    content = encode(picture((40, 20)), "JPEG", xmp=xmp)
+    assert decode(content, max_pixels=LIMIT).size == (20, 40)
+
+
+@pytest.mark.parametrize(
+    ("bomb", "words"),
+    [
+        pytest.param(bombs.scans(MAX_SCANS), f"more than {MAX_SCANS} scans", id="jpeg-scans"),
+        pytest.param(
+            b"\xff\xd8\xff\xd9" + bombs.scans(MAX_SCANS)[2:],
+            f"more than {MAX_SCANS} scans",
+            id="scans-behind-an-early-end",
+        ),
+        pytest.param(
+            b"\xff\xd8" + b"\xff\xfe\0\x02" * 5_000 + encode(picture(), "JPEG")[2:],
+            "more than 4096 segments",
+            id="jpeg-segments",
+        ),
+        pytest.param(
+            b"\xff\xd8\xff\xf0\0\x10" + encode(picture(), "JPEG")[2:],
+            "no segment FF F0",
+            id="jpeg-segment-that-readers-measure-differently",
+        ),
+        pytest.param(bombs.chunked_png(MAX_CHUNKS + 1), "20000 chunks", id="png-chunks"),
+        pytest.param(bombs.texts_png(5), "MAX_TEXT_MEMORY", id="png-texts"),
+        pytest.param(
+            bombs.commented_gif(MAX_COMMENT_BLOCKS), "1024 comment blocks", id="gif-comment"
+        ),
+        pytest.param(
+            bombs.animated_webp(1, 1_001), "1001 x 1001 = 1002001 pixels", id="webp-canvas"
+        ),
+    ],
+)
+def test_images_of_too_many_parts(bomb: bytes, words: str) -> None:
+    """The message says which part, and what to do."""
+    with pytest.raises(BadImageError, match=words):
+        decode(bomb, max_pixels=LIMIT)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(bombs.scans(20), id="a-progressive-jpeg-of-thirty-scans"),
+        pytest.param(encode(picture(), "JPEG") + b"\xff\xda" * 5_000, id="jpeg-and-its-film"),
+        pytest.param(bombs.commented_gif(100), id="gif-with-a-comment"),
+        pytest.param(bombs.texts_png(1), id="png-with-a-text"),
+        pytest.param(encode(picture(), "GIF") + b"\x21\xfe" * 9_000, id="gif-and-what-follows"),
+    ],
+)
+def test_what_cameras_and_programs_write_is_decoded(content: bytes) -> None:
+    """The bounds are far from it."""
+    found = np.asarray(decode(content, max_pixels=LIMIT)).reshape(-1, 3).mean(axis=0)
+    assert found == pytest.approx(RED, abs=4)
+
+
+def test_an_animation_has_one_budget_of_frames_and_pixels() -> None:
+    """3 kB of WebP hold 64 frames of 49 million pixels: refused before one is decoded."""
+    bomb = bombs.animated_webp(64, 7_000)
+    assert len(bomb) < 10_000
+    with pytest.raises(BadImageError, match="64 frames of 7000 x 7000 are more than 400000000"):
+        decode_video(bomb, VIDEO)
+
+
+def test_a_frame_that_grows_beyond_the_canvas_is_refused() -> None:
+    """The canvas of a GIF grows with its frames."""
+    limits = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
+    with pytest.raises(BadImageError, match="200 x 200 = 40000 pixels"):
+        decode_video(bombs.growing_gif(200), limits)
+
+
+def test_frames_are_made_small_one_by_one() -> None:
+    """No more than one frame is held in full size, however many are kept."""
+    held: list[int] = []
+
+    def keep(frame: Image.Image) -> Image.Image:
+        held.append(frame.width)
+        return frame.resize((2, 2))
+
+    frames = decode_video(film(10), VIDEO, keep)
+    assert held == [64] * 10
+    assert {(2, 2)} == {frame.size for frame in frames}
+
+
+def test_a_film_that_grows_in_mid_stream_is_refused() -> None:
+    """It announces 64 x 64 pixels; every frame is measured, also those that nobody wants."""
+    limits = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=2)
+    with pytest.raises(BadImageError, match="400 x 300 = 120000 pixels"):
+        decode_video(bombs.grown_film(400, 300), limits)
+
+
+def test_no_decoder_but_the_listed_ones_runs_while_a_film_is_probed() -> None:
+    """FFmpeg itself refuses the others, before it opens them."""
+    level = av.logging.get_level()
+    av.logging.set_level(av.logging.ERROR)
+    try:
+        with (
+            av.logging.Capture() as log,
+            pytest.raises(BadRecordingError, match="ffv1, which is not read here"),
+            opened(film(3, "matroska", "ffv1"), "video"),
+        ):
+            pass
+    finally:
+        av.logging.set_level(level)
+    assert any("not on whitelist" in line for _, _, line in log)
+
+
+@pytest.mark.parametrize(
+    ("bomb", "words"),
+    [
+        pytest.param(bombs.slow_flac(1), "1 samples a second", id="flac-of-1-hz"),
+        pytest.param(bombs.slow_wav(500_000, 10), "10 samples a second", id="wav-of-10-hz"),
+        pytest.param(bombs.slow_wav(500_000, 4_000), "longer than 30 seconds", id="wav-of-4-khz"),
+        pytest.param(bombs.slow_wav(99, 400_000), "400000 samples a second", id="wav-of-400-khz"),
+    ],
+)
+def test_sounds_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> None:
+    """They are refused before they are resampled."""
+
+    def refused() -> None:
+        with pytest.raises(BadRecordingError, match=words):
+            decode_sound(bomb, most_samples=MOST_SAMPLES)
+
+    assert _peak_bytes(refused) < 16 * _MIB

@@ -1,0 +1,80 @@
+"""What is fetched for requests holds the memory of their bodies until it is decoded."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mm_runtime.gateway.body import BodyBudget
+from mm_runtime.gateway.errors import OverloadedError
+from mm_runtime.gateway.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.gateway.known_pictures import KnownPictures
+from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
+from support.http_servers import Exchange, serve_local
+from support.pictures import encode, picture
+
+PICTURE = encode(picture())
+_POLICY = FetchPolicy(
+    allowed_hosts=(), allow_private_networks=True, timeout_seconds=60, max_bytes=1_000_000
+)
+
+
+class _Watched(ThreadPoolExecutor):
+    """Asks the budget for one more byte whenever an image is about to be decoded."""
+
+    def __init__(self, bodies: BodyBudget) -> None:
+        super().__init__(1)
+        self._bodies = bodies
+        self.refused = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        try:
+            self._bodies.take(1)
+        except OverloadedError:
+            self.refused += 1
+        return super().submit(fn, *args, **kwargs)
+
+
+def _loader(bodies: BodyBudget, executor: ThreadPoolExecutor) -> ImageLoader:
+    def same(image: Image.Image, count: int) -> Image.Image:
+        del count
+        return image
+
+    return ImageLoader(
+        fetcher=ImageFetcher(_POLICY),
+        limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
+        reduce=same,
+        reduce_frame=lambda frame: frame,
+        executor=executor,
+        known=KnownPictures(0),
+        bodies=bodies,
+    )
+
+
+async def _picture(exchange: Exchange) -> None:
+    await exchange.answer(200, PICTURE)
+
+
+async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
+    """Where it fills the budget nothing else fits in, and afterwards all of it is free."""
+    bodies = BodyBudget(len(PICTURE))
+    with _Watched(bodies) as executor:
+        async with serve_local(_picture) as server:
+            reference = ImageReference(f"http://localhost:{server.port}/", "messages")
+            for _ in range(3):
+                await _loader(bodies, executor).load([reference])
+    assert executor.refused == 3
+    bodies.take(len(PICTURE))
+
+
+async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
+    """The client may try again; what had arrived is given back."""
+    bodies = BodyBudget(len(PICTURE) - 1)
+    with ThreadPoolExecutor(1) as executor:
+        async with serve_local(_picture) as server:
+            reference = ImageReference(f"http://localhost:{server.port}/", "messages")
+            with pytest.raises(OverloadedError, match="Try again"):
+                await _loader(bodies, executor).load([reference])
+    bodies.take(len(PICTURE) - 1)
