@@ -32,8 +32,13 @@ def config_with(**changes: Any) -> Damage:
 
 
 def text_with(name: str, text: str) -> Damage:
-    """Return a damage that replaces a file."""
-    return lambda source: (source / name).write_text(text)
+    """Return a damage that replaces a file, or adds one in a folder of its own."""
+
+    def write(source: Path) -> None:
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text(text)
+
+    return write
 
 
 def cut(name: str, size: int) -> Damage:
@@ -141,6 +146,22 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
         text_with("preprocessor_config.json", '{"auto_map": {"AutoProcessor": "x.Y"}}'),
         R.CUSTOM_CODE_REFUSED,
         "preprocessor_config.json asks to run Python",
+    ),
+    *(
+        (
+            f"custom-code-in-{name}",
+            text_with(name, '{"auto_map": {"AutoModel": "x.Y"}}'),
+            R.CUSTOM_CODE_REFUSED,
+            f"{name} asks to run Python",
+        )
+        for name in (
+            "video_preprocessor_config.json",
+            "llm/config.json",
+            "llm/tokenizer_config.json",
+            "vision_tower/config.json",
+            "vision_tower/preprocessor_config.json",
+            "mm_projector/config.json",
+        )
     ),
     (
         "tokenizer-config-truncated",

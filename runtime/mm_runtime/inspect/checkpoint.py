@@ -23,10 +23,12 @@ CODE_CONFIGS = (
     "tokenizer_config.json",
     "preprocessor_config.json",
     "processor_config.json",
+    "video_preprocessor_config.json",
     "generation_config.json",
 )
-"""Besides config.json, files that can name Python code of the checkpoint. All of them are parsed,
-so that a truncated one is found here and not by the first request."""
+"""Besides config.json, files that can name Python code of the checkpoint, at its top and in each of
+`PARTS`. All of them are parsed, so that a truncated one is found here and not by the first
+request."""
 
 FAIRSEQ_CONFIG = "args.json"
 """FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
@@ -113,8 +115,10 @@ def _weights(
 
 def _custom_code(source: Path, config: JsonObject) -> str | None:
     """Return the name of the first file that names code of the checkpoint itself."""
+    names = [*CODE_CONFIGS]
+    names += [f"{part}/{name}" for part in PARTS for name in ("config.json", *CODE_CONFIGS)]
     documents = {"config.json": config}
-    documents |= {name: read_optional(source / name) for name in CODE_CONFIGS}
+    documents |= {name: read_optional(source / name) for name in names}
     return next((name for name, value in documents.items() if value.get("auto_map")), None)
 
 
