@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.build.durable import free_bytes, write_durably
+from mm_runtime.build.hiding import hide_from_children
 from mm_runtime.build.output_log import OutputLog
 from mm_runtime.build.outputs import problem, remove_outputs
 from mm_runtime.build.places import Places
@@ -71,6 +72,7 @@ class StepRunner:
             # First, so that there is a last line even of a step that is killed while it imports.
             output.write(command)
             folder = step.folder(self.places)
+            hide_from_children()
             child = ChildProcess(argv, _environment(step), output.write, folder=folder)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
@@ -109,7 +111,7 @@ def _environment(step: Step) -> dict[str, str]:
     if step.name in FETCHES:
         return {**os.environ, **plain}
     # What fetch has copied is the only source: other steps must not reach out, and code of a
-    # checkpoint that may run in them must not find a token.
+    # checkpoint that may run in them must not find a token: not here, and not in this process.
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if step.name == "quantize" and not step.is_own_command:
         offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
