@@ -361,3 +361,18 @@ def test_a_deployment_tells_its_troubles() -> None:
 
     assert (state.replica_failure, state.stalled) == ("exceeded quota", "timed out")
     assert (state.wanted, state.ready, state.updated, state.serving_hash) == (2, 1, 0, "abc")
+
+
+def test_texts_of_a_status_have_a_bound() -> None:
+    """Who may patch the status of pods may write a megabyte into each of its texts."""
+    long = "x" * (1 << 20)
+    ended = {"exitCode": 42, "reason": long, "message": long, "finishedAt": MADE}
+    failed = pod(container(terminated=ended), phase="Failed", message=long, reason=long)
+    stuck = pod(container(waiting={"reason": long, "message": long}), phase="Pending")
+    end, waits = pod_end(failed), pod_state(stuck)
+    assert end is not None
+
+    assert len(end.message) == 4096  # the kubelet's own bound: nothing of ours is cut
+    assert max(map(len, (end.reason, end.pod_reason, end.pod_message))) <= 4096
+    assert max(map(len, (waits.waiting, waits.waiting_message, waits.last_end))) <= 4096
+    assert len(why_not_running(stuck)) <= 2 * 4096

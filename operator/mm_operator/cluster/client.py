@@ -42,6 +42,12 @@ T = TypeVar("T")
 RequestListener = Callable[[str, str, str], None]
 """Called with (verb, plural, HTTP status or "error") after each request."""
 
+LOG_LINE_BYTES = 8192
+"""The runtime cuts longer lines of a step into pieces of this size."""
+
+LOG_BYTES = 512 * 1024
+"""Of one log: 1,000 builds that are followed at once are read one after the other."""
+
 MESSAGE_LIMIT = 600
 """An admission webhook may answer with pages; a condition's message should stay readable."""
 
@@ -217,8 +223,16 @@ class Client:
                 raise
 
     async def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Return the last lines of a container's log; empty when the pod is gone."""
-        query = {"container": container, "tailLines": str(lines)}
+        """Return the last lines of a container's log; empty when the pod is gone.
+
+        What a container writes is a tenant's, and a line of it has no bound: the API server cuts
+        the text, first lines first, at `LOG_LINE_BYTES` a line and at `LOG_BYTES` in all.
+        """
+        query = {
+            "container": container,
+            "tailLines": str(lines),
+            "limitBytes": str(min(lines * LOG_LINE_BYTES, LOG_BYTES)),
+        }
         try:
             answer = await self._send("get", POD, namespace, pod, subresource="log", query=query)
         except ClusterError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mm_api.documents.build_progress import PROGRESS_MARK
 from mm_operator.cluster.cache import Cache, Cached
-from mm_operator.cluster.client import Client
+from mm_operator.cluster.client import MESSAGE_LIMIT, Client
 from mm_operator.cluster.pods import condition, moment, needs_log, running
 from mm_operator.cluster.resources import EVENT
 from mm_operator.errors import ClusterError
@@ -22,9 +22,16 @@ _FIRST_LOOK_SECONDS = 5.0
 """The Job controller makes a pod within a second; an event about a refusal comes as quickly."""
 _LAST_LOOK_SECONDS = 300.0
 
+_EVENTS_PAGE = 5
+_MOST_EVENTS = 50
+"""About one Job. Its controller writes one for each distinct refusal; who may create Events may
+write any number of 1.5 MB each, so few are read at a time."""
+
 PROGRESS_LINES = 200
 """The build repeats its progress every 5 s: a step that prints less than 40 lines a second never
 pushes it out of these, and one that prints more keeps the last one that was seen."""
+_PROGRESS_LIMIT = 8192
+"""Characters of a line with progress, ten times what a build of many steps writes."""
 _PROGRESS_SECONDS = (2.0, 30.0)
 """Shortest and longest pause between two looks at a running build: a tenth of its age in between.
 A build of a minute is followed closely; 1,000 builds at once cost 33 requests a second."""
@@ -112,7 +119,11 @@ class Evidence:
             text = await self._client.log(pod.namespace, pod.name, container, PROGRESS_LINES)
         except ClusterError:
             return pause  # progress is a courtesy, and the next look comes anyway
-        lines = [line for line in text.splitlines() if PROGRESS_MARK in line]
+        lines = [
+            line
+            for line in text.splitlines()
+            if PROGRESS_MARK in line and len(line) <= _PROGRESS_LIMIT
+        ]
         if lines:
             self._progress[pod.uid] = lines[-1]
         return pause
@@ -121,10 +132,14 @@ class Evidence:
         """Return the newest message of the Job controller about a pod it could not create."""
         fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
         events: list[dict[str, Any]] = []
-        async for page, _ in self._client.list(EVENT, job.namespace, fields=fields):
+        pages = self._client.list(EVENT, job.namespace, fields=fields, page=_EVENTS_PAGE)
+        async for page, _ in pages:
             events += page
+            if len(events) >= _MOST_EVENTS:
+                break
         events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
-        return _without_pod_name(events[-1].get("message", ""), job.name) if events else ""
+        said = str(events[-1].get("message") or "")[:MESSAGE_LIMIT] if events else ""
+        return _without_pod_name(said, job.name)
 
 
 def _glance(job: Mapping[str, Any]) -> tuple[bool, datetime | None]:

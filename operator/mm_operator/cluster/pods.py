@@ -14,6 +14,13 @@ _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateCont
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of every container that starts as it should, and of one that does not wait."""
 
+TERMINATION_LIMIT = 4096
+"""What the kubelet keeps of a container's termination message."""
+
+_TEXT_LIMIT = 2048
+"""Of every other text: more than kubelet and scheduler write, and a message stays readable. Who may
+patch the status of pods may write a megabyte."""
+
 
 def moment(text: str | None) -> datetime | None:
     """Return a timestamp of the API, or None."""
@@ -41,10 +48,10 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
         pod=pod["metadata"]["name"],
         succeeded=phase == "Succeeded",
         exit_code=ended.get("exitCode"),
-        reason=ended.get("reason", ""),
-        pod_reason=status.get("reason", ""),
-        pod_message=status.get("message", "") or disruption.get("message", ""),
-        message=ended.get("message", "") or "",
+        reason=_text(ended, "reason"),
+        pod_reason=_text(status, "reason"),
+        pod_message=_text(status, "message") or _text(disruption, "message"),
+        message=_text(ended, "message", TERMINATION_LIMIT),
         log_tail=log_tail,
         disrupted=disruption.get("status") == "True",
         finished_at=moment(ended.get("finishedAt")),
@@ -78,12 +85,12 @@ def why_not_running(pod: Mapping[str, Any]) -> str:
     status = pod.get("status") or {}
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
-        return str(scheduled.get("message") or scheduled.get("reason") or "")
+        return _text(scheduled, "message") or _text(scheduled, "reason")
     _, waiting = _worst_waiting(pod)
     if waiting.get("reason", "") in _NORMAL:
         return ""
-    message = waiting.get("message") or ""
-    return f"{waiting['reason']}: {message}" if message else str(waiting["reason"])
+    message, reason = _text(waiting, "message"), _text(waiting, "reason")
+    return f"{reason}: {message}" if message else reason
 
 
 def running(pod: Mapping[str, Any]) -> tuple[str, datetime | None]:
@@ -114,11 +121,11 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         phase=status.get("phase", ""),
         ready=condition(status, "Ready").get("status") == "True",
         container=container,
-        waiting=waiting.get("reason", ""),
-        waiting_message=waiting.get("message", "") or "",
+        waiting=_text(waiting, "reason"),
+        waiting_message=_text(waiting, "message"),
         last_end=_sentence(_last_end(named)),
         restarts=sum(one.get("restartCount", 0) for one in statuses),
-        unschedulable=(scheduled.get("message", "") if scheduled.get("status") == "False" else ""),
+        unschedulable=_text(scheduled, "message") if scheduled.get("status") == "False" else "",
         terminating="deletionTimestamp" in metadata,
         damage=_damage(statuses),
         name=metadata.get("name", ""),
@@ -194,7 +201,8 @@ def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
             end = state.get("terminated") or {}
             when = moment(end.get("finishedAt"))
             if end.get("exitCode") == CORRUPT_EXIT_CODE and when:
-                message = " ".join((end.get("message") or "the engine is damaged").split())
+                said = _text(end, "message", TERMINATION_LIMIT) or "the engine is damaged"
+                message = " ".join(said.split())
                 return PodDamage(message, when)
     return None
 
@@ -221,6 +229,10 @@ def _worst_waiting(pod: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 def _sentence(end: Mapping[str, Any] | None) -> str:
     if not end:
         return ""
-    text = f"{end.get('reason') or 'Ended'} with exit code {end.get('exitCode')}"
-    message = " ".join((end.get("message") or "").split())
+    text = f"{_text(end, 'reason') or 'Ended'} with exit code {end.get('exitCode')}"
+    message = " ".join(_text(end, "message", TERMINATION_LIMIT).split())
     return f"{text}: {message}" if message else text
+
+
+def _text(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
+    return str(of.get(field) or "")[:limit]
