@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
-import aiohttp
 import pytest
 
 from mm_api import labels
@@ -17,6 +16,7 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
+from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
 from mm_runtime.settings import Ports
@@ -93,7 +93,7 @@ class Fleet:
 
     async def round(self) -> None:
         """Ask everybody once."""
-        async with aiohttp.ClientSession() as session:
+        async with rounds.session() as session:
             await self.servers.go_round(session)
 
     def full(self) -> list[dict[str, int]]:
@@ -199,7 +199,7 @@ async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) ->
             port=port,
         )
         fleet.pod("a", HERE)
-        async with aiohttp.ClientSession() as session:
+        async with rounds.session() as session:
             await servers.go_round(session)
 
         assert (servers.troubled(KEY), fleet.woken) == ((), [])

@@ -1,17 +1,22 @@
 """Asks every running server how it is, round by round, on the leader only.
 
 What a server said stays until its pod goes: silence is no news, and the pod's status tells it.
+Pods are a tenant's: each request ends after a fixed time whatever arrives meanwhile, an answer is
+read up to a bound, and the pods of one namespace hold a few connections and one deadline only.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import aiohttp
 from pydantic import ValidationError
 
 from mm_api.documents.server_state import PATH, ServerState
+from mm_operator.bodies import read_bounded
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
@@ -21,12 +26,35 @@ from mm_operator.servers.pods import METRICS_PORT, ServerPod, server_pod
 _LOG = logging.getLogger(__name__)
 
 _AT_ONCE = 64
-"""Questions on their way: 2,000 pods of which none answers take a round of 100 s, and one that
-answers takes a millisecond."""
+"""Requests on their way: one that is answered takes a millisecond."""
+
+_NAMESPACE_AT_ONCE = 8
+"""Of them for the pods of one namespace: eight namespaces whose pods never end an answer delay
+the others by one time-out."""
 
 _SECONDS = 3.0
-_MOST_BYTES = 64 * 1024
-"""A hundred times what a server says."""
+"""For one request, from the connection to the last byte."""
+
+_NAMESPACE_SECONDS = 30.0
+"""For all pods of a namespace: 80 of which none answers. Those left out keep what they said."""
+
+_MOST_BYTES = 16 * 1024
+"""Twenty times what a server says, and less than a condition's message may have."""
+
+
+def session() -> aiohttp.ClientSession:
+    """Return a session for rounds.
+
+    Each answer closes its connection: a kept one would outlive its pod. Compressed answers are not
+    unpacked, so that a bound on bytes is a bound on memory.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        timeout=aiohttp.ClientTimeout(total=None),
+        headers={"Accept-Encoding": "identity"},
+        auto_decompress=False,
+        trust_env=False,
+    )
 
 
 class Servers:
@@ -66,16 +94,11 @@ class Servers:
         """Go round until cancelled, with no memory of an earlier time as leader."""
         self._said.clear()
         self._troubled.clear()
-        # Each answer closes its connection; a kept one would outlive its pod.
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_AT_ONCE, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS),
-            trust_env=False,
-        ) as session:
+        async with session() as asking:
             while True:
                 started = time.monotonic()
                 try:
-                    await self.go_round(session)
+                    await self.go_round(asking)
                 except Exception:  # noqa: BLE001  # one round's defect must not end the operator
                     _LOG.exception("a round of questions to servers failed; the next one comes")
                 took = time.monotonic() - started
@@ -85,16 +108,45 @@ class Servers:
         """Ask every running server once, and wake the models of which something new is known."""
         pods = {key: self._pods_of(key) for key in self._models}
         every = [pod for some in pods.values() for pod in some]
-        answers = await asyncio.gather(*(self._ask(session, pod) for pod in every))
-        heard = {
-            pod.uid: said for pod, said in zip(every, answers, strict=True) if said is not None
-        }
-        self._tell_of_silence(every, heard)
-        self._said |= heard
-        for uid in self._said.keys() - {pod.uid for pod in every}:
+        there = {pod.uid for pod in every}
+        for uid in self._said.keys() - there:
             del self._said[uid]
-        for key in self._troubled.keys() | pods.keys():
-            self._note(key, pods.get(key, ()))
+        namespaces: dict[str, dict[Key, tuple[ServerPod, ...]]] = defaultdict(dict)
+        for key, some in pods.items():
+            namespaces[key.namespace][key] = some
+        turns = asyncio.Semaphore(_AT_ONCE)
+        heard: set[str] = set()
+        async with asyncio.TaskGroup() as group:
+            for members in namespaces.values():
+                group.create_task(self._ask_namespace(session, members, turns, heard))
+        self._tell_of_silence(every, heard)
+        for key in self._troubled.keys() - pods.keys():
+            self._note(key, ())
+
+    async def _ask_namespace(
+        self,
+        session: aiohttp.ClientSession,
+        pods: Mapping[Key, Sequence[ServerPod]],
+        turns: asyncio.Semaphore,
+        heard: set[str],
+    ) -> None:
+        """Ask the pods of one namespace and note each model of it, however the others answer."""
+        own = asyncio.Semaphore(_NAMESPACE_AT_ONCE)
+
+        async def one(pod: ServerPod) -> None:
+            async with own, turns:
+                said = await self._ask(session, pod)
+            if said is not None:
+                self._said[pod.uid] = said
+                heard.add(pod.uid)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_NAMESPACE_SECONDS), asyncio.TaskGroup() as group:
+                for some in pods.values():
+                    for pod in some:
+                        group.create_task(one(pod))
+        for key, some in pods.items():
+            self._note(key, some)
 
     def _pods_of(self, key: Key) -> tuple[ServerPod, ...]:
         """Return the running server pods of a model, by name."""
@@ -107,13 +159,16 @@ class Servers:
     async def _ask(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:
         """Return what a server says; None when it says nothing that is understood."""
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
+        url = f"http://{host}:{self._port}{PATH}"
         try:
-            async with session.get(
-                f"http://{host}:{self._port}{PATH}", allow_redirects=False
-            ) as answer:
+            async with (
+                asyncio.timeout(_SECONDS),
+                session.get(url, allow_redirects=False) as answer,
+            ):
                 if answer.status != 200:  # noqa: PLR2004  # OK; an older runtime answers 404
                     return None
-                return ServerState.from_json(await answer.content.read(_MOST_BYTES))
+                body = await read_bounded(answer.content, _MOST_BYTES)
+                return ServerState.from_json(body) if body is not None else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
             _LOG.debug("the server of pod %s says nothing: %s", pod.name, error)
             return None
@@ -129,7 +184,7 @@ class Servers:
             del self._troubled[key]
         self._wake(key)
 
-    def _tell_of_silence(self, every: list[ServerPod], heard: dict[str, ServerState]) -> None:
+    def _tell_of_silence(self, every: list[ServerPod], heard: set[str]) -> None:
         """Say once that nobody answers at all: then a rule of the network is in between."""
         unheard = bool(every) and not heard
         if unheard and not self._unheard:
