@@ -50,6 +50,10 @@ _LONG = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300)
 _TOGETHER = (1, 2, 4, 8, 16, 32, 64, 128)
 """Requests of one batch, up to the largest that engines are built for by default and beyond."""
 
+_LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+"""Seconds: from a loop at rest to one that stands still; 0.05 and 0.25 are the goals for 99 % of
+the looks and for the longest."""
+
 _BUILD = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
 """Seconds: a tiny model's export to the build of a 70B engine."""
 
@@ -221,6 +225,14 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
         ("origin",),
     ),
     Metric("mm_operator_engine_bytes_total", _C, "Bytes of engines that were built."),
+    Metric(
+        "mm_operator_event_loop_lag_seconds",
+        _H,
+        "By how much the event loop ran late what was due, looked at 40 times a second; a stall is "
+        "one observation of its whole length.",
+        (),
+        _LAG,
+    ),
     Metric("mm_operator_builds_waiting", _G, "Models that wait for another one's build."),
 )
 

@@ -48,6 +48,7 @@ from mm_operator.scaling.scaler import Scaler
 from mm_operator.servers.rounds import Servers
 from mm_operator.settings import Settings
 from mm_operator.telemetry.builds import count_builds
+from mm_operator.telemetry.lag import watch_loop
 from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
@@ -137,13 +138,14 @@ class Operator:
         caches = asyncio.create_task(self._warmth.run(), name="caches")
         models = asyncio.create_task(self._watch_models(api), name="models")
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
-        parts = (election, caches, models)
+        lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
+        parts = (election, caches, models, lag)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
         failed = [part for part in parts if part.done()]
-        for part in (election, caches, models):
+        for part in parts:
             part.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await part

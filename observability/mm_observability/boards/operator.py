@@ -121,6 +121,22 @@ def _cost() -> Row:
         "Cost",
         (
             Panel(
+                "Event loop lag",
+                "99 % of what is due comes no later than this; aimed at: 50 ms.",
+                (Query(operator.loop_lag_seconds(0.99), "{{pod}}"),),
+                "s",
+                width=HALF,
+                runbook="MultimodalOperatorLoopStalls",
+            ),
+            Panel(
+                "Event loop stands still",
+                "Share of the time for which one coroutine holds up all the others.",
+                (Query(operator.loop_stalled_share()),),
+                "percentunit",
+                width=HALF,
+                runbook="MultimodalOperatorLoopStalls",
+            ),
+            Panel(
                 "Memory",
                 "Resident memory of each replica.",
                 (Query(operator.memory_bytes(), "{{pod}}"),),

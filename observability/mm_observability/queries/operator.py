@@ -41,6 +41,17 @@ def queue_depth() -> str:
     return f"max({series('mm_operator_queue_depth')})"
 
 
+def loop_lag_seconds(share: float, *, window: str = PANEL) -> str:
+    """Return the lag of the event loop that `share` of the looks keep, by replica."""
+    buckets = rate("mm_operator_event_loop_lag_seconds_bucket", window=window)
+    return f"histogram_quantile({share}, sum by (le, pod) ({buckets}))"
+
+
+def loop_stalled_share(*, window: str = PANEL) -> str:
+    """Return the share of time for which the event loop of the worst replica stood still."""
+    return f"max({rate('mm_operator_event_loop_lag_seconds_sum', window=window)})"
+
+
 def api_requests(*, window: str = PANEL) -> str:
     """Return API requests per second by verb and resource."""
     return f"sum by (verb, resource) ({rate('mm_operator_api_requests_total', window=window)})"

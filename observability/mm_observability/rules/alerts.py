@@ -226,4 +226,12 @@ def _operator() -> tuple[Alert, ...]:
             "{{ $value }} models wait for the operator",
             "More than 10 models have been waiting for a reconcile for 15 minutes.",
         ),
+        Alert(
+            "MultimodalOperatorLoopStalls",
+            "warning",
+            f"{operator.loop_stalled_share(window='10m')} > 0.1",
+            "10m",
+            "The operator's event loop stands still",
+            "{{ $value | humanizePercentage }} of the time one computation holds up all others.",
+        ),
     )

@@ -49,6 +49,10 @@ class Metrics:
         """Show whether this replica leads."""
         self._gauges["mm_operator_leader"].set(int(leading))
 
+    def lagged(self, seconds: float) -> None:
+        """Take by how much the event loop came late."""
+        self._histograms["mm_operator_event_loop_lag_seconds"].observe(seconds)
+
     def queued(self, depth: int) -> None:
         """Show how many keys wait."""
         self._gauges["mm_operator_queue_depth"].set(depth)
