@@ -53,3 +53,21 @@ async def test_many_at_once_never_exceed_the_slots(tmp_path: Path) -> None:
         assert {200} == {answer.status_code for answer in answers}
         await eventually(lambda: running.gateway.admission.inside == 0)
     assert engine.most_running == 2
+
+
+async def test_bodies_that_never_end_hold_no_place(tmp_path: Path) -> None:
+    """Four unfinished bodies, more than there are places, and a question is answered at once."""
+    unfinished = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n{"
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=2, max_queue_size=1)) as run,
+        httpx.AsyncClient(base_url=run.url, timeout=60) as client,
+    ):
+        slow = [await asyncio.open_connection("127.0.0.1", run.port) for _ in range(4)]
+        for _, writer in slow:
+            writer.write(unfinished)
+            await writer.drain()
+        await eventually(lambda: len(run.server.server_state.tasks) == 4)
+        answer = await client.post("/v1/chat/completions", json=QUESTION)
+        for _, writer in slow:
+            writer.close()
+    assert answer.status_code == 200, answer.text

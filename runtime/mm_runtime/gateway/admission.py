@@ -1,7 +1,8 @@
 """How many requests are inside at one time: the N that the CUDA memory pool was computed for.
 
-A request first gets a place (running or waiting; all taken means 429 before its body is read) and,
-once its prompt and images are prepared, a slot. Only slots count against `max_concurrency`.
+A request whose body is complete gets a place (running or waiting; all taken means 429, before its
+body is read where that is known by then) and, once its prompt and images are prepared, a slot. Only
+slots count against `max_concurrency`.
 """
 
 import asyncio
@@ -49,9 +50,8 @@ class Admission:
         """Requests that hold a place."""
         return self.load.running + self.load.waiting
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold a place.
+    def check(self) -> None:
+        """Refuse a request for which there is no place.
 
         Raises:
             OverloadedError: all places are taken.
@@ -64,6 +64,15 @@ class Admission:
                 reason="queue_full",
                 code="rate_limit_exceeded",
             )
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place.
+
+        Raises:
+            OverloadedError: all places are taken.
+        """
+        self.check()
         self.load.waiting += 1
         self.load.changed()
         try:

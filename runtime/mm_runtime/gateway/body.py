@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from starlette.types import Receive
 
@@ -10,6 +11,25 @@ from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError, Overl
 
 _TEXT_BYTES = 1024 * 1024
 """Room for everything that is not an image."""
+
+_RESERVE = 8
+"""One part in so many of the budget is for bodies that are text: large ones that come slowly, up to
+their deadline, keep nobody's question out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How slowly a body may come.
+
+    Attributes:
+        total_seconds: for the whole body.
+        window_seconds: a client may stop for so long, as a telephone between two cells does.
+        window_bytes: at least so many in each window.
+    """
+
+    total_seconds: float
+    window_seconds: float = 10.0
+    window_bytes: int = 40 * 1024
 
 
 class BodyBudget:
@@ -21,6 +41,7 @@ class BodyBudget:
 
     def __init__(self, limit_bytes: int) -> None:
         self._left = limit_bytes
+        self._reserve = limit_bytes // _RESERVE
 
     @contextmanager
     def claim(self) -> Iterator["BodyClaim"]:
@@ -31,13 +52,14 @@ class BodyBudget:
         finally:
             claim.release()
 
-    def take(self, count: int) -> None:
-        """Take bytes.
+    def take(self, count: int, held: int) -> None:
+        """Take bytes for a body that holds some already.
 
         Raises:
             OverloadedError: other bodies hold too much now.
         """
-        if count > self._left:
+        kept = self._reserve if held + count > _TEXT_BYTES else 0
+        if count > self._left - kept:
             raise OverloadedError(
                 "Too many large requests arrive at this moment. Try again.",
                 retry_after_seconds=1,
@@ -60,7 +82,7 @@ class BodyClaim:
 
     def grow(self, count: int) -> None:
         """Hold more bytes; see `BodyBudget.take`."""
-        self._budget.take(count)
+        self._budget.take(count, self._held)
         self._held += count
 
     def release(self) -> None:
@@ -84,25 +106,25 @@ async def read_body(
     claim: BodyClaim,
     *,
     limit: int,
-    timeout_seconds: float,
+    pace: Pace,
 ) -> bytes:
     """Return the body; `claim` holds its memory.
 
     Raises:
         BodyTooLargeError: more than `limit` bytes, by its header or by what came.
         OverloadedError: bodies of other requests leave no room for it.
-        BodyTimeoutError: it was not complete within `timeout_seconds`.
+        BodyTimeoutError: it came more slowly than `pace`.
         ClientGoneError: the client left.
     """
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
     try:
-        async with asyncio.timeout(timeout_seconds):
-            return await _read(receive, claim, limit)
+        async with asyncio.timeout(pace.total_seconds):
+            return await _read(receive, claim, limit, pace)
     except TimeoutError:
         raise BodyTimeoutError(
-            f"The body was not complete within {timeout_seconds:g} seconds."
+            f"The body was not complete within {pace.total_seconds:g} seconds."
         ) from None
 
 
@@ -123,19 +145,31 @@ async def wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _read(receive: Receive, claim: BodyClaim, limit: int) -> bytes:
+async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> bytes:
     body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        chunk = message.get("body", b"")
-        if len(body) + len(chunk) > limit:
-            raise _too_large(limit)
-        claim.grow(len(chunk))
-        body += chunk
-        if not message.get("more_body"):
-            return bytes(body)
+    due = pace.window_bytes
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(pace.window_seconds) as window:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                chunk = message.get("body", b"")
+                if len(body) + len(chunk) > limit:
+                    raise _too_large(limit)
+                claim.grow(len(chunk))
+                body += chunk
+                if not message.get("more_body"):
+                    return bytes(body)
+                if len(body) >= due:
+                    due = len(body) + pace.window_bytes
+                    window.reschedule(loop.time() + pace.window_seconds)
+    except TimeoutError:
+        raise BodyTimeoutError(
+            f"The body came too slowly: expected at least {pace.window_bytes} bytes in "
+            f"{pace.window_seconds:g} seconds."
+        ) from None
 
 
 def _too_large(limit: int) -> BodyTooLargeError:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from mm_runtime.gateway.body import (
     BodyBudget,
     BodyClaim,
     ClientGoneError,
+    Pace,
     discard_body,
     read_body,
     wait_for_disconnect,
@@ -57,13 +59,16 @@ _log = logging.getLogger(__name__)
 _DISCARD_SECONDS = 2.0
 """How long the rest of a refused body is read before a connection that ends is closed."""
 
+_PARSED_AT_ONCE_BYTES = 64 * 1024
+"""In about a millisecond, which is less than a thread costs on a busy machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
     """Limits of one exchange."""
 
     max_body_bytes: int
-    body_timeout_seconds: float
+    pace: Pace
     request_timeout_seconds: float
 
 
@@ -103,8 +108,9 @@ class Endpoint:
         limits: ExchangeLimits,
         bodies: BodyBudget,
         parse: Callable[[bytes, str], AnyRequest],
+        parser: Executor,
     ) -> None:
-        """Connect the parts; `parse` reads a body of a content type."""
+        """Connect the parts; `parse` reads a body of a content type, large ones in `parser`."""
         self._service = service
         self._metrics = metrics
         self._auth = auth
@@ -112,6 +118,7 @@ class Endpoint:
         self._limits = limits
         self._bodies = bodies
         self._parse = parse
+        self._parser = parser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -145,17 +152,22 @@ class Endpoint:
         record: ExchangeRecord,
     ) -> None:
         self._auth.check(headers.get("authorization"))
-        with self._service.admission.place(), self._bodies.claim() as claim:
-            body = read_body(
+        # Refused now where it would be refused later, before its body takes memory.
+        self._service.admission.check()
+        with self._bodies.claim() as claim:
+            body = await read_body(
                 receive,
                 headers,
                 claim,
                 limit=self._limits.max_body_bytes,
-                timeout_seconds=self._limits.body_timeout_seconds,
+                pace=self._limits.pace,
             )
             kind = headers.get("content-type", "")
-            work = self._answer(await body, kind, claim, reply, record)
-            await _until_disconnect(work, receive, reply)
+            # Not before: bodies that never end would hold every place.
+            with self._service.admission.place():
+                work = self._answer(body, kind, claim, reply, record)
+                del body
+                await _until_disconnect(work, receive, reply)
 
     async def _answer(
         self, body: bytes, kind: str, claim: BodyClaim, reply: Reply, record: ExchangeRecord
@@ -164,7 +176,7 @@ class Endpoint:
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left):
-                request = self._parse(body, kind)
+                request = await self._parsed(body, kind)
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed = _StreamForm.of(request)
@@ -182,6 +194,13 @@ class Endpoint:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
             ) from None
+
+    async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
+        """Read a body; a large one in a thread, which lets others' streams go on meanwhile."""
+        if len(body) <= _PARSED_AT_ONCE_BYTES:
+            return self._parse(body, kind)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parser, self._parse, body, kind)
 
     async def _fail(
         self,

@@ -19,6 +19,11 @@ from pydantic import (
 _INT64 = 2**63 - 1
 MAX_STOPS = 4
 """OpenAI's limit on stop strings."""
+MAX_MESSAGES = 4096
+MAX_PARTS = 1024
+"""Of one message. Reading ends at the first wrong one: the errors of many parts take gigabytes."""
+MAX_LABELS = 16
+"""OpenAI's limit on pairs of `metadata`."""
 
 
 class _Wire(BaseModel):
@@ -70,7 +75,11 @@ def _form(value: object) -> str:
 # Chosen by form, so that a wrong part is reported as such, not as "should be a string".
 Content = Annotated[
     Annotated[str, Tag("<string>")]
-    | Annotated[list[ContentPart], Field(min_length=1), Tag("<parts>")],
+    | Annotated[
+        list[ContentPart],
+        Field(min_length=1, max_length=MAX_PARTS, fail_fast=True),
+        Tag("<parts>"),
+    ],
     Discriminator(_form),
 ]
 
@@ -155,7 +164,7 @@ class GenerationRequest(_Wire):
 class ChatRequest(GenerationRequest):
     """Body of `POST /v1/chat/completions`."""
 
-    messages: list[Message] = Field(min_length=1, max_length=4096)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=_INT64)
     logprobs: Literal[False] | None = None
     top_logprobs: Literal[0] | None = None
@@ -173,7 +182,7 @@ class ChatRequest(GenerationRequest):
     verbosity: None = None
     web_search_options: None = None
     # Labels without effect on the answer.
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     store: Literal[False] | None = None

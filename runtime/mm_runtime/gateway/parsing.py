@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.form import read_form
+from mm_runtime.gateway.json_cost import check_cost
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 
 _Request = TypeVar("_Request", ChatRequest, CompletionRequest, TranscriptionRequest)
@@ -46,6 +47,9 @@ _NOT_SERVED = frozenset(
 )
 """OpenAI's own parameters that this gateway does not serve, or only with one value."""
 
+_MOST_ERRORS = 1000
+"""All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
+
 _PART_KINDS = "text, image_url, video_url"
 
 
@@ -56,6 +60,7 @@ def parse_chat(body: bytes, content_type: str) -> ChatRequest:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
     del content_type  # it is JSON whatever a client calls it
+    check_cost(body)
     return _checked(lambda: ChatRequest.model_validate_json(body))
 
 
@@ -66,6 +71,7 @@ def parse_completion(body: bytes, content_type: str) -> CompletionRequest:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
     del content_type  # it is JSON whatever a client calls it
+    check_cost(body)
     return _checked(lambda: CompletionRequest.model_validate_json(body))
 
 
@@ -89,7 +95,12 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
     try:
         return validate()
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        if error.error_count() > _MOST_ERRORS:
+            raise InvalidRequestError(
+                f"The body has {error.error_count()} errors, too many to name one: expected a "
+                "request as OpenAI's API reference describes it."
+            ) from None
+        first = error.errors(include_url=False, include_input=False)[0]
     param = _path(first["loc"])
     message, code = _explain_field(first, param) if param else (_explain_body(first), None)
     raise InvalidRequestError(message, param=param, code=code)

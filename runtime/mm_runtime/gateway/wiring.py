@@ -20,7 +20,7 @@ from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.auth import BearerAuth
-from mm_runtime.gateway.body import BodyBudget, max_body_bytes
+from mm_runtime.gateway.body import BodyBudget, Pace, max_body_bytes
 from mm_runtime.gateway.dataplane import ChatService, ServedModel
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine, Scorer
@@ -54,6 +54,10 @@ _KNOWN_PICTURE_BYTES = 32 * 1024 * 1024
 _DECODERS = 2
 """Images decoded at one time: one of 50 million pixels takes up to half a gigabyte meanwhile, and
 two threads decode about a hundred camera pictures a second."""
+
+
+_PARSERS = 2
+"""Large bodies parsed at one time, each in up to 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +154,10 @@ def build_gateway(
     auth = BearerAuth(auth_token_file)
     limits = ExchangeLimits(
         max_body_bytes=most,
-        body_timeout_seconds=min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds),
+        pace=Pace(min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds)),
         request_timeout_seconds=plan.request_timeout_seconds,
     )
+    parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
     chat, text, transcription = (
         Endpoint(
             service=service,
@@ -162,6 +167,7 @@ def build_gateway(
             limits=limits,
             bodies=bodies,
             parse=parse,
+            parser=parser,
         )
         for parse in (parse_chat, parse_completion, parse_transcription)
     )

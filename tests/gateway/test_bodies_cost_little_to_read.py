@@ -1,0 +1,113 @@
+"""A body that takes seconds or gigabytes to parse is refused before anything is built of it."""
+
+import base64
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
+from mm_runtime.gateway.openai import MAX_MESSAGES, MAX_PARTS
+from mm_runtime.gateway.parsing import parse_chat, parse_completion
+from support.pictures import data_url
+
+JSON = "application/json"
+BYTES = random.Random(1).randbytes(3_000_000)  # noqa: S311 - as images are: no pattern
+IMAGE = data_url(BYTES)
+
+
+def _body(content: object, **more: object) -> bytes:
+    message = {"role": "user", "content": content}
+    return json.dumps({"model": "m", "messages": [message], **more}).encode()
+
+
+BOMBS = {
+    "empty-parts": _body([{}] * (MAX_ELEMENTS + 1)),
+    "numbers": _body([1] * MAX_ELEMENTS),
+    "unknown-keys": _body("x", **{str(number): 1 for number in range(MAX_ELEMENTS)}),
+    "strings-without-commas": b'"x"' * (5 * MAX_ELEMENTS) + b'"' + b"," * (MAX_ELEMENTS + 1),
+    "commas-behind-escapes": _body("\\", x=['"\\'] * MAX_ELEMENTS),
+    "escapes": b'{"model":"' + b"\\/" * 1_000_001 + b'"}',
+    "punctuation": _body("." * (2 * TEXT_BYTES)),
+}
+
+
+@pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
+def test_a_bomb_is_refused(body: bytes) -> None:
+    """The message says what there is too much of."""
+    with pytest.raises(InvalidRequestError, match=r"The body has .*(elements|escapes|bytes)"):
+        check_cost(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(_body("a, b" * 100_000), id="commas-in-text"),
+        pytest.param(_body('\\",' * 20_000), id="escaped-quotes-and-commas"),
+        pytest.param(_body("好" * 900_000), id="escaped-script"),
+        pytest.param(_body("好" * 1_300_000).decode("unicode-escape").encode(), id="utf-8"),
+        pytest.param(_body([{"type": "image_url", "image_url": {"url": IMAGE}}]), id="image"),
+        pytest.param(
+            _body([{"type": "image_url", "image_url": {"url": IMAGE}}]).replace(b"/", b"\\/"),
+            id="image-as-php-writes-it",
+        ),
+        pytest.param(_body(base64.encodebytes(BYTES).decode()), id="wrapped-base64"),
+        pytest.param(
+            json.dumps(
+                {
+                    "model": "m",
+                    "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+                    * (MAX_MESSAGES - 1),
+                }
+            ).encode(),
+            id="many-messages",
+        ),
+    ],
+)
+def test_what_requests_hold_passes(body: bytes) -> None:
+    """Long texts of any script, and images however they are written."""
+    check_cost(body)
+
+
+@pytest.mark.parametrize("shift", range(6))
+def test_an_escape_may_lie_across_what_is_counted_at_a_time(shift: int) -> None:
+    """A megabyte ends before, in and after an escaped quote: what follows is inside the string."""
+    check_cost(_body("x" * ((1 << 20) - 60 + shift) + '\\",' * (MAX_ELEMENTS + 1)))
+
+
+def test_the_first_of_many_wrong_parts_is_named() -> None:
+    """Reading ends there."""
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_chat(_body([{}] * MAX_PARTS), JSON)
+    assert caught.value.param == "messages[0].content[0]"
+
+
+def test_more_parts_than_a_message_has_are_refused() -> None:
+    """Valid ones, too."""
+    with pytest.raises(InvalidRequestError, match="at most 1024 items") as caught:
+        parse_chat(_body([{"type": "text", "text": ""}] * (MAX_PARTS + 1)), JSON)
+    assert caught.value.param == "messages[0].content"
+
+
+def test_thousands_of_unknown_keys_are_not_written_out() -> None:
+    """Their errors would take longer than the body."""
+    with pytest.raises(InvalidRequestError, match="The body has 5000 errors"):
+        parse_chat(_body("x", **{str(number): 1 for number in range(5000)}), JSON)
+
+
+def test_metadata_has_openais_limit() -> None:
+    """Sixteen pairs."""
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_chat(_body("x", metadata={str(number): "" for number in range(17)}), JSON)
+    assert caught.value.param == "metadata"
+
+
+@pytest.mark.parametrize("parse", [parse_chat, parse_completion], ids=["chat", "completion"])
+def test_both_kinds_of_requests_are_counted_first(
+    parse: Callable[[bytes, str], object],
+) -> None:
+    """The elements are the reason, not what a model of the request says of them."""
+    with pytest.raises(InvalidRequestError, match="more than 16384 elements"):
+        parse(BOMBS["empty-parts"], JSON)
