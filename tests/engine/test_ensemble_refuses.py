@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.ensemble import Ensemble, EnsembleError
-from support.tiny_llava import PICTURES
+from support.tiny_llava import PICTURES, VOCABULARY
 
 pytestmark = pytest.mark.triton
 
@@ -47,6 +47,13 @@ def _pixels(images: int) -> object:
         pytest.param("x", {"max_tokens": 0}, "max_tokens is 0", id="no tokens"),
         pytest.param("x", {"top_p": 2.0}, "top_p is 2.0", id="top_p"),
         pytest.param("x", {"beam_width": 2}, "1 to 1 are allowed", id="beams"),
+        pytest.param(
+            "x",
+            {"end_id": VOCABULARY, "min_length": 2},
+            f"end_id is {VOCABULARY}; a token of the model",
+            id="end token past the vocabulary",
+        ),
+        pytest.param("x", {"pad_id": 10**6}, "pad_id is 1000000", id="pad token"),
     ],
 )
 def test_error_reaches_the_client(

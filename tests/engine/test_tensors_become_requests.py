@@ -137,6 +137,17 @@ def test_words_and_wishes() -> None:
         pytest.param(
             {"embedding_bias": np.full((1, 20), np.nan, np.float32)}, "holds NaN", id="bias nan"
         ),
+        pytest.param({"end_id": _int(20)}, "end_id is 20; a token of the model, 0 to 19", id="end"),
+        pytest.param({"end_id": _int(-2)}, "end_id is -2", id="negative end"),
+        *(
+            pytest.param(
+                {name: pack_words([[3, token]])[np.newaxis]},
+                f"{name} holds id {token}",
+                id=f"{name} {token}",
+            )
+            for name in ("stop_words_list", "bad_words_list")
+            for token in (20, -1)
+        ),
         pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
         pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
         pytest.param(

@@ -24,7 +24,7 @@ CLOSE_SECONDS = 2.0
 exits as if it had failed when one is left. The encoder's turn came after the first of them, and its
 process was gone half a second after its turn (2.51, two cores)."""
 
-Results = Sequence[Outputs | RequestError]
+Results = Sequence[Outputs | Exception]
 Reads = Callable[[Tensors], object | None]
 """Returns what a request brings to encode, None without pictures; raises what is wrong with it."""
 

@@ -15,18 +15,19 @@ Outputs = dict[str, NDArray[Any]]
 
 def encode_requests(
     encoder: RequestEncoder, requests: Sequence[Tensors], dtype: type[np.floating[Any]]
-) -> list[Outputs | RequestError]:
+) -> list[Outputs | Exception]:
     """Return the outputs of each request, or what is wrong with it.
 
     A request without pictures has no outputs. All pictures of one salt go through the encoder
-    together, and a request that is refused does not spoil its neighbours.
+    together, and a request that is refused does not spoil its neighbours: when a pass fails, each
+    request of it gets one of its own, so that the error finds the request that causes it.
 
     Args:
         encoder: the vision engine.
         requests: inputs of each, as its family's encoder reads them; none without pictures.
         dtype: what features are given out as.
     """
-    results: list[Outputs | RequestError] = []
+    results: list[Outputs | Exception] = []
     accepted: dict[int, Any] = {}
     for index, inputs in enumerate(requests):
         try:
@@ -40,11 +41,26 @@ def encode_requests(
     for index in accepted:
         by_salt.setdefault(_salt(requests[index]), []).append(index)
     for salt, indices in by_salt.items():
-        encoded = encoder.encode([accepted[index] for index in indices], salt)
+        encoded = _encoded(encoder, [accepted[index] for index in indices], salt)
         for index, features in zip(indices, encoded, strict=True):
+            if isinstance(features, Exception):
+                results[index] = features
+                continue
             answer = scalar(requests[index], "max_tokens") or 0
             results[index] = _outputs(features, dtype, answer)
     return results
+
+
+def _encoded(
+    encoder: RequestEncoder, requests: Sequence[Any], salt: bytes
+) -> Sequence[Features | Exception]:
+    """Return the features of requests of one salt, or the error of those that cannot be encoded."""
+    try:
+        return encoder.encode(requests, salt)
+    except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+        if len(requests) == 1:
+            return [error]
+    return [one for request in requests for one in _encoded(encoder, [request], salt)]
 
 
 def _salt(inputs: Tensors) -> bytes:

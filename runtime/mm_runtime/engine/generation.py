@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.ids import NO_ID, check_end, check_words
 from mm_runtime.engine.reference.request import (
     Beam,
     BeamOptions,
@@ -42,7 +43,7 @@ def read_request(
     Args:
         inputs: tensors by TensorRT-LLM's names; `seed` and `min_tokens` are read too.
         end_ids: all end tokens of the checkpoint; used when the request's `end_id` is one of them.
-        vocabulary_size: length that a bias must have.
+        vocabulary_size: length that a bias must have; ids are smaller.
         fresh_seed: seed of a request that names none.
         encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
         max_beam_width: what the engine was built for.
@@ -52,6 +53,14 @@ def read_request(
         RequestError: a value is missing, out of range, or asks for what this engine has not.
     """
     _refuse_unsupported(inputs)
+    end_id, stop, bad = (
+        scalar(inputs, "end_id"),
+        _read_words(inputs, "stop_words_list"),
+        _read_words(inputs, "bad_words_list"),
+    )
+    check_end("end_id", end_id, vocabulary_size)
+    check_words("stop_words_list", stop, vocabulary_size)
+    check_words("bad_words_list", bad, vocabulary_size)
     features = single(inputs, "encoder_input_features")
     rotation = single(inputs, "mrope_rotary_cos_sin")
     return Request(
@@ -64,10 +73,10 @@ def read_request(
         rotation=rotation,
         rotation_delta=scalar(inputs, "mrope_position_deltas") or 0,
         max_tokens=required(inputs, "request_output_len"),
-        end_ids=_end_ids(scalar(inputs, "end_id"), end_ids),
+        end_ids=_end_ids(end_id, end_ids),
         sampling=_read_sampling(inputs, fresh_seed),
-        stop=_read_words(inputs, "stop_words_list"),
-        bad=_read_words(inputs, "bad_words_list"),
+        stop=stop,
+        bad=bad,
         bias=_read_bias(inputs, vocabulary_size),
         wanted=Wanted(
             log_probs=bool(scalar(inputs, "return_log_probs")),
@@ -288,7 +297,7 @@ def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:
     """Return the tokens that end the answer; upstream's client sends -1 for none."""
     if end_id is None or end_id in known:
         return known
-    return frozenset({end_id}) if end_id >= 0 else frozenset()
+    return frozenset() if end_id == NO_ID else frozenset({end_id})
 
 
 def _read_words(inputs: Tensors, name: str) -> TokenWords:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.ids import check_ends
 from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
 from mm_runtime.engine.preprocessing import NOTHING, Preprocessor
 from mm_runtime.engine.remote_pictures import Fetched
@@ -65,6 +66,7 @@ class SoundPreprocessor:
             )
         asked = scalar(inputs, "REQUEST_OUTPUT_LEN")
         most = limits.max_seq_len - len(ids) if asked is None else asked
+        check_ends(inputs, self.engine.facts.text.vocabulary_size)
         end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
         outputs: Outputs = {
             "ENCODER_INPUT_FEATURES": features[np.newaxis],
@@ -77,8 +79,9 @@ class SoundPreprocessor:
             "OUT_END_ID": np.array([[self.codec.end_id if end_id is None else end_id]], np.int32),
             "OUT_PAD_ID": np.array([[self.codec.pad_id if pad_id is None else pad_id]], np.int32),
         }
-        outputs |= word_tensors(inputs, self.codec)
-        return outputs | bias_tensor(inputs, self.codec, self.engine.facts.text.vocabulary_size)
+        vocabulary = self.engine.facts.text.vocabulary_size
+        outputs |= word_tensors(inputs, self.codec, vocabulary)
+        return outputs | bias_tensor(inputs, self.codec, vocabulary)
 
     def _sound(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
         """Return the samples of a request.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.errors import RequestError
+from mm_runtime.engine.ids import check_ends
 from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
 from mm_runtime.engine.picture_ids import PictureIds, extra_ids, salted_id
 from mm_runtime.engine.processors import load_processor
@@ -91,6 +92,7 @@ class Preprocessor:
         question = self.questions.write(text, decoder_text, prepared.rows, video=video)
         ids = question.ids
         self._check_length(ids)
+        check_ends(inputs, self.engine.facts.text.vocabulary_size)
         end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
         end_id = self.codec.end_id if end_id is None else end_id
         pad_id = self.codec.pad_id if pad_id is None else pad_id
@@ -107,8 +109,9 @@ class Preprocessor:
         }
         outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
         self._add_places(ids, outputs)
-        outputs |= word_tensors(inputs, self.codec)
-        outputs |= bias_tensor(inputs, self.codec, self.engine.facts.text.vocabulary_size)
+        vocabulary = self.engine.facts.text.vocabulary_size
+        outputs |= word_tensors(inputs, self.codec, vocabulary)
+        outputs |= bias_tensor(inputs, self.codec, vocabulary)
         self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
 

@@ -13,8 +13,12 @@ from mm_runtime.engine.words import pack_words
 Outputs = dict[str, NDArray[Any]]
 
 
-def word_tensors(inputs: Tensors, codec: TextCodec) -> Outputs:
-    """Return the words that end an answer or must not be in it, as ids; none that nobody sent."""
+def word_tensors(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outputs:
+    """Return the words that end an answer or must not be in it, as ids; none that nobody sent.
+
+    A word with a token that only the tokenizer has (a picture's mark) is left out: the model can
+    never say it, and its id lies past the logits.
+    """
     outputs: Outputs = {}
     for source, target in (
         ("STOP_WORDS_DICT", "STOP_WORDS_IDS"),
@@ -22,8 +26,9 @@ def word_tensors(inputs: Tensors, codec: TextCodec) -> Outputs:
     ):
         words = [word for word in texts(inputs, source) if word]
         if words:
-            packed = pack_words([codec.encode_word(word) for word in words])
-            outputs[target] = packed[np.newaxis]
+            coded = (codec.encode_word(word) for word in words)
+            said = [word for word in coded if all(token < vocabulary_size for token in word)]
+            outputs[target] = pack_words(said)[np.newaxis]
     return outputs
 
 
@@ -31,7 +36,7 @@ def bias_tensor(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outp
     """Spread `EMBEDDING_BIAS_WEIGHTS` over the tokens of `EMBEDDING_BIAS_WORDS`.
 
     Raises:
-        RequestError: not one weight for each word.
+        RequestError: not one weight for each word, or a word that the model cannot say.
     """
     words = [word for word in texts(inputs, "EMBEDDING_BIAS_WORDS") if word]
     weights = single(inputs, "EMBEDDING_BIAS_WEIGHTS")
@@ -44,5 +49,11 @@ def bias_tensor(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outp
         )
     bias = np.zeros((1, vocabulary_size), dtype=np.float32)
     for word, weight in zip(words, weights, strict=True):
-        bias[0, codec.encode_word(word)] += weight
+        ids = codec.encode_word(word)
+        if not all(token < vocabulary_size for token in ids):
+            raise RequestError(
+                f"embedding_bias_words: {word!r} has a token that the model cannot say; "
+                "leave it out"
+            )
+        bias[0, ids] += weight
     return {"EMBEDDING_BIAS": bias}

@@ -8,7 +8,6 @@ import numpy as np
 from mm_runtime.engine.chain import Outputs, Step
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.generation import read_request, write_piece
 from mm_runtime.engine.listening import hears
 from mm_runtime.engine.media import MediaLimits
@@ -73,7 +72,7 @@ class InProcess:
             return self._preprocessor.prepare(inputs)
         if self._encoder is not None and model == multimodal_encoders.NAME:
             encoded = encode_requests(self._encoder, [inputs], np.float32)[0]
-            if isinstance(encoded, RequestError):
+            if isinstance(encoded, Exception):
                 raise encoded
             return encoded
         return write_text(self._codec.decode, inputs)

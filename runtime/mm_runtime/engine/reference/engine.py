@@ -2,6 +2,10 @@
 
 One thread owns the model. A step runs one token of every decoding request and a part of one prompt,
 in one forward pass; `schedule` says how large a part, so that prompts never stall the others.
+
+What goes wrong with one request stays with it: to start it, to choose its next token, to hand over
+its words. Only an error of the pass itself, which computes all rows at once and names none, fails
+every request that was in it; those that wait go on.
 """
 
 import logging
@@ -14,6 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.engine.reference.clients import drop, fail, has_gone
 from mm_runtime.engine.reference.model import Part, SlotModel
 from mm_runtime.engine.reference.request import Request, Sink
 from mm_runtime.engine.reference.running import Running
@@ -153,24 +158,32 @@ class Engine:
         self._model.check(request)
 
     def _run(self) -> None:
-        """Serve until stopped; an error of a step fails the requests in it and no others."""
+        """Serve until stopped."""
         while True:
             with self._wake:
                 while not (self._stopping or self._waiting or self._busy):
                     self._wake.wait()
                 if self._stopping:
                     break
-            try:
-                self._drop_cancelled()
-                self._step()
-                self._tell()
-            except Exception as error:
-                logger.exception("a step of the engine failed")
-                self._fail_running(error)
+            self.turn()
         self._fail_running(EngineStoppedError("the server is shutting down; ask again"))
         for _, sink in self._waiting:
-            sink.fail(EngineStoppedError("the server is shutting down; ask again"))
+            fail(sink, EngineStoppedError("the server is shutting down; ask again"))
         self._waiting.clear()
+
+    def turn(self) -> None:
+        """Do once what the engine's thread does again and again: one pass, and what goes with it.
+
+        For callers that have not started the thread. An error of the pass fails the requests in it
+        and no others.
+        """
+        try:
+            self._drop_cancelled()
+            self._step()
+            self._tell()
+        except Exception as error:
+            logger.exception("a pass of the engine failed with all requests in it")
+            self._fail_running(error)
 
     def _tell(self) -> None:
         """Tell of the steps, once in a while: each time costs calls into Triton."""
@@ -178,7 +191,10 @@ class Engine:
         if self._sizes and (not self._busy or now - self._told_at >= TOLD_EVERY_SECONDS):
             self._told_at = now
             sizes, self._sizes = self._sizes, Counter()
-            self._told(sizes)
+            try:
+                self._told(sizes)
+            except Exception:
+                logger.exception("the steps could not be counted; answers go on")
 
     @property
     def _busy(self) -> bool:
@@ -191,25 +207,30 @@ class Engine:
             return
         self._checked = now
         self._checks += 1
-        if self._prefilling is not None and self._prefilling.sink.is_cancelled():
-            self._prefilling.sink.cancelled()
+        if self._prefilling is not None and has_gone(self._prefilling.sink):
+            drop(self._prefilling.sink)
             self._prefilling = None
         for slot in reversed(range(len(self._decoding))):
             sink = self._decoding[slot].sink
-            if sink.is_cancelled():
+            if has_gone(sink):
                 self._leave(slot)
-                sink.cancelled()
+                drop(sink)
         if self._checks % WAITING_CHECKED_EVERY == 0:
             self._drop_cancelled_waiting()
 
     def _drop_cancelled_waiting(self) -> None:
         with self._wake:
             waiting = tuple(self._waiting)
-        for entry in waiting:
-            if entry[1].is_cancelled():
-                with self._wake:
-                    self._waiting.remove(entry)
-                entry[1].cancelled()
+        gone = [sink for _, sink in waiting if has_gone(sink)]
+        if not gone:
+            return
+        # By identity: clients that ask the same wait with equal requests.
+        leaving = {id(sink) for sink in gone}
+        with self._wake:
+            staying = [entry for entry in self._waiting if id(entry[1]) not in leaving]
+            self._waiting = deque(staying)
+        for sink in gone:
+            drop(sink)
 
     def _step(self) -> None:
         """Run one token of every decoding request, and part of one prompt, in one pass."""
@@ -271,19 +292,24 @@ class Engine:
         except Exception as error:
             # It is in no slot yet, so nobody else would tell the client.
             logger.exception("a request could not be started")
-            sink.fail(error)
+            fail(sink, error)
             return None
 
     def _advance(self, logits: torch.Tensor) -> None:
-        """Choose the next token of every slot and let finished requests leave."""
+        """Choose the next token of every slot and let finished and broken requests leave."""
         likeliest = logits.argmax(dim=-1).tolist()
         finished = []
         first = 0
         for slot, running in enumerate(self._decoding):
             rows = slice(first, first + running.width)
             first = rows.stop
-            if running.advance(logits[rows], likeliest[rows]):
+            try:
+                if running.advance(logits[rows], likeliest[rows]):
+                    finished.append(slot)
+            except Exception as error:
+                logger.exception("a request failed; those beside it go on")
                 finished.append(slot)
+                fail(running.sink, error)
         for slot in reversed(finished):
             self._leave(slot)
 
@@ -302,7 +328,7 @@ class Engine:
         self._decoding, self._prefilling = [], None
         for one in running:
             if not one.done:
-                one.sink.fail(error)
+                fail(one.sink, error)
 
 
 def _nobody(_: Mapping[int, int]) -> None:

@@ -70,7 +70,7 @@ def load_engine(
     )
     return LoadedEngine(
         engine=Engine(model, options),
-        end_ids=_end_ids(directory),
+        end_ids=frozenset(one for one in _end_ids(directory) if one < model.vocabulary_size),
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
         adapters={one.uid: one.name for one in directory.manifest.plan.adapters},

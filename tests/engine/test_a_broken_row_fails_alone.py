@@ -1,0 +1,174 @@
+"""What goes wrong with one request of a step ends that request; the answers beside it go on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from mm_runtime.engine.encoding import encode_requests
+from mm_runtime.engine.reference.engine import Engine
+from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.engine.reference.request import Piece, Request, Sampling
+from mm_runtime.engine.tensors import Tensors
+from mm_runtime.engine.vision.features import Features
+from support.collecting_sink import CollectingSink
+from support.engines import ROOMY, StartEngine
+from support.tiny_llava import VOCABULARY
+
+PROMPT = (2, 10, 11, 12)
+HIDDEN = 128
+TOKENS = 60
+
+
+def _request(tokens: int = TOKENS, **changes: object) -> Request:
+    return Request(ids=PROMPT, max_tokens=tokens, end_ids=frozenset(), **changes)  # type: ignore[arg-type]
+
+
+def _about_a_picture() -> Request:
+    """Return a request with a table of its own that equals every other one's."""
+    table = np.ones((4, HIDDEN), np.float16)
+    return Request(ids=(2, VOCABULARY), max_tokens=3, end_ids=frozenset(), table=table)
+
+
+class Unsteady(CollectingSink):
+    """A client that fails at one of the engine's calls, at its third piece or from then on."""
+
+    def __init__(self, failing: str) -> None:
+        super().__init__()
+        self._failing = failing
+
+    def _fail_at(self, name: str) -> None:
+        if self._failing == name and len(self.pieces) >= 3:
+            raise OSError(f"{name} failed")
+
+    def send(self, piece: Piece) -> None:
+        """Fail, or keep a piece."""
+        self._fail_at("send")
+        super().send(piece)
+
+    def is_cancelled(self) -> bool:
+        """Fail, or say that it is there; a client that cannot be dropped has gone."""
+        self._fail_at("is_cancelled")
+        return self._failing == "cancelled" and len(self.pieces) >= 3
+
+    def cancelled(self) -> None:
+        """Fail, or end."""
+        self._fail_at("cancelled")
+        super().cancelled()
+
+
+def _answers_beside(
+    start_engine: StartEngine, broken: Request, sink: CollectingSink
+) -> tuple[list[int], list[int]]:
+    """Return what a request answers alone, and beside a broken one that joins at its start."""
+    with start_engine() as engine:
+        alone = CollectingSink()
+        engine.submit(_request(), alone)
+        expected = alone.wait()
+
+        def join(_: Piece) -> None:
+            if len(beside.pieces) == 1:
+                engine.submit(broken, sink)
+
+        beside = CollectingSink(join)
+        engine.submit(_request(), beside)
+        return expected, beside.wait()
+
+
+def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
+    """Clients that wait with the same question about equal pictures are told apart."""
+    with start_engine(max_batch_size=1) as engine:
+        waiting = [CollectingSink() for _ in range(3)]
+
+        def queue_up(_: Piece) -> None:
+            # In the engine's thread, so that all three wait when one of them leaves.
+            if len(running.pieces) == 1:
+                for sink in waiting:
+                    engine.submit(_about_a_picture(), sink)
+                waiting[1].walked_away = True
+
+        running = CollectingSink(queue_up)
+        engine.submit(_request(), running)
+        assert len(running.wait()) == TOKENS
+        waiting[1].wait_ended()
+        assert len(waiting[0].wait()) == len(waiting[2].wait()) == 3
+    assert (waiting[1].was_cancelled, waiting[1].error) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(
+            Request(
+                ids=PROMPT,
+                max_tokens=9,
+                end_ids=frozenset({VOCABULARY}),
+                sampling=Sampling(min_tokens=2),
+            ),
+            id="end token past the logits",
+        ),
+        pytest.param(
+            _request(
+                bias=np.full(VOCABULARY, -np.inf, np.float32), sampling=Sampling(top_k=5, seed=1)
+            ),
+            id="nothing is left to draw from",
+        ),
+        pytest.param(_request(bad=((VOCABULARY + 5,),)), id="bad word past the logits"),
+    ],
+)
+def test_a_row_that_cannot_be_sampled(start_engine: StartEngine, broken: Request) -> None:
+    """Its client gets the error; who shares the step with it gets what it gets alone."""
+    sink = CollectingSink()
+    expected, actual = _answers_beside(start_engine, broken, sink)
+    sink.wait_ended()
+    assert (sink.error is not None, expected) == (True, actual)
+
+
+@pytest.mark.parametrize("failing", ["send", "is_cancelled", "cancelled"])
+def test_a_client_that_cannot_be_reached(start_engine: StartEngine, failing: str) -> None:
+    """An exception of one client's sink reaches no other client."""
+    expected, actual = _answers_beside(start_engine, _request(TOKENS // 2), Unsteady(failing))
+    assert expected == actual
+
+
+def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
+    """Metrics that fail cost no answer."""
+
+    def fail(_: Mapping[int, int]) -> NoReturn:
+        raise OSError("nobody listens")
+
+    engine = Engine(language_model, ROOMY)
+    engine.start(fail)
+    try:
+        sinks = [CollectingSink() for _ in range(2)]
+        for sink in sinks:
+            engine.submit(_request(5), sink)
+            assert len(sink.wait()) == 5
+    finally:
+        engine.stop()
+
+
+class PickyEncoder:
+    """Encodes numbers, and fails for a whole pass that holds a 13."""
+
+    def read(self, inputs: Tensors) -> int:
+        """Return the number."""
+        return int(inputs["IMAGE"][0])
+
+    def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
+        """Return a table of one row for each number."""
+        del salt
+        if 13 in requests:
+            raise ZeroDivisionError("13 cannot be encoded")
+        return [Features(table=np.full((1, 1), number, np.float32)) for number in requests]
+
+
+def test_a_picture_that_breaks_the_encoders_pass() -> None:
+    """The pictures that shared the pass are encoded all the same."""
+    requests = [{"IMAGE": np.array([number])} for number in (1, 13, 2)]
+    results = encode_requests(PickyEncoder(), requests, np.float32)
+    said: Callable[[object], object] = lambda one: (  # noqa: E731
+        one["OUT_PROMPT_EMBEDDING_TABLE"].item() if isinstance(one, dict) else type(one)
+    )
+    assert [1.0, ZeroDivisionError, 2.0] == [said(one) for one in results]
