@@ -8,6 +8,7 @@ import sys
 from mm_operator.assembly import Operator
 from mm_operator.errors import ClusterError
 from mm_operator.settings import parse_settings
+from mm_operator.shutdown import hold_signals
 from mm_operator.telemetry.logs import set_up_logs
 
 _LOG = logging.getLogger(__name__)
@@ -17,6 +18,7 @@ def main() -> int:
     """Run the operator; return the exit code: 0 after SIGTERM, 1 when a part of it failed."""
     settings = parse_settings(sys.argv[1:], os.environ)
     set_up_logs(settings.log_level)
+    hold_signals()
     try:
         asyncio.run(Operator(settings).run())
     except ClusterError as error:

@@ -5,9 +5,7 @@ within two seconds), then the streams, kopf last because its end cancels every t
 """
 
 import asyncio
-import contextlib
 import logging
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -47,6 +45,7 @@ from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.servers.rounds import Servers
 from mm_operator.settings import Settings
+from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.lag import watch_loop
 from mm_operator.telemetry.logs import current_key
@@ -57,6 +56,9 @@ _LOG = logging.getLogger(__name__)
 
 _TOLERANCE_SINCE = 33
 """Minor version of Kubernetes whose HorizontalPodAutoscalers have a tolerance of their own."""
+
+_PART_SECONDS = 7.0
+"""A part that does not end by then is left: the process ends a second later, whatever it does."""
 
 _SETTLE_SECONDS = 0.1
 """A Job that starts changes three times within this (Job, pod, pod's condition): one reconcile."""
@@ -75,7 +77,9 @@ class Operator:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until told to stop."""
+        """Run until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        stop_on_signal(lambda: loop.call_soon_threadsafe(self._stop.set))
         settings, metrics = self._settings, self._metrics
         api = await connect(settings.kubeconfig, settings.context)
         elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
@@ -140,15 +144,13 @@ class Operator:
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
         lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
         parts = (election, caches, models, lag)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
         await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
         failed = [part for part in parts if part.done()]
+        if failed:
+            leave_late()
         for part in parts:
             part.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await part
+            await asyncio.wait({part}, timeout=_PART_SECONDS)
         stopping.cancel()
         for part in failed:
             part.result()
@@ -173,9 +175,6 @@ class Operator:
             clusterwide=not namespaces,
             namespaces=namespaces,
         )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):  # kopf has just set its own
-            loop.add_signal_handler(number, self._stop.set)
         others = asyncio.all_tasks() - set(tasks)
         await kopf.run_tasks(tasks, ignored=others)
 

@@ -100,7 +100,7 @@ async def serve_metrics_api(
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
-    runner = web.AppRunner(make_app(models), access_log=None)
+    runner = web.AppRunner(make_app(models), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, address, port, ssl_context=context)
     await site.start()
