@@ -15,6 +15,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_runtime.gateway.connection import ConnectionLimits
 from mm_runtime.gateway.engine import Engine
 from mm_runtime.gateway.main import GatewayServer, build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
@@ -159,9 +160,9 @@ class Running:
 
 
 @asynccontextmanager
-async def serve(gateway: Gateway) -> AsyncIterator[Running]:
+async def serve(gateway: Gateway, limits: ConnectionLimits | None = None) -> AsyncIterator[Running]:
     """Serve a gateway on a free port of loopback while the block runs."""
-    server = build_server(gateway, "127.0.0.1", 0)
+    server = build_server(gateway, "127.0.0.1", 0, limits)
     task = asyncio.create_task(server.serve())
     try:
         async with asyncio.timeout(60):

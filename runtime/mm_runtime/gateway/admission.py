@@ -33,12 +33,16 @@ class Load:
 
 
 class Admission:
-    """Bounded concurrency with a bounded, fair queue."""
+    """Bounded concurrency with a bounded, fair queue.
+
+    Attributes:
+        places: requests that run or wait at one time, at most.
+    """
 
     def __init__(
         self, *, max_concurrency: int, max_queue_size: int, clock: Callable[[], float]
     ) -> None:
-        self._places = max_concurrency + max_queue_size
+        self.places = max_concurrency + max_queue_size
         self._slots = asyncio.Semaphore(max_concurrency)  # wakes waiters in order of arrival
         self._max_concurrency = max_concurrency
         self._clock = clock
@@ -56,7 +60,7 @@ class Admission:
         Raises:
             OverloadedError: all places are taken.
         """
-        if self.inside >= self._places:
+        if self.inside >= self.places:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
                 "wait. Try again later.",

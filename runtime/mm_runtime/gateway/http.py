@@ -84,7 +84,7 @@ def build_app(
     routes: Routes, *, chat: Endpoint, text: Endpoint, transcription: Endpoint
 ) -> Starlette:
     """Return the ASGI application."""
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", text, methods=["POST"]),
@@ -100,6 +100,9 @@ def build_app(
             GatewayError: _gateway_error,
         },
     )
+    # It would send clients where their Host header says, over http.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _gateway_error(_: Request, error: Exception) -> Response:

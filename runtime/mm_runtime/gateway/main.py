@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import ExitCode
+from mm_runtime.gateway.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
 from mm_runtime.gateway.engines import open_engine
 from mm_runtime.gateway.server_metrics import ServerMetrics
@@ -28,6 +30,10 @@ _log = logging.getLogger(__name__)
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients and proxies keep idle connections (60 s is common): a server that closes
 first meets requests already on their way."""
+_CONNECTIONS = 1024
+"""Beside those of the requests inside: clients that keep connections, and bodies on their way."""
+_OPEN_FILES = 65_536
+"""Asked for at the start, up to what the container may have: containerd 2 gives 1,024 unasked."""
 _EXIT_SECONDS = 5
 """For connections that are still open after the last answer."""
 
@@ -56,11 +62,14 @@ class GatewayServer(uvicorn.Server):
         yield
 
 
-def build_server(gateway: Gateway, address: str, port: int) -> GatewayServer:
+def build_server(
+    gateway: Gateway, address: str, port: int, limits: ConnectionLimits | None = None
+) -> GatewayServer:
     """Return the HTTP server of a gateway, not yet started; port 0 means any free one."""
     return GatewayServer(
-        uvicorn.Config(
+        GatewayConfig(
             gateway.app,
+            limits or ConnectionLimits(most=_CONNECTIONS + gateway.admission.places),
             host=address,
             port=port,
             lifespan="off",
@@ -95,7 +104,15 @@ def run(options: GatewayOptions) -> int:
             manifest.fingerprint[:16],
         )
         return ExitCode.PERMANENT
+    _raise_open_files()
     return asyncio.run(_serve(options, manifest, serving))
+
+
+def _raise_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
@@ -171,3 +188,5 @@ def _set_up_logging() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("uvicorn", "httpx"):  # a line a request, beside our own
         logging.getLogger(name).setLevel(logging.WARNING)
+    # A warning for each connection that sends no HTTP: whoever scans ports would fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

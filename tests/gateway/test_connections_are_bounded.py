@@ -1,0 +1,104 @@
+"""Connections that send no request end by themselves, and never keep others out."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+
+from mm_runtime.gateway.connection import ConnectionLimits
+from support.eventually import eventually
+from support.gateways import MODEL, Running, serve, toy_gateway
+from support.raw_http import say
+from support.scripted_engine import ScriptedEngine
+
+QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+def _open(running: Running) -> int:
+    return len(running.server.server_state.connections)
+
+
+async def test_half_a_head_has_a_deadline(tmp_path: Path) -> None:
+    """Then it is answered 408 and closed; bytes that drip in do not extend it."""
+    limits = ConnectionLimits(head_seconds=0.2)
+    async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
+        answer = await say(running.port, b"GET /healthz HTTP/1.1\r\nx: ")
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        ended = asyncio.create_task(reader.read())
+        while not ended.done():
+            writer.write(b"a")
+            await asyncio.sleep(0.02)
+        writer.close()
+        await eventually(lambda: _open(running) == 0)
+    assert (answer.status, answer.closed) == (408, True)
+    assert answer.error["message"].endswith("not complete within 0.2 seconds.")
+    assert (await ended).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_half_a_head_after_a_request_has_one_too(tmp_path: Path) -> None:
+    """A connection that was good once may not stop in the middle of its next request."""
+    limits = ConnectionLimits(head_seconds=0.2)
+    async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(HEALTH)
+        await reader.readuntil(b"alive")
+        writer.write(b"GET /hea")
+        rest = await reader.read()
+        writer.close()
+    assert b"HTTP/1.1 408 " in rest
+
+
+async def test_a_body_behind_its_answer_has_one_too(tmp_path: Path) -> None:
+    """A refused body is read on for a moment only."""
+    limits = ConnectionLimits(head_seconds=0.2)
+    async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        await reader.readuntil(b"alive")
+        ended = asyncio.create_task(reader.read())
+        while not ended.done():
+            writer.write(b"64\r\n" + b"x" * 100 + b"\r\n")
+            await asyncio.sleep(0.02)
+        writer.close()
+        await eventually(lambda: _open(running) == 0)
+    await asyncio.gather(ended, return_exceptions=True)
+
+
+async def test_idle_connections_make_room(tmp_path: Path) -> None:
+    """Ten that say nothing where four may be: a question is answered, and six of them are gone."""
+    limits = ConnectionLimits(most=4)
+    async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
+        silent = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(10)]
+        await eventually(lambda: _open(running) == 4)
+        async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
+            answer = await client.post("/v1/chat/completions", json=QUESTION)
+            # Connections that asked something stay before those that never did.
+            more = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(4)]
+            again = await client.post("/v1/chat/completions", json=QUESTION)
+        for _, writer in (*silent, *more):
+            writer.close()
+    assert (answer.status_code, again.status_code) == (200, 200)
+
+
+async def test_where_all_are_answered_a_new_one_gets_503(tmp_path: Path) -> None:
+    """With Retry-After; those that are being answered are answered."""
+    gate = asyncio.Event()
+    gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate), max_concurrency=2)
+    async with (
+        serve(gateway, ConnectionLimits(most=2)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        asked = [
+            asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
+            for _ in range(2)
+        ]
+        await eventually(lambda: gateway.admission.load.running == 2)
+        refused = await say(running.port, HEALTH)
+        gate.set()
+        answers = await asyncio.gather(*asked)
+    assert (refused.status, refused.closed) == (503, True)
+    assert b"retry-after: 1\r\n" in refused.content
+    assert json.dumps(refused.error["code"]) == '"rate_limit_exceeded"'
+    assert [answer.status_code for answer in answers] == [200, 200]
