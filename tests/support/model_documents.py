@@ -88,6 +88,13 @@ RULE_EXAMPLES = (
         at("model.source.s3", {"bucket": "weights"}),
     ),
     RuleExample(
+        "videos-have-a-vision-engine",
+        "spec.engine.maxVideoFrames",
+        "maxVideoFrames needs maxImagesPerRequest",
+        {"engine": {"maxVideoFrames": 8, "maxImagesPerRequest": 1}},
+        {"engine": {"maxVideoFrames": 8, "maxImagesPerRequest": 0}},
+    ),
+    RuleExample(
         "source-path-inside-volume",
         f"spec.{_SOURCE}.path",
         "path must stay inside the volume",
@@ -404,6 +411,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.extraBuildArgs": ["--fast-build"],
     "vision.engine": "TensorRT",
     "vision.instancesPerGpu": 2,
+    "runtime.gpu.count": 1,
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
     "vision.imagesPerSecond": 30,
@@ -416,7 +424,8 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
 
 def refused_by(row: Unsupported) -> dict[str, Any]:
     """Return a spec with a value that a row of the table refuses, on a backend of the row."""
-    spec = at(row.path, UNSUPPORTED_VALUES[row.path])
+    allows_less = row.path == "vision.engine" and row.backends
+    spec = at(row.path, "Torch" if allows_less else UNSUPPORTED_VALUES[row.path])
     if not row.backends or "Reference" in row.backends:
         return spec
     return _over(at("engine.backend", row.backends[0]), spec)

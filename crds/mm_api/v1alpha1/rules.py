@@ -218,6 +218,15 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             holds=_prompt_fits_a_step,
             field="maxNumTokens",
         ),
+        Rule(
+            cel="!has(self.maxVideoFrames) || self.maxImagesPerRequest > 0",
+            message="maxVideoFrames needs maxImagesPerRequest above 0: frames are encoded as "
+            "images are, and 0 builds no vision engine; raise it, or remove maxVideoFrames",
+            holds=lambda engine: (
+                engine.max_video_frames is None or engine.max_images_per_request > 0
+            ),
+            field="maxVideoFrames",
+        ),
     ),
     StoreSpec: (
         Rule(

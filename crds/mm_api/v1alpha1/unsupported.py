@@ -103,10 +103,23 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set vision.engine to ONNXRuntime",
     ),
     Unsupported(
+        "vision.engine",
+        ("ONNXRuntime",),
+        "another vision engine than TensorRT-LLM's own is",
+        _REMOVE,
+        backends=("TensorRT", "PyTorch"),
+    ),
+    Unsupported(
         "vision.instancesPerGpu",
         (1,),
         "several vision encoders on one GPU are",
         "set vision.instancesPerGpu to 1",
+    ),
+    Unsupported(
+        "runtime.gpu.count",
+        (0,),
+        "serving on GPUs is",
+        "remove the field: its pods would take GPUs and use none",
         backends=_REFERENCE,
     ),
     Unsupported(

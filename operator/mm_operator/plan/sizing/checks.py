@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from mm_api.documents.model_plan import PlanError
 from mm_operator.plan.families.family import Kind
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
+from mm_operator.plan.sizing.plugin_checks import plugin_problems
 from mm_operator.plan.sizing.serve_checks import serve_problems
 from mm_operator.plan.sizing.situation import Situation, plan_error
 from mm_operator.plan.sizing.tables import flags_of, table, version_of
@@ -280,6 +281,7 @@ _CHECKS: tuple[Check, ...] = (
     _images,
     _limits,
     _arguments,
+    plugin_problems,
     _lora,
     _source,
 )
