@@ -7,18 +7,17 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.children.all import build, unwanted
-from mm_operator.model import ClaimState, JobPhase, JobState, Owner, PodEnd, Ref
+from mm_operator.children.metadata import FORMER_OWNERS
+from mm_operator.model import ClaimState, JobPhase, JobState, PodEnd, Ref
 from mm_operator.plan import decide
 from support.staged import children, inspected
 
 
-def test_engine_is_owned_by_everybody_who_wants_it() -> None:
-    """A model joins the owners that are there; none of them is the controller."""
-    owners = children(inspected())["ConfigMap/build"]["metadata"]["ownerReferences"]
-    assert [(owner["name"], owner["controller"]) for owner in owners] == [
-        ("llava", False),
-        ("other", False),
-    ]
+def test_a_model_joins_the_owners_of_its_engine() -> None:
+    """It names itself only, and no owner is the controller: those that are there stay."""
+    metadata = children(inspected())["ConfigMap/build"]["metadata"]
+    owners = [(owner["name"], owner["controller"]) for owner in metadata["ownerReferences"]]
+    assert (owners, FORMER_OWNERS in metadata) == ([("llava", False)], False)
 
 
 def test_recorded_plan_is_kept() -> None:
@@ -56,14 +55,13 @@ def test_existing_store_keeps_what_it_has(asked: str, expected: str) -> None:
     }
 
 
-def test_store_is_owned_by_all_its_models() -> None:
-    """The claim goes with the last model."""
+def test_a_model_joins_the_owners_of_the_store() -> None:
+    """The claim goes with the last model that uses it; who does so no longer is taken out."""
     snapshot, plan = inspected()
-    sharers = (Owner("a", "uid-a"), Owner("llava", "uid-of-llava"))
-    claim = children((replace(snapshot, store_sharers=sharers), plan))[
-        "PersistentVolumeClaim/store"
-    ]
-    assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["a", "llava"]
+    leaving = replace(snapshot, store_leavers=frozenset({"uid-a"}))
+    metadata = children((leaving, plan))["PersistentVolumeClaim/store"]["metadata"]
+    owners = [owner["name"] for owner in metadata["ownerReferences"]]
+    assert (owners, metadata[FORMER_OWNERS]) == (["llava"], ["uid-a"])
 
 
 def test_claims_of_users_are_never_made() -> None:

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from mm_operator.children.all import build
+from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.evidence import Evidence
@@ -15,7 +17,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.stores import StoreIdentities
-from mm_operator.model import Plan, Ref
+from mm_operator.model import Ref
 from mm_operator.plan import decide
 from support.imagined_cluster import ImaginedCluster
 from support.model_documents import document
@@ -55,6 +57,10 @@ class Crowd:
         imagined.built()
         self._model(NAME, imagined.models[NAME].uid, dict(imagined.models[NAME].status))
         self.manifests = imagined.objects
+        for ref in imagined.objects:
+            if ref.kind == "PersistentVolumeClaim" or ref.name.startswith("engine-"):
+                owners = imagined.objects[ref]["metadata"]["ownerReferences"]
+                owners += [_renamed(owners[0], f"x{number:04}") for number in range(neighbours)]
         for ref, manifest in imagined.objects.items():
             self.put(ref, manifest)
         engine = next(ref for ref in imagined.objects if ref.name.startswith("engine-"))
@@ -98,17 +104,24 @@ class Crowd:
     def _neighbour(self, name: str, engine: Mapping[str, Any]) -> None:
         """Add a model and its engine in the same store."""
         self._model(name, f"uid-of-{name}", {})
-        config = deepcopy(dict(engine))
-        config["metadata"] |= {"name": f"engine-{name}", "uid": f"uid-of-engine-{name}"}
-        owner = config["metadata"]["ownerReferences"][0]
-        config["metadata"]["ownerReferences"] = [{**owner, "name": name, "uid": f"uid-of-{name}"}]
-        self.put(Ref("ConfigMap", f"engine-{name}"), config)
+        metadata = {
+            **engine["metadata"],
+            "name": f"engine-{name}",
+            "uid": f"uid-of-engine-{name}",
+            "ownerReferences": [_renamed(engine["metadata"]["ownerReferences"][0], name)],
+        }
+        self.put(Ref("ConfigMap", f"engine-{name}"), {**engine, "metadata": metadata})
 
-    def decide(self) -> Plan:
-        """Observe and decide, as a reconcile does."""
+    def decide(self) -> tuple[dict[str, Any], ...]:
+        """Observe, decide and build, as a reconcile does; return what is to be applied."""
         record = self.models.find(Key("demo", NAME))
         assert record is not None
-        return decide(self.observer.snapshot(record, EPOCH))
+        snapshot = self.observer.snapshot(record, EPOCH)
+        return build(snapshot, decide(snapshot))
+
+
+def _renamed(owner: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {**owner, "name": name, "uid": f"uid-of-{name}"}
 
 
 @pytest.mark.parametrize("neighbours", [10, 1000], ids=["ten-neighbours", "a-thousand"])
@@ -122,6 +135,14 @@ def test_a_reconcile_reads_the_objects_of_its_own_model(neighbours: int, reads: 
 
     assert {(kind, name) for kind, name, _ in reads} == alone
     assert ("Job", f"{NAME}-sweep-1") in alone
+
+
+def test_what_is_applied_does_not_list_the_neighbours() -> None:
+    """A thousand own the same claim and the same engine; a model writes its own name only."""
+    metadata = [one["metadata"] for one in Crowd(1000).decide()]
+
+    assert max(len(one["ownerReferences"]) for one in metadata) == 1
+    assert [one["name"] for one in metadata if FORMER_OWNERS in one] == []
 
 
 def test_no_version_is_read_twice(reads: Reads) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from mm_api import labels
+from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.owners import Change, OwnerWriter, change_between
+from mm_operator.cluster.owners import Change, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.status_writer import merge_patch
 from support.eventually import eventually
 
@@ -134,3 +135,20 @@ async def test_owners_are_not_written_over_newer_content() -> None:
     await writer.close()
 
     assert woken == [Key("demo", "m")]
+
+
+def test_a_model_that_joins_or_leaves_leaves_the_others() -> None:
+    """An intent for what models share says who comes and who goes; the owners there stay."""
+    cache = Cache()
+    cache.put("ConfigMap", config("a", "b"))
+    live = cache.find("ConfigMap", "demo", "engine-1")
+    assert live is not None
+    joins = change_between(live, make_intent(config("m")))
+    document = config("a")
+    document["metadata"][FORMER_OWNERS] = ["b-uid", "gone-uid"]
+    leaves = change_between(live, make_intent(document))
+
+    assert set(joins.applied_to(owners_in(live))) == {"a-uid", "b-uid", "m-uid"}
+    assert set(leaves.applied_to(owners_in(live))) == {"a-uid"}
+    assert not change_between(live, make_intent(config("b")))
+    assert FORMER_OWNERS not in make_intent(document).body["metadata"]

@@ -15,6 +15,7 @@ from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
 from mm_operator.children.all import build, unwanted
+from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.model import (
     ClaimState,
     ConfigState,
@@ -249,16 +250,18 @@ class ImaginedCluster:
     def snapshot(self, name: str) -> Snapshot:
         """Return what a reconcile of the model sees now."""
         model = self.models[name]
-        sharers = sorted(
-            Owner(other.name, other.uid)
+        sharers = {
+            other.uid
             for other in self.models.values()
             if other.spec and other.spec.build.store.persistent_volume_claim is None
-        )
+        }
+        store = self.objects.get(Ref("PersistentVolumeClaim", names.STORE_CLAIM))
+        owners = store["metadata"]["ownerReferences"] if store else ()
         return replace(
             model,
             now=self.now,
             observed=self._observed(model),
-            store_sharers=tuple(sharers),
+            store_leavers=frozenset(one["uid"] for one in owners) - sharers,
             store_identity=self.identity,
         )
 
@@ -305,6 +308,11 @@ class ImaginedCluster:
         known = self.objects.get(ref)
         uid = known["metadata"]["uid"] if known else self._uid()
         fresh = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+        former = fresh["metadata"].pop(FORMER_OWNERS, ())
+        if known and labels.MODEL not in fresh["metadata"]["labels"]:
+            both = (*known["metadata"]["ownerReferences"], *fresh["metadata"]["ownerReferences"])
+            stay = {one["name"]: one for one in both if one["uid"] not in former}
+            fresh["metadata"]["ownerReferences"] = [stay[name] for name in sorted(stay)]
         if fresh == known:
             return None
         assert not (known and ref.kind == "Job"), f"{ref} exists: a Job cannot be changed"

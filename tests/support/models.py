@@ -7,7 +7,7 @@ from typing import Any
 
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.model import Observed, Owner, PlanSettings, Snapshot
+from mm_operator.model import Observed, PlanSettings, Snapshot
 from support.model_documents import document
 
 EPOCH = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -99,6 +99,5 @@ def snapshot_of(
         settings=SETTINGS,
         observed=Observed(),
         now=EPOCH + timedelta(seconds=1),
-        store_sharers=(Owner(name, f"uid-of-{name}"),),
     )
     return replace(base, **fields)

@@ -33,14 +33,13 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
         data[BUILT_AT_KEY] = build.built_at.isoformat()
     if build.damage:
         data[DAMAGE_KEY] = build.damage
-    others = state.config.owners if state.config else ()
-    return _config(
-        snapshot,
-        name=plan.engine_config,
-        labels_=engine_labels(plan.build_plan.fingerprint, plan.shared_engine, plan.store_key),
-        owners={*others, Owner(snapshot.name, snapshot.uid)},
-        data=data,
-    )
+    marks = engine_labels(plan.build_plan.fingerprint, plan.shared_engine, plan.store_key)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": shared_metadata(snapshot, name=plan.engine_config, labels_=marks),
+        "data": data,
+    }
 
 
 def build_released_configs(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
@@ -49,12 +48,9 @@ def build_released_configs(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ..
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {
-                **shared_metadata(
-                    snapshot, name=name, labels_={}, owners=other_owners(snapshot, name)
-                ),
-                "labels": dict(config.labels),
-            },
+            "metadata": shared_metadata(
+                snapshot, name=name, labels_=config.labels, joins=False, former=[snapshot.uid]
+            ),
             "data": dict(config.data),
         }
         for name in plan.release
@@ -67,19 +63,3 @@ def other_owners(snapshot: Snapshot, name: str) -> tuple[Owner, ...]:
     """Return the models beside this one that own an engine's ConfigMap."""
     config = snapshot.observed.engines.get(name, EngineState()).config
     return tuple(owner for owner in config.owners if owner.uid != snapshot.uid) if config else ()
-
-
-def _config(
-    snapshot: Snapshot,
-    *,
-    name: str,
-    labels_: dict[str, str],
-    owners: set[Owner],
-    data: dict[str, str],
-) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": shared_metadata(snapshot, name=name, labels_=labels_, owners=owners),
-        "data": data,
-    }

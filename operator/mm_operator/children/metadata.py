@@ -9,6 +9,9 @@ from mm_operator.model import Owner, Snapshot
 Manifest = dict[str, Any]
 """A Kubernetes object or a part of one, as JSON values."""
 
+FORMER_OWNERS = "formerOwners"
+"""Entry of the metadata of what models share: uids that are no longer to own it. Never sent."""
+
 HEX_LABEL_DIGITS = 32
 """Digits of a fingerprint in a label, whose value holds at most 63 characters."""
 
@@ -63,17 +66,33 @@ def own_metadata(
 
 
 def shared_metadata(
-    snapshot: Snapshot, *, name: str, labels_: Mapping[str, str], owners: Iterable[Owner]
+    snapshot: Snapshot,
+    *,
+    name: str,
+    labels_: Mapping[str, str],
+    joins: bool = True,
+    former: Iterable[str] = (),
 ) -> Manifest:
-    """Return the metadata of an object that goes with the last of its models."""
-    return {
+    """Return the metadata of an object that goes with the last of its models.
+
+    It names the owners that come and go, not those that stay: of 1,000 models each would write the
+    list of all at every reconcile.
+
+    Args:
+        snapshot: the model.
+        name: of the object.
+        labels_: of the object.
+        joins: whether the model is to be among its owners.
+        former: uids that are no longer to own it.
+    """
+    own = _model_reference(Owner(snapshot.name, snapshot.uid), controller=False)
+    metadata: Manifest = {
         "name": name,
         "namespace": snapshot.namespace,
         "labels": dict(labels_),
-        "ownerReferences": [
-            _model_reference(owner, controller=False) for owner in sorted(set(owners))
-        ],
+        "ownerReferences": [own] if joins else [],
     }
+    return metadata | ({FORMER_OWNERS: sorted(former)} if former else {})
 
 
 def config_reference(name: str, uid: str) -> Manifest:

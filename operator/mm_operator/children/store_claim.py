@@ -4,7 +4,7 @@ from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import number_of
 from mm_operator.children.metadata import Manifest, shared_labels, shared_metadata
-from mm_operator.model import Owner, Plan, Snapshot
+from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
 
 ACCESS_MODES = ("ReadWriteOnce",)
@@ -35,7 +35,7 @@ def build_store_claim(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
             snapshot,
             name=store.claim,
             labels_=shared_labels(labels.Component.STORE),
-            owners={*snapshot.store_sharers, Owner(snapshot.name, snapshot.uid)},
+            former=snapshot.store_leavers,
         ),
         "spec": claim,
     }

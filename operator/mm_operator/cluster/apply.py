@@ -23,7 +23,7 @@ from mm_operator.cluster.client import Client
 from mm_operator.cluster.covers import covers
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between
+from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.ownership import is_ours, why_taken
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
@@ -202,11 +202,14 @@ class Applier:
         if live is None:
             self._known.pop(item.address, None)
         elif self._same_content(live, intent):
-            if intent.owners.keys() == live.owner_uids:
+            if _has_its_owners(live, intent):
                 return False
             if intent.shared and self._together:
                 self._owners.defer(item.address, change_between(live, intent))
                 return False
+        if live is not None and intent.shared:
+            owners = change_between(live, intent).applied_to(owners_in(live))
+            intent = intent.with_owners(owners)
         try:
             await self._send(intent, by, item.seen if intent.shared else 0, uid)
         except ClusterError as error:
@@ -233,6 +236,13 @@ class Applier:
         answer = await self._client.apply(resource, body, labels.FIELD_MANAGER)
         held = self.cache.put_own(intent.kind, answer, by=by)
         self._known[intent.kind, intent.namespace, intent.name] = (held.version, intent.digest)
+
+
+def _has_its_owners(live: Cached, intent: Intent) -> bool:
+    """Return whether the owners are right: of what models share those that join or leave."""
+    if intent.shared:
+        return not change_between(live, intent)
+    return intent.owners.keys() == live.owner_uids
 
 
 def stage_error(stage: str, error: ClusterError) -> StageError:

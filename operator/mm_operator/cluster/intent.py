@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mm_api import labels
+from mm_operator.children.metadata import FORMER_OWNERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,9 @@ class Intent:
     """Complete, with ownerReferences and the digest's annotation."""
     digest: str
     owners: Mapping[str, Mapping[str, Any]]
-    """Uid of each owner -> its reference."""
+    """Uid of each owner -> its reference; of what models share only those that are to join."""
+    leavers: frozenset[str] = frozenset()
+    """Uids that are no longer to own what models share."""
 
     @property
     def shared(self) -> bool:
@@ -65,6 +68,7 @@ def make_intent(document: Mapping[str, Any]) -> Intent:
     body = without_none(document)
     metadata = body["metadata"]
     owners = metadata.pop("ownerReferences", [])
+    leavers = frozenset(metadata.pop(FORMER_OWNERS, ()))
     digest = hashlib.sha256(
         json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()[:32]
@@ -82,6 +86,7 @@ def make_intent(document: Mapping[str, Any]) -> Intent:
         body=body,
         digest=digest,
         owners={owner["uid"]: owner for owner in owners},
+        leavers=leavers,
     )
 
 

@@ -5,7 +5,7 @@ every resync) forgets those.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,6 @@ from typing import Any
 
 from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
-from mm_operator.model import Owner
 from mm_operator.status.series import Sample, samples_of
 
 
@@ -63,8 +62,8 @@ class ModelCache:
     def __init__(self, on_change: Callable[[Key], None] = lambda _key: None) -> None:
         self.on_change = on_change
         self._records: dict[Key, ModelRecord] = {}
-        self._sharers: dict[str, dict[str, Owner]] = defaultdict(dict)
-        self._sorted: dict[str, tuple[Owner, ...]] = {}
+        self._sharers: dict[str, set[str]] = defaultdict(set)
+        self._leavings: Counter[str] = Counter()
         self._holders: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
@@ -92,11 +91,13 @@ class ModelCache:
         """Return one model, or None when it does not exist."""
         return self._records.get(key)
 
-    def store_sharers(self, namespace: str) -> tuple[Owner, ...]:
-        """Return the models of a namespace that share the operator-made store, by name."""
-        if namespace not in self._sorted:
-            self._sorted[namespace] = tuple(sorted(self._sharers[namespace].values()))
-        return self._sorted[namespace]
+    def leavings(self, namespace: str) -> int:
+        """Return how often a model of a namespace ceased to share the operator-made store."""
+        return self._leavings[namespace]
+
+    def store_leavers(self, namespace: str, owners: frozenset[str]) -> frozenset[str]:
+        """Return those of the owners of a namespace's store that do not share it now."""
+        return owners - self._sharers[namespace]
 
     def claim_holders(self, namespace: str, claim: str) -> tuple[str, ...]:
         """Return the models whose serving pods attach a claim of the user's, by name."""
@@ -109,7 +110,7 @@ class ModelCache:
         if held is not None and held.version >= fresh.version:
             return
         self._records[fresh.key] = fresh
-        self._share(fresh)
+        self._share(held, fresh)
         self._hold(held, fresh)
         if not own:
             self.on_change(fresh.key)
@@ -120,7 +121,7 @@ class ModelCache:
         if held is None or held.uid != uid:
             return
         del self._records[key]
-        self._unshare(key)
+        self._share(held, None)
         self._hold(held, None)
         self.on_change(key)
 
@@ -133,14 +134,17 @@ class ModelCache:
         for item in items:
             self.put(item)
 
-    def _share(self, fresh: ModelRecord) -> None:
-        sharers = self._sharers[fresh.key.namespace]
-        owner = Owner(fresh.key.name, fresh.uid)
-        if not fresh.shares_store or fresh.deleting:
-            self._unshare(fresh.key)
-        elif sharers.get(fresh.key.name) != owner:
-            sharers[fresh.key.name] = owner
-            self._sorted.pop(fresh.key.namespace, None)
+    def _share(self, held: ModelRecord | None, fresh: ModelRecord | None) -> None:
+        before, after = _sharer(held), _sharer(fresh)
+        if before == after:
+            return
+        if before is not None:
+            namespace, uid = before
+            self._sharers[namespace].discard(uid)
+            self._leavings[namespace] += 1
+        if after is not None:
+            namespace, uid = after
+            self._sharers[namespace].add(uid)
 
     def _hold(self, held: ModelRecord | None, fresh: ModelRecord | None) -> None:
         if held is not None and held.served_claim:
@@ -151,9 +155,12 @@ class ModelCache:
         if fresh is not None and fresh.served_claim:
             self._holders[fresh.key.namespace, fresh.served_claim].add(fresh.key.name)
 
-    def _unshare(self, key: Key) -> None:
-        if self._sharers[key.namespace].pop(key.name, None) is not None:
-            self._sorted.pop(key.namespace, None)
+
+def _sharer(record: ModelRecord | None) -> tuple[str, str] | None:
+    """Return namespace and uid of a model that shares the operator-made store."""
+    if record is None or record.deleting or not record.shares_store:
+        return None
+    return record.key.namespace, record.uid
 
 
 def _record(item: dict[str, Any]) -> ModelRecord:

@@ -1,7 +1,7 @@
 """From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -76,6 +76,7 @@ class Observer:
         self._stores = stores
         self._claims = claims
         self._settings = settings
+        self._leavers: dict[str, tuple[Hashable, frozenset[str]]] = {}
 
     def snapshot(
         self,
@@ -99,7 +100,7 @@ class Observer:
             settings=self._settings,
             observed=self._observe(record),
             now=now,
-            store_sharers=self._models.store_sharers(key.namespace),
+            store_leavers=self._store_leavers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
             store_identity=self._stores.identity(record),
             claims_of_one_node={
@@ -111,6 +112,21 @@ class Observer:
             scaling=scaling,
             servers=servers,
         )
+
+    def _store_leavers(self, namespace: str) -> frozenset[str]:
+        """Return who owns the operator-made store and does not use it.
+
+        Every owner is looked at once for each version of the claim and each model that left.
+        """
+        store = self._cache.find(CLAIM.kind, namespace, names.STORE_CLAIM)
+        if store is None:
+            return frozenset()
+        known = self._leavers.get(namespace)
+        state = (store.uid, store.version, self._models.leavings(namespace))
+        if known is None or known[0] != state:
+            known = state, self._models.store_leavers(namespace, store.owner_uids)
+            self._leavers[namespace] = known
+        return self._models.store_leavers(namespace, known[1])  # one may have come back since
 
     def jobs_of(self, record: ModelRecord) -> list[Cached]:
         """Return the Jobs a decision about a model looks at: its own and those it shares."""

@@ -39,6 +39,10 @@ class Change:
     add: Mapping[str, Reference]
     remove: frozenset[str]
 
+    def __bool__(self) -> bool:
+        """Return whether anything would change."""
+        return bool(self.add or self.remove)
+
     def then(self, later: "Change") -> "Change":
         """Return both changes as one; where they contradict each other, the later one counts."""
         add = {uid: owner for uid, owner in self.add.items() if uid not in later.remove}
@@ -52,10 +56,10 @@ class Change:
 
 
 def change_between(live: Cached, intent: Intent) -> Change:
-    """Return what makes the owners of a live object those of an intent."""
-    there = owners_in(live)
+    """Return what an intent changes of the owners of a live object."""
+    there = live.owner_uids
     add = {uid: owner for uid, owner in intent.owners.items() if uid not in there}
-    return Change(intent, add, frozenset(there.keys() - intent.owners.keys()))
+    return Change(intent, add, intent.leavers & there)
 
 
 class OwnerWriter:

@@ -127,9 +127,9 @@ class Snapshot:
     settings: PlanSettings
     observed: Observed
     now: datetime
-    store_sharers: tuple[Owner, ...] = ()
-    """Every model of the namespace that uses the operator-made store, this one included, sorted by
-    name: a function of the specs alone, so that two reconciles never disagree about it."""
+    store_leavers: frozenset[str] = frozenset()
+    """Uids that own the operator-made store and use it no longer: a function of the claim and the
+    specs alone, so that two reconciles never disagree about it."""
     gpu_nodes: tuple[GpuNode, ...] | None = None
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     store_identity: str = ""
