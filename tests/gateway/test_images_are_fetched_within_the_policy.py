@@ -1,6 +1,7 @@
 """Fetching over real sockets: what is allowed arrives, everything else is refused with a reason."""
 
 import asyncio
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from mm_runtime.pictures.fetch import (
     ImageFetcher,
     refuse_private,
 )
+from mm_runtime.pictures.resolver import Entry, Resolver
 from support.http_servers import Exchange, serve_local
 from support.pictures import encode, picture
 
@@ -52,8 +54,26 @@ async def test_loopback_is_refused_in_every_spelling(host: str) -> None:
 
 def test_one_private_address_among_public_ones_refuses_the_host() -> None:
     """A name that resolves to both could answer with either."""
-    with pytest.raises(FetchRefusedError, match="private"):
+    with pytest.raises(FetchRefusedError, match="one that is not public"):
         refuse_private("rebinding.example", ["93.184.216.34", "10.0.0.1"])
+
+
+async def test_names_of_the_cluster_are_not_told_from_unknown_ones() -> None:
+    """A name with a private address is refused in the words of one that has none."""
+
+    def look_up(host: str, port: int) -> list[Entry]:
+        if host != "billing.internal.example":
+            raise OSError
+        return socket.getaddrinfo("10.1.2.3", port, type=socket.SOCK_STREAM)
+
+    policy = FetchPolicy((), allow_private_networks=False, timeout_seconds=60, max_bytes=1)
+    fetcher = ImageFetcher(policy, resolver=Resolver(look_up=look_up))
+    told = []
+    for name in ("billing", "nothing"):
+        with pytest.raises(FetchRefusedError) as caught:
+            await fetcher.fetch(f"http://{name}.internal.example/")
+        told.append(str(caught.value).replace(name, "NAME"))
+    assert told[0] == told[1]
 
 
 async def test_a_redirect_is_followed() -> None:

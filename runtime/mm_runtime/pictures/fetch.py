@@ -6,7 +6,6 @@ are followed by hand, each checked like the first. Proxies from the environment 
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import certifi
 import httpcore
 
 from mm_runtime.pictures.addresses import why_not_public
+from mm_runtime.pictures.resolver import NoAddressError, Resolver, spelt_address
 from mm_runtime.pictures.urls import Target, UrlRefusedError, join_redirect, parse_target
 
 MAX_REDIRECTS = 3
@@ -44,7 +44,8 @@ def _unbounded(count: int) -> None:
 class PinnedBackend(httpcore.AsyncNetworkBackend):
     """Connects to the address it has just checked, whatever the name resolves to a moment later."""
 
-    def __init__(self, *, allow_private_networks: bool) -> None:
+    def __init__(self, resolver: Resolver, *, allow_private_networks: bool) -> None:
+        self._resolver = resolver
         self._allow_private = allow_private_networks
         self._backend = httpcore.AnyIOBackend()
 
@@ -57,7 +58,12 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Resolve, check every address, connect to the first that answers."""
-        addresses = await _resolve(host, port)
+        try:
+            addresses = await self._resolver.addresses(host, port)
+        except NoAddressError:
+            if self._allow_private:
+                raise FetchRefusedError(f"host {host!r} has no address") from None
+            addresses = []
         if not self._allow_private:
             refuse_private(host, addresses)
         failure: Exception | None = None
@@ -72,25 +78,35 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
 
 
 def refuse_private(host: str, addresses: Sequence[str]) -> None:
-    """Refuse a host when any of its addresses is not public.
+    """Refuse a host without an address, or when any of its addresses is not public.
 
-    One private address among public ones is how a rebinding host looks, so all must be public.
+    One private address among public ones is how a rebinding host looks, so all must be public. A
+    name that has only private addresses and one that has none are refused in the same words: who
+    asks learns no names of the cluster's own.
     """
-    for address in addresses:
-        reason = why_not_public(address)
-        if reason is not None:
-            raise FetchRefusedError(
-                f"host {host!r} resolves to an address that is not public ({reason}); images are "
-                "fetched from public addresses only. Send the image as a data: URL instead, or ask "
-                "the operator of this model to set gateway.allowPrivateNetworks"
-            )
+    reasons = [reason for address in addresses if (reason := why_not_public(address))]
+    if addresses and not reasons:
+        return
+    what = f"host {host!r} has no address, or one that is not public"
+    if reasons and spelt_address(host):
+        what = f"host {host!r} resolves to an address that is not public ({reasons[0]})"
+    raise FetchRefusedError(
+        f"{what}; images are fetched from public addresses only. Send the image as a data: URL "
+        "instead, or ask the operator of this model to set gateway.allowPrivateNetworks"
+    )
 
 
 class ImageFetcher:
     """Fetches images by URL within one policy."""
 
-    def __init__(self, policy: FetchPolicy, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        policy: FetchPolicy,
+        ssl_context: ssl.SSLContext | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
         self._policy = policy
+        self._resolver = resolver or Resolver()
         self._ssl = ssl_context or ssl.create_default_context(cafile=certifi.where())
 
     async def fetch(self, url: str, hold: Callable[[int], None] = _unbounded) -> bytes:
@@ -120,7 +136,9 @@ class ImageFetcher:
             ) from error
 
     async def _follow(self, url: str, hold: Callable[[int], None]) -> bytes:
-        backend = PinnedBackend(allow_private_networks=self._policy.allow_private_networks)
+        backend = PinnedBackend(
+            self._resolver, allow_private_networks=self._policy.allow_private_networks
+        )
         # One pool a fetch: a connection is never reused for another client's URL.
         async with httpcore.AsyncConnectionPool(
             ssl_context=self._ssl, network_backend=backend
@@ -180,13 +198,3 @@ class ImageFetcher:
 def _header(response: httpcore.Response, name: bytes) -> str:
     values = (value for key, value in response.headers if key.lower() == name)
     return next(values, b"").decode("latin-1")
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    """Return every address of a host, in the resolver's order."""
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise FetchRefusedError(f"host {host!r} has no address") from None
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
