@@ -102,7 +102,9 @@ class Operator:
             models=self._models,
             cache=self._cache,
             client=client,
-            endpoints=Endpoints(client, OwnPrometheus(settings.prometheus)),
+            endpoints=Endpoints(
+                client, OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
+            ),
             rivals=Rivals(client),
             wake=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,

@@ -57,6 +57,10 @@ class Settings:
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
     """Where metrics are of models that name no Prometheus."""
 
+    prometheus_allowed_hosts: tuple[str, ...] = ()
+    """Hosts that models may name as their Prometheus; empty: all but loopback, link-local and
+    metadata services."""
+
     scrape_annotations: bool = True
     """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
 
@@ -138,6 +142,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             server_name=given.prometheus_server_name,
             insecure=given.prometheus_insecure_skip_verify,
         ),
+        prometheus_allowed_hosts=tuple(given.prometheus_allowed_host),
         scrape_annotations=given.scrape_annotations,
         keda=given.keda,
         keda_authentication=given.keda_authentication,
@@ -210,6 +215,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--prometheus-server-name", default="", metavar="NAME")
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
+    run.add_argument(
+        "--prometheus-allowed-host",
+        action="append",
+        default=list(filter(None, told("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
+        metavar="HOST",
+        help="the only hosts, or *.NAME, that autoscaling.prometheus.addresses may name",
+    )
     run.add_argument(
         "--scrape-annotations",
         action=argparse.BooleanOptionalAction,

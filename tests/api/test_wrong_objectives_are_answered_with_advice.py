@@ -87,7 +87,8 @@ MISTAKES = [
     pytest.param(
         {"prometheus": {"addresses": ["prometheus:9090"]}},
         "prometheus.addresses[0]: 'prometheus:9090' is not allowed: string should match pattern "
-        r"'^https?://[^\s]+$', for example http://prometheus.monitoring.svc:9090",
+        r"'^https?://([-._a-zA-Z0-9]+|\[[:.0-9a-fA-F]+\])(:[0-9]{1,5})?(/[^\s?#@\\]*)?$'"
+        ", for example http://prometheus.monitoring.svc:9090",
         "prometheus.addresses[0] in body should match",
         id="address-without-scheme",
     ),

@@ -1,5 +1,7 @@
 """Models of several owners name their own servers: what one of them answers is its own matter."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +12,8 @@ from aiohttp import web
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
+from mm_operator.scaling import endpoints as endpoints_module
+from mm_operator.scaling import scaler as scaler_module
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
@@ -66,6 +70,15 @@ async def lists_for_labels(_: web.Request) -> web.Response:
     return vector({"metric": ["well-0"], "value": [0, "1"]})
 
 
+async def drip(request: web.Request) -> web.StreamResponse:
+    """Begin an answer and never end it."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
+
+
 async def empty(_: web.Request) -> web.Response:
     """Answer as a Prometheus that was just started."""
     return vector()
@@ -93,14 +106,16 @@ def pod(of: str) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}}
 
 
-async def told(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+async def told(
+    *models: dict[str, Any], listed: tuple[str, ...] = ("127.0.0.1",)
+) -> dict[str, tuple[bool, str]]:
     """Return of each model that was decided on whether metrics were there, and what is said."""
     records, cache, api = ModelCache(), Cache(), NobodyElse()
     for one in models:
         records.put(one)
         cache.put("Pod", pod(one["metadata"]["name"]))
     client: Any = api
-    endpoints = Endpoints(client, OwnPrometheus(OwnPrometheusSettings()))
+    endpoints = Endpoints(client, OwnPrometheus(OwnPrometheusSettings()), listed)
     scaler = Scaler(
         models=records,
         cache=cache,
@@ -137,8 +152,8 @@ async def test_an_answer_nobody_thought_of_is_its_own_matter(
     """Whatever reading an answer raises, the other models are decided on, and the cause is told."""
     plain = Prometheus.query
 
-    async def query(self: Prometheus, promql: str) -> Any:
-        answer = await plain(self, promql)
+    async def query(self: Prometheus, promql: str, pods: int = 0) -> Any:
+        answer = await plain(self, promql, pods)
         if answer["data"]["result"][0]["metric"] == ["well-0"]:
             raise ZeroDivisionError("a defect")
         return answer
@@ -150,6 +165,19 @@ async def test_an_answer_nobody_thought_of_is_its_own_matter(
     assert found["well"][0] is True
     assert found["odd"][0] is False
     assert "see the operator's log" in found["odd"][1]
+
+
+async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four addresses that drip take four time-outs; the tick grants them less, and all decide."""
+    monkeypatch.setattr(endpoints_module, "why_not_asked", lambda *_: "")  # loopback, for a test
+    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
+    monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 1.0)
+    async with serving(drip) as bad, serving(idle) as good, asyncio.timeout(60):
+        found = await told(model("odd", bad), model("well", good), listed=())
+
+    assert found["well"][0] is True
+    assert found["odd"][0] is False
+    assert "takes too long to answer" in found["odd"][1]
 
 
 async def test_a_status_that_cannot_be_read_is_its_own_matter() -> None:

@@ -270,12 +270,14 @@ def test_what_is_no_number_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        pytest.param(vector(), "answered 0 series: aggregate it", id="nothing"),
-        pytest.param(vector(({}, "1"), ({"a": "b"}, "2")), "answered 2 series", id="several"),
-        pytest.param(vector(({}, "NaN")), "answered nan, which is no number", id="nan"),
-        pytest.param(vector(({}, "-1")), "answered -1.0, which is no number", id="negative"),
+        pytest.param(vector(), "answered no series, or several: aggregate", id="nothing"),
+        pytest.param(vector(({}, "1"), ({"a": "b"}, "2")), "no series, or several", id="several"),
+        pytest.param(vector(({}, "NaN")), "a number that is no number of replicas$", id="nan"),
+        pytest.param(vector(({}, "-1")), "a number that is no number of replicas$", id="negative"),
         pytest.param(
-            {"data": {"resultType": "matrix", "result": []}}, "answered a matrix", id="matrix"
+            {"data": {"resultType": "matrix", "result": []}},
+            "answered neither a scalar nor",
+            id="matrix",
         ),
         pytest.param(
             {"data": {"resultType": "string"}}, "is not one of Prometheus", id="no-result"

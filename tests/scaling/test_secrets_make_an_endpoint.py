@@ -50,6 +50,7 @@ def test_secrets_are_read(api: Api) -> None:
         ca="PEM",
         server_name="prometheus",
         token="abc",
+        of_tenant=True,
     )
 
 

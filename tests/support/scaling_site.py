@@ -68,7 +68,9 @@ class Site:
 
     def __post_init__(self) -> None:
         """Make the first leader."""
-        self.endpoints = Endpoints(self.client, OwnPrometheus(OwnPrometheusSettings()))
+        self.endpoints = Endpoints(
+            self.client, OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",)
+        )
         self.another_leads()
 
     def another_leads(self) -> None:

@@ -7,7 +7,16 @@ from pydantic import Field
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.names import ObjectName, SecretKeyRef, SecretRef
 
-Address = Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)]
+Address = Annotated[
+    str,
+    Field(
+        pattern=r"^https?://([-._a-zA-Z0-9]+|\[[:.0-9a-fA-F]+\])(:[0-9]{1,5})?(/[^\s?#@\\]*)?$",
+        max_length=512,
+    ),
+]
+"""Scheme, host, port and a path before `/api/v1/query`. No `?` or `#`, behind which that path would
+be none, and no user: what is sent where follows from the other fields alone."""
+
 LabelName = Annotated[str, Field(min_length=1, max_length=128)]
 MatchValue = Annotated[str, Field(max_length=253)]
 
@@ -44,7 +53,8 @@ class PrometheusSpec(ApiModel):
     addresses: Annotated[list[Address], Field(min_length=1, max_length=4)] = Field(
         description="Base addresses of the Prometheus API, for example "
         "http://prometheus.monitoring.svc:9090. Several are replicas of each other: the next one "
-        "is asked when one fails."
+        "is asked when one fails. Without user, query and fragment; loopback, link-local and "
+        "metadata addresses are not asked unless the chart's prometheus.allowedHosts lists them."
     )
     match_labels: Annotated[dict[LabelName, MatchValue], Field(max_length=8)] = Field(
         default={},

@@ -13,6 +13,10 @@ class MetricsError(Exception):
     """There is no usable answer; the text is a sentence for people, the same for equal causes."""
 
 
+class RefusedQueryError(MetricsError):
+    """The query is wrong, which each replica of Prometheus says, and its author may read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One element of an instant vector."""
@@ -29,7 +33,7 @@ def read_vector(document: Any) -> list[Sample]:
     """
     kind, result = _result(document)
     if kind != "vector" or not isinstance(result, list):
-        raise MetricsError(f"Prometheus answered a {kind} where a vector was asked for")
+        raise MetricsError("Prometheus answered something else where a vector was asked for")
     try:
         found = [Sample(one["metric"], float(one["value"][1])) for one in result]
     except _NO_VALUE as error:
@@ -51,18 +55,29 @@ def read_number(document: Any) -> float:
             value = float(result[0]["value"][1])
         elif kind == "vector":
             raise MetricsError(
-                f"customQuery answered {len(result)} series: aggregate it to one, for example by "
+                "customQuery answered no series, or several: aggregate it to one, for example by "
                 "sum() or max()"
             )
         else:
             raise MetricsError(
-                f"customQuery answered a {kind}: it must answer a scalar or a vector of one element"
+                "customQuery answered neither a scalar nor a vector of one element: make it one"
             )
     except _NO_VALUE as error:
         raise MetricsError("customQuery answered something without a value") from error
     if not math.isfinite(value) or value < 0:
-        raise MetricsError(f"customQuery answered {value}, which is no number of replicas")
+        # Without the value: a status would show what a query may read and its author may not.
+        raise MetricsError("customQuery answered a number that is no number of replicas")
     return value
+
+
+def is_answer(document: Any) -> bool:
+    """Return whether a document has the form of an answer of Prometheus, an error included."""
+    if not isinstance(document, Mapping):
+        return False
+    if document.get("status") == "error":
+        return isinstance(document.get("errorType"), str)
+    data = document.get("data")
+    return isinstance(data, Mapping) and "resultType" in data and "result" in data
 
 
 def error_text(document: Any) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mm_api.v1alpha1 import PrometheusSpec
 from mm_operator.cluster.client import Client
@@ -12,6 +12,7 @@ from mm_operator.cluster.resources import SECRET
 from mm_operator.errors import ClusterError
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.own_prometheus import SECRET_SECONDS, OwnPrometheus
+from mm_operator.scaling.peers import why_not_asked
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
 
@@ -22,6 +23,9 @@ class Endpoints:
     Args:
         client: reads Secrets.
         own: for models that name no Prometheus.
+        allowed_hosts: the only ones that a spec may name, and named by the administrator: they are
+            asked wherever they are, and a status says how they fail. Empty: every host that is
+            neither this pod's, its node's, nor a metadata service.
         clock: monotonic seconds.
     """
 
@@ -29,10 +33,12 @@ class Endpoints:
         self,
         client: Client,
         own: OwnPrometheus,
+        allowed_hosts: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._own = own
+        self._allowed = tuple(allowed_hosts)
         self._clock = clock
         self._open: dict[Endpoint, Prometheus] = {}
         self._secrets: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
@@ -45,6 +51,9 @@ class Endpoints:
         """
         if spec is None:
             return await self._own.endpoint()
+        for address in spec.addresses:
+            if why := why_not_asked(address, self._allowed):
+                raise MetricsError(f"{address} in autoscaling.prometheus is not asked: {why}")
         tls = spec.tls
         token = username = password = ca = certificate = key = ""
         if (ref := spec.token_secret_ref) is not None:
@@ -68,6 +77,7 @@ class Endpoints:
             token=token,
             username=username,
             password=password,
+            of_tenant=not self._allowed,
         )
 
     async def client(self, endpoint: Endpoint) -> Prometheus:
@@ -80,7 +90,7 @@ class Endpoints:
             tls = await asyncio.to_thread(trust, endpoint)
             # Another batch of the same tick may have opened it meanwhile.
             if endpoint not in self._open:
-                self._open[endpoint] = Prometheus(endpoint, tls)
+                self._open[endpoint] = Prometheus(endpoint, tls, clock=self._clock)
         return self._open[endpoint]
 
     async def keep(self, used: set[Endpoint]) -> None:

@@ -2,29 +2,47 @@
 
 The next address is asked when one fails, and the one that answered is asked first from then on. No
 redirect is followed: the token would go where nobody sent it.
+
+An address of a spec may be anybody's server. What it answers is read up to a bound that follows
+from what was asked, in one sentence for every failure: otherwise a status would say which ports of
+the cluster are open. One that costs a whole time-out is asked at growing distances.
 """
 
 import asyncio
 import base64
-import json
+import logging
 import ssl
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
-from mm_operator.scaling.answers import MetricsError, error_text
+from mm_operator.bodies import read_bounded
+from mm_operator.scaling.answers import MetricsError, RefusedQueryError, error_text, is_answer
+from mm_operator.scaling.limits import most_bytes, parse
+from mm_operator.scaling.resolver import JudgingResolver
+
+_LOG = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 6.0
 """Two addresses fit into a tick of 15 s: the second one answers when the first hangs."""
 
-_MOST_BYTES = 64 * 1024 * 1024
-"""Ten times what two queries answer for 1,000 models of two pods."""
+_FIRST_PAUSE_SECONDS = 20.0
+_LAST_PAUSE_SECONDS = 240.0
+"""Between two questions to a server that never ends its answer, or answers what nobody asked."""
 
 _UNAUTHORIZED = frozenset({401, 403})
 _CONNECTIONS = 8
+_TENANT_CONNECTIONS = 3
+"""To a server that a spec names: each may fill the bound of one answer."""
 _REFUSED_OURS = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
 """OpenSSL's names of what a server says that wanted another client certificate, or one at all."""
+
+
+class _CostlyError(MetricsError):
+    """The failure took a whole time-out, or as many bytes as an answer may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +61,13 @@ class Endpoint:
     username: str = ""
     """With a password in place of a token."""
     password: str = ""
+    of_tenant: bool = False
+    """A spec names it, and no list of an administrator's does."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """Return whether a query is sent with more rights than anybody's."""
+        return bool(self.token or self.username or self.certificate)
 
     def __repr__(self) -> str:
         """Return the addresses only."""
@@ -58,14 +83,29 @@ class Prometheus:
     """
 
     def __init__(
-        self, endpoint: Endpoint, tls: ssl.SSLContext, request_seconds: float = REQUEST_SECONDS
+        self,
+        endpoint: Endpoint,
+        tls: ssl.SSLContext,
+        request_seconds: float = REQUEST_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.endpoint = endpoint
         self._preferred = 0
         self._seconds = request_seconds
+        self._clock = clock
+        self._pause = 0.0
+        self._not_before = 0.0
+        self._problem = self._logged = ""
+        tenant = endpoint.of_tenant
         self._session = aiohttp.ClientSession(
-            headers=_authorization(endpoint),
-            connector=aiohttp.TCPConnector(ssl=tls, limit=_CONNECTIONS),
+            # Not compressed and not unpacked: a bound on bytes is a bound on memory.
+            headers={"Accept-Encoding": "identity", **_authorization(endpoint)},
+            auto_decompress=False,
+            connector=aiohttp.TCPConnector(
+                ssl=tls,
+                limit=_TENANT_CONNECTIONS if tenant else _CONNECTIONS,
+                resolver=JudgingResolver() if tenant else None,
+            ),
             timeout=aiohttp.ClientTimeout(total=request_seconds),
             trust_env=False,
         )
@@ -74,30 +114,65 @@ class Prometheus:
         """Close every connection."""
         await self._session.close()
 
-    async def query(self, promql: str) -> Any:
+    async def query(self, promql: str, pods: int = 0) -> Any:
         """Return Prometheus' answer to an instant query at its own present, unread.
+
+        Args:
+            promql: the query.
+            pods: how many it asks about; the answer may be longer with each.
 
         Raises:
             MetricsError: no address gave an answer; the text is about the first that was asked.
         """
+        if self._clock() < self._not_before:
+            raise MetricsError(self._problem)
         addresses = self.endpoint.addresses
         first: MetricsError | None = None
+        costly = False
         for turn in range(len(addresses)):
             place = (self._preferred + turn) % len(addresses)
             try:
-                answer = await self._ask(addresses[place], promql)
+                answer = await self._ask(addresses[place], promql, pods)
+            except RefusedQueryError:
+                raise
             except MetricsError as error:
                 first = first or error
+                costly = costly or isinstance(error, _CostlyError)
             else:
                 self._preferred = place
+                self._pause = 0.0
                 return answer
-        raise first or MetricsError("no address of Prometheus is set")
+        failure = self._told(first or MetricsError("no address of Prometheus is set"))
+        if costly and self.endpoint.of_tenant:
+            self._wait_longer(str(failure))
+        raise failure
+
+    def _told(self, error: MetricsError) -> MetricsError:
+        """Return what a status may say of a failure."""
+        if not self.endpoint.of_tenant:
+            return error
+        if str(error) != self._logged:
+            self._logged = str(error)
+            _LOG.info("a Prometheus of a spec: %s", error)
+        return MetricsError(
+            f"no address of {self.endpoint!r} gave an answer of Prometheus within "
+            f"{self._seconds:.0f} s: check address, credentials, certificates and "
+            "NetworkPolicies from a pod of this namespace (the operator's log has the cause)"
+        )
+
+    def _wait_longer(self, problem: str) -> None:
+        now = self._clock()
+        if now < self._not_before:
+            return  # other queries of the same tick failed too
+        self._pause = min(max(2 * self._pause, _FIRST_PAUSE_SECONDS), _LAST_PAUSE_SECONDS)
+        self._not_before = now + self._pause
+        self._problem = problem
 
     def prefer_another(self) -> None:
         """Ask the next address first: this one answered, but knows nothing."""
         self._preferred = (self._preferred + 1) % len(self.endpoint.addresses)
 
-    async def _ask(self, address: str, promql: str) -> Any:
+    async def _ask(self, address: str, promql: str, pods: int) -> Any:
         url = f"{address.rstrip('/')}/api/v1/query"
         form = {"query": promql, "timeout": f"{self._seconds:.0f}s"}
         name = self.endpoint.server_name or None
@@ -105,9 +180,9 @@ class Prometheus:
             async with self._session.post(
                 url, data=form, allow_redirects=False, server_hostname=name
             ) as answer:
-                return await _read(answer, address)
+                return await _read(answer, address, pods)
         except TimeoutError as error:
-            raise MetricsError(
+            raise _CostlyError(
                 f"Prometheus at {address} did not answer within {self._seconds:.0f} s"
             ) from error
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
@@ -135,7 +210,7 @@ def _authorization(endpoint: Endpoint) -> dict[str, str]:
     return {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
 
 
-async def _read(answer: aiohttp.ClientResponse, address: str) -> Any:
+async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
     """Return the document of an answer."""
     if answer.status in _UNAUTHORIZED:
         raise MetricsError(
@@ -148,28 +223,30 @@ async def _read(answer: aiohttp.ClientResponse, address: str) -> Any:
             f"Prometheus at {address} redirects elsewhere: set prometheus.addresses to the final "
             "address"
         )
-    body = await _bounded(answer, address)
+    body = await read_bounded(answer.content, most_bytes(pods))
+    if body is None:
+        raise _CostlyError(
+            f"{address} answered more than {most_bytes(pods) >> 10} KiB about {pods} pods: narrow "
+            "it by prometheus.matchLabels"
+        )
     try:
-        # Megabytes for 1,000 models: parsed beside the loop that also renews the Lease.
-        document = await asyncio.to_thread(json.loads, body)
+        document = await asyncio.to_thread(parse, body, pods)
+    except MetricsError as error:
+        raise _CostlyError(f"{address}: {error}: narrow it by prometheus.matchLabels") from error
     except (ValueError, RecursionError) as error:
         raise MetricsError(
             f"{address} answered HTTP {answer.status} with something that is no JSON: is it "
             "Prometheus?"
         ) from error
-    if answer.status >= 400:  # noqa: PLR2004  # the border between answers and errors in HTTP
-        why = error_text(document) or f"HTTP {answer.status}"
-        raise MetricsError(f"Prometheus at {address} refused the query: {why}")
-    return document
-
-
-async def _bounded(answer: aiohttp.ClientResponse, address: str) -> bytes:
-    body = bytearray()
-    async for chunk in answer.content.iter_chunked(1 << 16):
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise MetricsError(
-                f"{address} answered more than {_MOST_BYTES >> 20} MiB: narrow it by "
-                "prometheus.matchLabels"
-            )
-    return bytes(body)
+    if not is_answer(document):
+        raise MetricsError(
+            f"{address} answered HTTP {answer.status} with something that is no answer of "
+            "Prometheus: check the address"
+        )
+    why = error_text(document)
+    if not why and answer.status < 400:  # noqa: PLR2004  # the border to errors in HTTP
+        return document
+    refusal = f"Prometheus at {address} refused the query: {why or f'HTTP {answer.status}'}"
+    if document.get("errorType") == "bad_data":
+        raise RefusedQueryError(refusal)
+    raise MetricsError(refusal)

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from mm_operator.cluster.keys import Key
-from mm_operator.scaling.answers import read_number, read_vector
+from mm_operator.scaling.answers import MetricsError, read_number, read_vector
+from mm_operator.scaling.limits import chunks
 from mm_operator.scaling.prometheus import Prometheus
 from mm_operator.scaling.queries import custom_query, latency_queries, matchers, traffic_query
 from mm_operator.scaling.traffic import Address, PodSeries, by_pod
@@ -20,21 +21,46 @@ async def read_all(client: Prometheus, pods: Iterable[Address], metrics: Sequenc
     Raises:
         MetricsError: no usable answer.
     """
+    found: dict[Address, PodSeries] = {}
+    for some in chunks(sorted(set(pods))):
+        found |= await _read_some(client, some, metrics)
+    if not found:
+        client.prefer_another()
+    return found
+
+
+async def _read_some(
+    client: Prometheus, pods: Sequence[Address], metrics: Sequence[str]
+) -> Answers:
     scope = matchers(pods, dict(client.endpoint.match_labels))
     latencies = latency_queries(scope, metrics)
     answers = await asyncio.gather(
-        *(client.query(text) for text in (traffic_query(scope), *latencies.values()))
+        *(client.query(text, len(pods)) for text in (traffic_query(scope), *latencies.values()))
     )
     traffic, *buckets = await asyncio.to_thread(lambda: [read_vector(one) for one in answers])
-    if not traffic:
-        client.prefer_another()
-    return by_pod(traffic, dict(zip(latencies, buckets, strict=True)))
+    asked, series = set(pods), by_pod(traffic, dict(zip(latencies, buckets, strict=True)))
+    return {pod: one for pod, one in series.items() if pod in asked}
 
 
-async def read_custom(client: Prometheus, template: str, key: Key) -> float:
+async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: bool) -> float:
     """Return the number of replicas that a model's own query asks for.
 
+    Args:
+        client: what is asked.
+        template: the query.
+        key: of the model.
+        of_spec: the spec names this Prometheus, and with it whose credentials are sent.
+
+    The operator's own credentials are not for queries of a spec: they may read every namespace.
+
     Raises:
-        MetricsError: no answer, or none that is a number of replicas.
+        MetricsError: it is not asked, or has no answer that is a number of replicas.
     """
+    endpoint = client.endpoint
+    if not of_spec and endpoint.has_credentials:
+        raise MetricsError(
+            "customQuery is not asked of the operator's own Prometheus, which the operator reads "
+            "with credentials of its own: set autoscaling.prometheus to one that this namespace "
+            "may read, or remove customQuery"
+        )
     return read_number(await client.query(custom_query(template, key.namespace, key.name)))

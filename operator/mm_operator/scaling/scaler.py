@@ -57,6 +57,10 @@ _SETTLED_TICKS = 4
 """KEDA reads the recommendation through Prometheus, a scrape and a look later. Its object is made
 when the last move is older than that, or it would undo the move with the number before it."""
 
+_TENANT_SECONDS = 12.0
+"""For all that is asked of a Prometheus of a spec in one tick: the next tick waits for nobody."""
+
+_TOO_SLOW = "autoscaling.prometheus takes too long to answer: see its own log and its load"
 _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
 
 
@@ -220,11 +224,16 @@ class Scaler:
     async def _together(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
         """Read one Prometheus for its models, batch by batch, and decide on each."""
         turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
+        ends = asyncio.get_running_loop().time() + _TENANT_SECONDS if endpoint.of_tenant else None
 
         async def one(batch: Sequence[_Look]) -> None:
             async with turns:
                 try:
-                    await self._read(endpoint, batch)
+                    async with asyncio.timeout_at(ends):
+                        await self._read(endpoint, batch)
+                except TimeoutError:
+                    for look in batch:
+                        look.problem = _TOO_SLOW
                 except Exception:  # noqa: BLE001  # a server of one tenant must not stop the others
                     _LOG.exception("what %r answered could not be read; replicas stay", endpoint)
                     for look in batch:
@@ -255,7 +264,8 @@ class Scaler:
 
         async def one(look: _Look, template: str) -> None:
             try:
-                look.custom = await read_custom(client, template, look.record.key)
+                of_spec = look.asked.spec.prometheus is not None
+                look.custom = await read_custom(client, template, look.record.key, of_spec=of_spec)
             except MetricsError as error:
                 look.problem = str(error)
 

@@ -1,0 +1,315 @@
+"""`autoscaling.prometheus` may name anybody's server: it neither stalls nor fills the operator."""
+
+import asyncio
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from mm_operator.cluster.keys import Key
+from mm_operator.scaling.answers import MetricsError, read_vector
+from mm_operator.scaling.limits import PODS_OF_A_QUERY, most_bytes
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.reader import read_all, read_custom
+from mm_operator.scaling.trust import trust
+
+Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+BEGUN = b'{"status":"success","data":{"resultType":"vector","result":['
+NOTHING = BEGUN + b"]}}"
+NESTED = BEGUN + b"[" * 60_000 + b"]" * 60_000 + b"]}}"
+LISTS = BEGUN + b"[]," * 20_000 + b"[]]}}"
+PACKED = gzip.compress(BEGUN + b" " * (8 << 20) + b"]}}")
+
+
+class Server:
+    """A server that answers every request alike, and counts.
+
+    Args:
+        speak: writes the answer to one request.
+    """
+
+    def __init__(self, speak: Speaks) -> None:
+        self.asked = 0
+        self.address = ""
+        self._speak = speak
+        self._speakers: set[asyncio.Task[None]] = set()
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
+        self._speakers.add(asyncio.create_task(self._answer(reader, writer)))
+
+    async def end(self) -> None:
+        """End every answer."""
+        for speaker in self._speakers:
+            speaker.cancel()
+        await asyncio.gather(*self._speakers, return_exceptions=True)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+                    await reader.readexactly(int(length))
+                    self.asked += 1
+                    await self._speak(writer)
+                    await writer.drain()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(speak: Speaks) -> AsyncIterator[Server]:
+    """Run a server on a free port."""
+    server = Server(speak)
+    async with await asyncio.start_server(server.begin, "127.0.0.1", 0) as listening:
+        server.address = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        try:
+            yield server
+        finally:
+            await server.end()
+
+
+@asynccontextmanager
+async def client_of(
+    *addresses: str, seconds: float = 60.0, clock: Callable[[], float] = lambda: 0.0, **more: Any
+) -> AsyncIterator[Prometheus]:
+    """Yield a client of a server that a spec names."""
+    endpoint = Endpoint(addresses, **{"of_tenant": True, **more})
+    client = Prometheus(endpoint, trust(endpoint), seconds, clock)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def whole(body: bytes, *headers: bytes) -> Speaks:
+    """Return an answer of one body."""
+
+    async def speak(writer: asyncio.StreamWriter) -> None:
+        lines = b"".join(header + b"\r\n" for header in headers)
+        writer.write(HEAD + lines + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    return speak
+
+
+async def flood(writer: asyncio.StreamWriter) -> None:
+    """Send 63 MiB of empty lists."""
+    writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % (63 << 20) + BEGUN)
+    for _ in range(63 * 16):
+        writer.write(b"[]," * 21845)
+        await writer.drain()
+
+
+async def drip_headers(writer: asyncio.StreamWriter) -> None:
+    """Send a header line now and then."""
+    writer.write(HEAD)
+    while True:
+        writer.write(b"X-Drip: 1\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def drip_body(writer: asyncio.StreamWriter) -> None:
+    """Send a blank now and then."""
+    writer.write(HEAD + b"Content-Length: 60000\r\n\r\n" + BEGUN)
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def too_short(writer: asyncio.StreamWriter) -> None:
+    """Announce more bytes than come."""
+    writer.write(HEAD + b"Content-Length: 60000\r\n\r\n" + NOTHING)
+    await writer.drain()
+    writer.close()
+
+
+async def status_500(writer: asyncio.StreamWriter) -> None:
+    """Answer as a server that is broken."""
+    writer.write(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno")
+
+
+async def status_401(writer: asyncio.StreamWriter) -> None:
+    """Answer as a server that wants credentials."""
+    writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno")
+
+
+async def away(writer: asyncio.StreamWriter) -> None:
+    """Answer with a redirect."""
+    writer.write(b"HTTP/1.1 302 No\r\nLocation: http://a/\r\nContent-Length: 0\r\n\r\n")
+
+
+BAD = [
+    pytest.param(flood, id="63-MiB-of-lists"),
+    pytest.param(whole(NESTED), id="nested"),
+    pytest.param(whole(LISTS), id="lists-within-the-bytes"),
+    pytest.param(whole(BEGUN + b"1," * 30_000 + b"1]}}"), id="numbers-within-the-bytes"),
+    pytest.param(whole(b"\r\n" * 30_000), id="blanks"),
+    pytest.param(whole(PACKED, b"Content-Encoding: gzip"), id="compressed"),
+    pytest.param(whole(BEGUN + b"1" * 50_000 + b"]}}"), id="a-number-of-50,000-digits"),
+    pytest.param(too_short, id="wrong-length"),
+    pytest.param(drip_headers, id="headers-drip"),
+    pytest.param(drip_body, id="body-drips"),
+    pytest.param(status_500, id="500"),
+    pytest.param(status_401, id="401"),
+    pytest.param(away, id="redirect"),
+    pytest.param(whole(b"<html>"), id="no-json"),
+    pytest.param(whole(b'{"a":1}'), id="json-of-another-service"),
+]
+
+
+@pytest.mark.parametrize("speak", BAD)
+async def test_no_answer_costs_more_than_was_asked_for(speak: Speaks) -> None:
+    """Whatever comes, and however slowly: one sentence, after a bounded time and bounded memory."""
+    async with serving(speak) as server:
+        seconds = 1.0 if speak in (drip_headers, drip_body) else 60.0
+        async with client_of(server.address, seconds=seconds) as client:
+            tracemalloc.start()
+            try:
+                with pytest.raises(MetricsError):
+                    await client.query("up", pods=1)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+
+    assert peak < 8 << 20, f"{peak >> 10} KiB at most at a time"
+
+
+@pytest.mark.parametrize("speak", BAD)
+async def test_a_status_says_nothing_of_what_is_there(speak: Speaks) -> None:
+    """A closed port, a time-out, a status and another service read alike: no scan of ports."""
+    async with serving(speak) as server, client_of(server.address, seconds=3.0) as client:
+        with pytest.raises(MetricsError) as told:
+            await client.query("up")
+    async with client_of("http://127.0.0.1:1", seconds=3.0) as closed:
+        with pytest.raises(MetricsError) as nobody:
+            await closed.query("up")
+
+    assert str(told.value).replace(server.address, "A") == str(nobody.value).replace(
+        "http://127.0.0.1:1", "A"
+    )
+
+
+async def test_an_administrators_prometheus_says_how_it_fails() -> None:
+    """The operator's own Prometheus, and one of a list, are no secret to anybody."""
+    async with (
+        serving(status_401) as server,
+        client_of(server.address, of_tenant=False) as client,
+    ):
+        with pytest.raises(MetricsError, match=r"refused the credentials \(HTTP 401\)"):
+            await client.query("up")
+
+
+async def test_what_prometheus_says_of_a_wrong_query_is_told() -> None:
+    """The author of a query needs its error, and only Prometheus' own API has this form."""
+    body = b'{"status":"error","errorType":"bad_data","error":"parse error: no"}'
+    async with serving(whole(body)) as server, client_of(server.address) as client:
+        with pytest.raises(MetricsError, match="refused the query: parse error: no"):
+            await client.query("up")
+
+
+async def test_a_costly_server_is_asked_at_growing_distances() -> None:
+    """Who floods or drips is left alone for longer each time, and its sentence stays the same."""
+    moments, asked, told = [0.0, 10.0, 21.0, 30.0, 62.0, 140.0, 143.0], [], set()
+    now = [0.0]
+    async with serving(flood) as server, client_of(server.address, clock=lambda: now[0]) as client:
+        for now[0] in moments:
+            with pytest.raises(MetricsError) as error:
+                await client.query("up")
+            asked.append(server.asked)
+            told.add(str(error.value))
+
+    assert asked == [1, 1, 2, 2, 3, 3, 4]
+    assert len(told) == 1
+
+
+async def test_a_server_that_is_away_is_asked_each_time() -> None:
+    """A restart of Prometheus costs nobody a pause: a refused question is cheap."""
+    async with serving(status_500) as server, client_of(server.address) as client:
+        for _ in range(3):
+            with pytest.raises(MetricsError):
+                await client.query("up")
+
+    assert server.asked == 3
+
+
+async def test_many_pods_are_asked_for_in_parts() -> None:
+    """However many pods there are, no answer is longer than what is parsed in milliseconds."""
+    async with serving(whole(NOTHING)) as server, client_of(server.address) as client:
+        await read_all(client, [("demo", f"pod-{number}") for number in range(250)], [])
+
+    assert server.asked == 3
+    assert most_bytes(PODS_OF_A_QUERY) < 1 << 20
+
+
+async def test_the_bound_has_room_for_a_real_answer() -> None:
+    """A hundred pods with the longest names of a Deployment's, with all parts of the query."""
+    labels = ",".join(
+        f'"{name}":"{value}"'
+        for name, value in (
+            ("mm_part", "prompt_tokens_newest"),
+            ("namespace", "n" * 63),
+            ("pod", "p" * 63),
+        )
+    )
+    sample = f'{{"metric":{{{labels}}},"value":[1700000000.123,"0.12345678901234567"]}}'
+    body = BEGUN + ",".join([sample] * 24 * PODS_OF_A_QUERY).encode() + b"]}}"
+    async with serving(whole(body)) as server, client_of(server.address) as client:
+        found = read_vector(await client.query("up", pods=PODS_OF_A_QUERY))
+
+    assert len(found) == 24 * PODS_OF_A_QUERY
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        pytest.param({"token": "secret"}, id="token"),
+        pytest.param({"username": "me", "password": "secret"}, id="password"),
+        pytest.param({"certificate": "PEM"}, id="certificate"),
+    ],
+)
+async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
+    credentials: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's own credentials read every namespace: customQuery is refused, and not sent."""
+    key = Key("demo", "llava")
+    body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
+    monkeypatch.setattr("mm_operator.scaling.prometheus._authorization", lambda _: {})
+    async with serving(whole(body)) as server:
+        endpoint = Endpoint((server.address,), **credentials)
+        client = Prometheus(endpoint, trust(Endpoint(())), 60.0)
+        try:
+            with pytest.raises(
+                MetricsError, match="customQuery is not asked of the operator's own"
+            ):
+                await read_custom(client, "vector(3)", key, of_spec=False)
+            assert server.asked == 0
+            assert await read_custom(client, "vector(3)", key, of_spec=True) == 3
+        finally:
+            await client.close()
+
+
+async def test_a_name_of_loopback_gets_no_connection() -> None:
+    """The address of a name is judged, and the connection goes to what was judged."""
+    async with serving(whole(NOTHING)) as server:
+        named = server.address.replace("127.0.0.1", "localhost")
+        async with client_of(named) as client:
+            with pytest.raises(MetricsError, match="no address of Endpoint"):
+                await client.query("up")
+
+    assert server.asked == 0
+
+
+async def test_without_credentials_the_operators_own_answers_it() -> None:
+    """There a query reads what any pod may."""
+    body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
+    async with serving(whole(body)) as server, client_of(server.address) as client:
+        found = await read_custom(client, "vector(3)", Key("demo", "llava"), of_spec=False)
+
+    assert found == 3
