@@ -1,14 +1,16 @@
 """What is fetched for requests holds the memory of their bodies until it is decoded."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import closing
 
 import pytest
-from PIL import Image
 
 from mm_runtime.gateway.body import BodyBudget
+from mm_runtime.gateway.decoding.jobs import unreduced
+from mm_runtime.gateway.decoding.pool import Decoders, Found, Run
+from mm_runtime.gateway.decoding.process import DecoderLimits
 from mm_runtime.gateway.errors import OverloadedError
+from mm_runtime.gateway.frames import same
 from mm_runtime.gateway.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
@@ -21,33 +23,29 @@ _POLICY = FetchPolicy(
 )
 
 
-class _Watched(ThreadPoolExecutor):
+class _Watched(Decoders):
     """Asks the budget for one more byte whenever an image is about to be decoded."""
 
     def __init__(self, bodies: BodyBudget) -> None:
-        super().__init__(1)
+        super().__init__(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=60))
         self._bodies = bodies
         self.refused = 0
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    async def through(self, work: Callable[[Run], Found]) -> Found:
         try:
-            self._bodies.take(1)
+            self._bodies.take(1, 0)
         except OverloadedError:
             self.refused += 1
-        return super().submit(fn, *args, **kwargs)
+        return await super().through(work)
 
 
-def _loader(bodies: BodyBudget, executor: ThreadPoolExecutor) -> ImageLoader:
-    def same(image: Image.Image, count: int) -> Image.Image:
-        del count
-        return image
-
+def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
     return ImageLoader(
         fetcher=ImageFetcher(_POLICY),
         limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
-        reduce=same,
-        reduce_frame=lambda frame: frame,
-        executor=executor,
+        reduce=unreduced,
+        reduce_frame=same,
+        decoders=decoders,
         known=KnownPictures(0),
         bodies=bodies,
     )
@@ -60,21 +58,21 @@ async def _picture(exchange: Exchange) -> None:
 async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
     """Where it fills the budget nothing else fits in, and afterwards all of it is free."""
     bodies = BodyBudget(len(PICTURE))
-    with _Watched(bodies) as executor:
+    with closing(_Watched(bodies)) as decoders:
         async with serve_local(_picture) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             for _ in range(3):
-                await _loader(bodies, executor).load([reference])
-    assert executor.refused == 3
-    bodies.take(len(PICTURE))
+                await _loader(bodies, decoders).load([reference])
+    assert decoders.refused == 3
+    bodies.take(len(PICTURE), 0)
 
 
 async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
     """The client may try again; what had arrived is given back."""
     bodies = BodyBudget(len(PICTURE) - 1)
-    with ThreadPoolExecutor(1) as executor:
+    with closing(_Watched(bodies)) as decoders:
         async with serve_local(_picture) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             with pytest.raises(OverloadedError, match="Try again"):
-                await _loader(bodies, executor).load([reference])
-    bodies.take(len(PICTURE) - 1)
+                await _loader(bodies, decoders).load([reference])
+    bodies.take(len(PICTURE) - 1, 0)

@@ -175,6 +175,7 @@ async def serve(gateway: Gateway, limits: ConnectionLimits | None = None) -> Asy
         server.force_exit = True
         async with asyncio.timeout(60):
             await task
+        gateway.close()
 
 
 def _toy_facts(digest: str) -> ModelFacts:

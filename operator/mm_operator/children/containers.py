@@ -7,6 +7,7 @@ when the gateway has finished its streams.
 from collections.abc import Sequence
 
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.memory import PROCESS_BYTES
@@ -32,7 +33,9 @@ _TOLD_SECONDS = 60
 the kubelet would kill both."""
 
 _SERVER_CPU = "500m"
-_GATEWAY_REQUESTS = {"cpu": "100m", "memory": "192Mi"}
+_GATEWAY_REQUESTS = {"cpu": "100m", "memory": "352Mi"}
+"""At rest: 192 MiB for the gateway, 80 for each of its two decoders."""
+
 _MIB = 1 << 20
 
 
@@ -61,7 +64,7 @@ def build_server(
         resources: the spec's; None: those of the language model's pods.
         role: arguments of a server that does not answer whole requests.
     """
-    memory = f"{-(-(host_bytes + process_bytes) // _MIB)}Mi"
+    memory = _mebibytes(host_bytes + process_bytes)
     return {
         "name": "server",
         "image": image,
@@ -132,8 +135,17 @@ def _server_probes(spec: MultimodalModelSpec, start_seconds: int) -> Manifest:
     }
 
 
-def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Manifest:
-    """Return the container with the OpenAI endpoint."""
+def build_gateway(
+    spec: MultimodalModelSpec, *, image: str, manifest: str, memory_bytes: int
+) -> Manifest:
+    """Return the container with the OpenAI endpoint.
+
+    Args:
+        spec: the model's spec.
+        image: the runtime image.
+        manifest: path of the engine's manifest inside the pod.
+        memory_bytes: what the gateway holds itself to; the limit where the spec states none.
+    """
     arguments: list[str] = []
     mounts: list[Manifest] = []
     if spec.gateway.auth_secret_ref:
@@ -160,7 +172,7 @@ def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Ma
         ],
         "env": pod.environment(),
         "ports": [_port("http", GATEWAY_PORT)],
-        "resources": pod.compute(spec.gateway.resources, gpu=Gpu(), defaults=_GATEWAY_REQUESTS),
+        "resources": _gateway_resources(spec.gateway.resources, memory_bytes),
         "startupProbe": _probe("/healthz", "http", 1, 120),
         "livenessProbe": _probe("/healthz", "http", 10, 6),
         "readinessProbe": _probe("/readyz", "http", 1, 3),
@@ -174,6 +186,13 @@ def build_gateway(spec: MultimodalModelSpec, *, image: str, manifest: str) -> Ma
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
+
+
+def _gateway_resources(asked: Resources, memory_bytes: int) -> Manifest:
+    """Return the gateway's resources; its default limit is never below the spec's own request."""
+    found = pod.compute(asked, gpu=Gpu(), defaults=_GATEWAY_REQUESTS)
+    most = max(memory_bytes, bytes_of(asked.requests.get("memory", 0)))
+    return {**found, "limits": {"memory": _mebibytes(most), **found.get("limits", {})}}
 
 
 def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
@@ -192,6 +211,10 @@ def grace_seconds(spec: MultimodalModelSpec) -> int:
 
 _EXIT_SECONDS = 15
 """Triton took 4 to 5.6 s to exit when idle; three times that."""
+
+
+def _mebibytes(count: int) -> str:
+    return f"{-(-count // _MIB)}Mi"
 
 
 def _port(name: str, number: int) -> Manifest:

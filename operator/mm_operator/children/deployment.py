@@ -5,6 +5,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.metadata import Manifest
@@ -69,6 +70,9 @@ def _fresh_template(
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec.runtime.gpu, sizes)
     read_bytes = hardware.host_bytes(sizes)
+    gateway = containers.build_gateway(
+        spec, image=image, manifest=manifest, memory_bytes=gateway_bytes(serving.gateway)
+    )
     server = containers.build_server(
         spec,
         image=image,
@@ -83,7 +87,7 @@ def _fresh_template(
         plan.rollout,
         ServingPod(
             component=labels.Component.SERVER,
-            containers=[containers.build_gateway(spec, image=image, manifest=manifest)],
+            containers=[gateway],
             init_containers=[*pull.build_pull(spec, image, serving.fingerprint), server],
             volumes=containers.auth_volumes(spec),
             shm_bytes=serving.pools.shm_bytes,

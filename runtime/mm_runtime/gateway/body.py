@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from starlette.types import Receive
 
+from mm_api.gateway_memory import TEXT_BODY_BYTES
 from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError, OverloadedError
-
-_TEXT_BYTES = 1024 * 1024
-"""Room for everything that is not an image."""
 
 _RESERVE = 8
 """One part in so many of the budget is for bodies that are text: large ones that come slowly, up to
@@ -58,7 +56,7 @@ class BodyBudget:
         Raises:
             OverloadedError: other bodies hold too much now.
         """
-        kept = self._reserve if held + count > _TEXT_BYTES else 0
+        kept = self._reserve if held + count > TEXT_BODY_BYTES else 0
         if count > self._left - kept:
             raise OverloadedError(
                 "Too many large requests arrive at this moment. Try again.",
@@ -93,11 +91,6 @@ class BodyClaim:
 
 class ClientGoneError(Exception):
     """The client closed the connection; nobody is left to answer."""
-
-
-def max_body_bytes(*, images: int, image_bytes: int) -> int:
-    """Return the size of a body that holds the most and largest images as base64."""
-    return images * (image_bytes * 4 // 3 + 1024) + _TEXT_BYTES
 
 
 async def read_body(

@@ -2,25 +2,30 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.gateway.body import BodyBudget
+from mm_runtime.gateway.decoding.jobs import (
+    PICTURE_SECONDS,
+    VIDEO_SECONDS,
+    Reduce,
+    ReduceFrame,
+    picture_job,
+    video_job,
+)
+from mm_runtime.gateway.decoding.pool import Decoders, Run
+from mm_runtime.gateway.decoding.process import DecoderEndedError
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.known_pictures import KnownPictures
-from mm_runtime.gateway.video import VideoLimits, decode_video, read_video
+from mm_runtime.gateway.video import VideoLimits
 from mm_runtime.pictures.data_urls import decode_data_url
 from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
-from mm_runtime.pictures.media import BadImageError, decode
-
-Reduce = Callable[[Image.Image, int], Image.Image]
-"""A picture and the number of pictures of its request -> the picture as the engine needs it."""
+from mm_runtime.pictures.media import BadImageError
 
 Pixels = NDArray[np.uint8]
 
@@ -50,8 +55,8 @@ class ImageLoader:
         fetcher: ImageFetcher,
         limits: ImageLimits,
         reduce: Reduce,
-        reduce_frame: Callable[[Image.Image], Image.Image],
-        executor: Executor,
+        reduce_frame: ReduceFrame,
+        decoders: Decoders,
         known: KnownPictures,
         bodies: BodyBudget,
     ) -> None:
@@ -59,8 +64,8 @@ class ImageLoader:
         self._limits = limits
         self._reduce = reduce
         self._reduce_frame = reduce_frame
-        # Bounded on purpose: a decoded picture of the largest size takes hundreds of MB.
-        self._executor = executor
+        # Few on purpose: a decoded picture of the largest size takes hundreds of MB.
+        self._decoders = decoders
         self._known = known
         # What is fetched waits for a decoder like what arrives in a body, and counts with it.
         self._bodies = bodies
@@ -90,51 +95,46 @@ class ImageLoader:
         Raises:
             InvalidRequestError: the video is refused.
         """
+        limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
 
-        def decoded(url: str, encoded: bytes | None) -> Pixels:
-            limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
-            keep = self._reduce_frame
-            if encoded is None:
-                frames = read_video(url, limits, keep)
-            else:
-                frames = decode_video(encoded, limits, keep)
-            return np.stack([np.asarray(frame) for frame in frames])
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
+            job = video_job(self._reduce_frame, limits, is_url=encoded is None)
+            content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
+            return run(job, content, VIDEO_SECONDS)
 
         return await self._read(reference, decoded, code="invalid_video")
 
     async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
-        def decoded(url: str, encoded: bytes | None) -> Pixels:
+        job = picture_job(self._reduce, count, self._limits.max_pixels)
+
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
-            return self._known.through(encoded, count, partial(reduced, encoded), salt)
-
-        def reduced(content: bytes) -> Pixels:
-            picture = decode(content, max_pixels=self._limits.max_pixels)
-            return np.array(self._reduce(picture, count))
+            reduced = partial(run, job, encoded, PICTURE_SECONDS)
+            return self._known.through(encoded, count, reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")
 
     async def _read(
         self,
         reference: ImageReference,
-        decoded: Callable[[str, bytes | None], Pixels],
+        decoded: Callable[[Run, str, bytes | None], Pixels],
         *,
         code: str,
     ) -> Pixels:
-        """Fetch, and decode in the executor; a `data:` URL holds its bytes itself."""
+        """Fetch, and decode; a `data:` URL holds its bytes itself."""
         url, param = reference.url, reference.param
-        loop = asyncio.get_running_loop()
         try:
             with self._bodies.claim() as claim:
                 encoded = None
                 if url[:5].lower() != "data:":
                     encoded = await self._fetcher.fetch(url, claim.grow)
-                return await loop.run_in_executor(self._executor, decoded, url, encoded)
+                return await self._decoders.through(lambda run: decoded(run, url, encoded))
         except FetchRefusedError as error:
             raise InvalidRequestError(
                 f"`{param}`: {error}.", param=param, code=f"{code}_url"
             ) from error
-        except (BadImageError, RequestError) as error:
+        except (BadImageError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
 
 

@@ -1,18 +1,18 @@
 """Sounds of requests -> samples for the engine, and the prefix that names their language."""
 
-import asyncio
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.listening import DEFAULT_LANGUAGE, START, Prefixes
+from mm_runtime.gateway.decoding.jobs import SOUND_SECONDS, sound_job
+from mm_runtime.gateway.decoding.pool import Decoders, Run
+from mm_runtime.gateway.decoding.process import DecoderEndedError
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.recording import BadRecordingError
-from mm_runtime.gateway.sound import Samples, decode_sound
+from mm_runtime.gateway.sound import Samples
 
 __all__ = ["DEFAULT_LANGUAGE", "Listener"]
 
@@ -24,13 +24,13 @@ class Listener:
     Attributes:
         prefixes: what its decoder begins with.
         most_samples: what it hears at a time.
-        executor: decodes; bounded, since a decoder takes memory.
+        decoders: few, since one takes memory.
         may_detect: the engine tells the logits of a token.
     """
 
     prefixes: Prefixes
     most_samples: int
-    executor: Executor
+    decoders: Decoders
     may_detect: bool
 
     @property
@@ -67,10 +67,13 @@ class Listener:
         Raises:
             InvalidRequestError: it is refused.
         """
-        decode = partial(decode_sound, encoded, most_samples=self.most_samples)
+
+        def decoded(run: Run) -> Samples:
+            return run(sound_job(self.most_samples), encoded, SOUND_SECONDS)
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.executor, decode)
-        except BadRecordingError as error:
+            return await self.decoders.through(decoded)
+        except (BadRecordingError, DecoderEndedError) as error:
             raise InvalidRequestError(
                 f"`file`: {error}.", param="file", code="invalid_audio"
             ) from error

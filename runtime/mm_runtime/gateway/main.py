@@ -130,13 +130,17 @@ async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: Ser
         except (OSError, KeyError, ValueError) as error:
             _log.error("the engine cannot be served: %s", error)
             return ExitCode.PERMANENT
-        return await _serve_gateway(options, gateway)
+        try:
+            return await _serve_gateway(options, gateway)
+        finally:
+            gateway.close()
     finally:
         await engine.close()
 
 
 async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
     server = build_server(gateway, options.address, options.port)
+    gateway.decoders.start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,6 +11,13 @@ from starlette.applications import Starlette
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.gateway_memory import (
+    DECODERS,
+    KNOWN_PICTURE_BYTES,
+    body_bytes,
+    decoder_bytes,
+    largest_body_bytes,
+)
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
 from mm_runtime.engine.processors import load_processor
@@ -20,11 +27,15 @@ from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.auth import BearerAuth
-from mm_runtime.gateway.body import BodyBudget, Pace, max_body_bytes
+from mm_runtime.gateway.body import BodyBudget, Pace
 from mm_runtime.gateway.dataplane import ChatService, ServedModel
+from mm_runtime.gateway.decoding.jobs import unreduced
+from mm_runtime.gateway.decoding.pool import Decoders
+from mm_runtime.gateway.decoding.process import DecoderLimits
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine, Scorer
 from mm_runtime.gateway.exchange import Endpoint, ExchangeLimits
+from mm_runtime.gateway.frames import same
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
 from mm_runtime.gateway.known_pictures import KnownPictures
@@ -45,15 +56,8 @@ _BODY_TIMEOUT_SECONDS = 60.0
 nothing."""
 
 
-_BODY_MEMORY_BYTES = 512 * 1024 * 1024
-"""For all bodies that are read or prepared at one time: about twenty with the largest image."""
-
-_KNOWN_PICTURE_BYTES = 32 * 1024 * 1024
-"""Of reduced pictures: 99 of CLIP's 336 x 336 pixels."""
-
-_DECODERS = 2
-"""Images decoded at one time: one of 50 million pixels takes up to half a gigabyte meanwhile, and
-two threads decode about a hundred camera pictures a second."""
+_DECODE_SECONDS = 60.0
+"""Of one file, however busy the machine is; processor time is bounded for each kind of file."""
 
 
 _PARSERS = 2
@@ -69,7 +73,12 @@ class Gateway:
     drain: Drain
     admission: Admission
     metrics: GatewayMetrics
+    decoders: Decoders
     request_timeout_seconds: float
+
+    def close(self) -> None:
+        """End the processes that decode; no request is inside any more."""
+        self.decoders.close()
 
 
 def build_gateway(
@@ -107,13 +116,11 @@ def build_gateway(
     codec = TextCodec(directory.tokenizer)
     vision = directory.vision
     pictures = load_processor(directory, vision) if vision else None
-    one_file = int(plan.max_video_frames > 0 or hears(directory))
-    most = max_body_bytes(
-        images=max(plan.max_images_per_request, one_file),
-        image_bytes=plan.max_image_bytes,
+    bodies = BodyBudget(body_bytes(plan))
+    decoders = Decoders(
+        DECODERS,
+        DecoderLimits(decoder_bytes(plan), wall_seconds=_DECODE_SECONDS),
     )
-    bodies = BodyBudget(max(_BODY_MEMORY_BYTES, most))
-    executor = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
     images = ImageLoader(
         fetcher=ImageFetcher(
             FetchPolicy(
@@ -125,11 +132,11 @@ def build_gateway(
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
         # Without a vision engine no request gets as far as its pictures.
-        reduce=pictures.reduced if pictures else lambda picture, _: picture,
-        reduce_frame=pictures.reduced_frame if pictures else lambda frame: frame,
+        reduce=pictures.reduced if pictures else unreduced,
+        reduce_frame=pictures.reduced_frame if pictures else same,
         # Whoever pays memory for features of known pictures wants their pixels known too.
-        known=KnownPictures(_KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
-        executor=executor,
+        known=KnownPictures(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
+        decoders=decoders,
         bodies=bodies,
     )
     service = ChatService(
@@ -139,7 +146,7 @@ def build_gateway(
         images=images,
         layout=PromptLayout(load_questions(directory, codec), pictures),
         talk=None if directory.facts.encoder else _talk(directory, codec),
-        listener=_listener(directory, codec, executor, engine) if hears(directory) else None,
+        listener=_listener(directory, codec, decoders, engine) if hears(directory) else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
     preflight = Preflight(
@@ -152,8 +159,11 @@ def build_gateway(
     )
     drain = Drain()
     auth = BearerAuth(auth_token_file)
+    one_file = int(plan.max_video_frames > 0 or service.hears)
     limits = ExchangeLimits(
-        max_body_bytes=most,
+        max_body_bytes=largest_body_bytes(
+            files=max(plan.max_images_per_request, one_file), file_bytes=plan.max_image_bytes
+        ),
         pace=Pace(min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds)),
         request_timeout_seconds=plan.request_timeout_seconds,
     )
@@ -185,6 +195,7 @@ def build_gateway(
         drain=drain,
         admission=admission,
         metrics=metrics,
+        decoders=decoders,
         request_timeout_seconds=plan.request_timeout_seconds,
     )
 
@@ -214,7 +225,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
 
 
 def _listener(
-    directory: EngineDirectory, codec: TextCodec, executor: ThreadPoolExecutor, engine: Engine
+    directory: EngineDirectory, codec: TextCodec, decoders: Decoders, engine: Engine
 ) -> Listener:
     """Return how a model that hears is asked."""
     # TensorRT-LLM tells logits only where the engine was built to gather them; ours are not.
@@ -222,7 +233,7 @@ def _listener(
         engine, Scorer
     )
     prefixes = Prefixes.load(directory, codec)
-    return Listener(prefixes, load_spectrogram(directory).samples, executor, may_detect)
+    return Listener(prefixes, load_spectrogram(directory).samples, decoders, may_detect)
 
 
 def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:

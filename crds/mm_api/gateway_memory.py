@@ -1,0 +1,57 @@
+"""What a gateway may take of memory: it holds itself to these bounds, the operator adds them up."""
+
+from mm_api.documents.serving_plan import GatewayPlan
+
+DECODERS = 2
+"""Processes that decode files of users: about a hundred camera pictures a second."""
+
+KNOWN_PICTURE_BYTES = 32 << 20
+"""Of reduced pictures that are known again: 99 of CLIP's 336 x 336 pixels."""
+
+_PROCESS_BYTES = 512 << 20
+"""Of the gateway's own process: what it takes at rest, and what JSON, templates, tokens and reduced
+pictures of the requests inside take on top."""
+
+_BODY_BYTES = 512 << 20
+"""For all bodies and fetched files at one time: about twenty with the largest image."""
+
+TEXT_BODY_BYTES = 1 << 20
+"""Room for everything in a body that is not an image."""
+
+_DECODER_BYTES = 128 << 20
+"""Of a decoder at rest: 46 MB private and 25 MB of libraries, rounded up."""
+
+_PIXEL_BYTES = 20
+"""Of a decoder for each pixel: the smallest bound of private memory with which 50 million pixels
+are decoded is 16.5 bytes a pixel for WebP, 12.5 for a progressive CMYK JPEG, 8.3 for a PNG with
+transparency."""
+
+_FILE_COPIES = 4
+"""Of the encoded file: as text and bytes where it came as a URL, and in the decoder's reader."""
+
+_LEAST_WORK_BYTES = 512 << 20
+"""Of a decoder besides its own: a square of 8,192 x 8,192 pixels, which LLaVA-OneVision pads a
+long picture to, twice."""
+
+
+def decoder_bytes(plan: GatewayPlan) -> int:
+    """Return the bound of a decoder's private memory; a file that needs more is refused."""
+    pixels = max(_LEAST_WORK_BYTES, plan.max_image_pixels * _PIXEL_BYTES)
+    return _DECODER_BYTES + pixels + plan.max_image_bytes * _FILE_COPIES
+
+
+def largest_body_bytes(*, files: int, file_bytes: int) -> int:
+    """Return the size of a body that holds the most and largest files as base64."""
+    return files * (file_bytes * 4 // 3 + 1024) + TEXT_BODY_BYTES
+
+
+def body_bytes(plan: GatewayPlan) -> int:
+    """Return the memory of all bodies and fetched files at one time; one always fits."""
+    # A video or a sound is one file.
+    files = max(plan.max_images_per_request, 1)
+    return max(_BODY_BYTES, largest_body_bytes(files=files, file_bytes=plan.max_image_bytes))
+
+
+def gateway_bytes(plan: GatewayPlan) -> int:
+    """Return the memory limit of a gateway's container."""
+    return _PROCESS_BYTES + KNOWN_PICTURE_BYTES + body_bytes(plan) + DECODERS * decoder_bytes(plan)
