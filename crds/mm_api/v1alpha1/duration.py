@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
@@ -17,9 +18,13 @@ MAX_LENGTH: Final = 32
 DRAIN_MARGIN: Final = timedelta(seconds=2)
 """A pod drains for this much longer than a request may take: time to write the last answer."""
 
+_REMEMBERED: Final = 256
+"""A reconcile reads ten of them, and a fleet has few different ones."""
+
 _PARTS: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse(text: str) -> timedelta:
     """Return the duration a text means.
 

@@ -92,7 +92,7 @@ def make_intent(document: Mapping[str, Any]) -> Intent:
 
 def without_none(value: Any) -> Any:
     """Return a copy without mapping entries that are None: an apply would claim them as null."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):  # not Mapping: a builder's object has 400 parts, all of them dicts
         return {name: without_none(item) for name, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [without_none(item) for item in value]
