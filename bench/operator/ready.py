@@ -83,7 +83,11 @@ class Bench:
         phase = Phase(operator)
         await create(self._client, self._fleet)
         created = time.monotonic() - phase.started
-        await until_right(self._board, self._fleet, limit_seconds)
+        try:
+            await until_right(self._board, self._fleet, limit_seconds)
+        except TimeoutError as error:
+            self._note("all_ready", phase.end() | {"failed": str(error)})
+            raise
         seconds = time.monotonic() - phase.started
         quiet = await _quiet(operator)
         numbers = phase.end(seconds)

@@ -56,7 +56,9 @@ class Cached:
     """Uid of each owner of whatever kind."""
     deleting: bool
     text: bytes
-    _made: dict[str, tuple[Hashable, Any]] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[Hashable, tuple[Hashable, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def parse(self) -> Mapping[str, Any]:
         """Return the object; it is shared with other callers."""
@@ -70,12 +72,12 @@ class Cached:
         Args:
             make: the reading.
             beside: what else the reading depends on; another one makes it anew.
-            name: tells readings apart that are no named functions.
+            name: stands for `make` where that is another function each time.
         """
-        known = self._made.get(name or make.__qualname__)
+        known = self._made.get(name or make)
         if known is None or known[0] != beside:
             known = beside, make(self.parse())
-            self._made[name or make.__qualname__] = known
+            self._made[name or make] = known
         made: T = known[1]
         return made
 
