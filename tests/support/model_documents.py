@@ -18,17 +18,18 @@ def document(spec: Mapping[str, Any] | None = None, name: str = "llava") -> dict
         "apiVersion": labels.API_VERSION,
         "kind": labels.KIND,
         "metadata": {"name": name},
-        "spec": _over(SMALLEST_SPEC, spec or {}),
+        "spec": merged(SMALLEST_SPEC, spec or {}),
     }
 
 
-def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(lower)
+def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `lower` with `upper` laid over it, part by part."""
+    whole = dict(lower)
     for key, value in upper.items():
-        below = merged.get(key)
+        below = whole.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _over(below, value) if both else value  # type: ignore[arg-type]
-    return merged
+        whole[key] = merged(below, value) if both else value  # type: ignore[arg-type]
+    return whole
 
 
 def adapters(*names: str) -> list[dict[str, Any]]:
@@ -412,6 +413,11 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.engine": "TensorRT",
     "vision.instancesPerGpu": 2,
     "runtime.gpu.count": 1,
+    "build.gpu.memory": "80Gi",
+    "build.gpu.computeCapability": "9.0",
+    "runtime.gpu.memory": "80Gi",
+    "runtime.gpu.computeCapability": "9.0",
+    "build.trtllmVersion": "0.20.0",
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
     "vision.imagesPerSecond": 30,
@@ -428,4 +434,4 @@ def refused_by(row: Unsupported) -> dict[str, Any]:
     spec = at(row.path, "Torch" if allows_less else UNSUPPORTED_VALUES[row.path])
     if not row.backends or "Reference" in row.backends:
         return spec
-    return _over(at("engine.backend", row.backends[0]), spec)
+    return merged(at("engine.backend", row.backends[0]), spec)

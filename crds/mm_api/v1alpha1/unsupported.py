@@ -122,6 +122,14 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "remove the field: its pods would take GPUs and use none",
         backends=_REFERENCE,
     ),
+    *(
+        Unsupported(f"{part}.gpu.{name}", (), "planning for a GPU is", _REMOVE, backends=_REFERENCE)
+        for part in ("build", "runtime")
+        for name in ("memory", "computeCapability")
+    ),
+    Unsupported(
+        "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE
+    ),
     Unsupported(
         "vision.sharing",
         ("Auto",),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mm_api.conditions import Reason
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel
-from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
@@ -44,11 +44,11 @@ def choose_gpu(
         asked = products[0] if products else None
     if asked is not None:
         matching = [node for node in seen if node.product == asked]
-        told = _told_by(matching, asked) or _written(spec.runtime.gpu, asked)
+        told = _told_by(matching, asked) or _written(spec, asked)
         if told is None and before is not None and before.product == asked:
             told = before
         return told or _tabulated(asked, nodes is None)
-    if told := _written(spec.runtime.gpu, CUSTOM_PRODUCT):
+    if told := _written(spec, CUSTOM_PRODUCT):
         return told
     raise SpecError(
         Reason.GPU_UNKNOWN,
@@ -77,14 +77,13 @@ def _told_by(nodes: Iterable[GpuNode], product: str) -> GpuModel | None:
     )
 
 
-def _written(gpu: Gpu, product: str) -> GpuModel | None:
-    if gpu.memory is None or gpu.compute_capability is None:
+def _written(spec: MultimodalModelSpec, product: str) -> GpuModel | None:
+    """Return the GPU as the spec describes it; `runtime.gpu` goes before `build.gpu`."""
+    memory = spec.runtime.gpu.memory or spec.build.gpu.memory
+    capability = spec.runtime.gpu.compute_capability or spec.build.gpu.compute_capability
+    if memory is None or capability is None:
         return None
-    return GpuModel(
-        product=product,
-        memory_bytes=bytes_of(gpu.memory),
-        compute_capability=gpu.compute_capability,
-    )
+    return GpuModel(product=product, memory_bytes=bytes_of(memory), compute_capability=capability)
 
 
 def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one caller, named there

@@ -1,0 +1,213 @@
+"""Every field of the resource with a value that is not its default, and what that value needs."""
+
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from annotated_types import Ge
+from pydantic.fields import FieldInfo
+
+from mm_api.base import ApiModel
+from mm_api.v1alpha1 import MultimodalModelSpec
+
+_TOLERATION = {"key": "gpu", "operator": "Exists"}
+_AFFINITY = {"nodeAffinity": {}}
+_S3 = {"persistentVolumeClaim": None}
+_HUB = {"persistentVolumeClaim": None, "huggingFace": {"repo": "a/b"}}
+_UNKNOWN_GPU = {"product": "NVIDIA-NEXT", "memory": "80Gi", "computeCapability": "9.0"}
+_ENGINE_BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value of one field.
+
+    Attributes:
+        value: valid by itself, and not the default.
+        beside: spec that the value needs to be valid; both sides of a comparison have it.
+    """
+
+    value: object
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+_SOURCE: Final[Mapping[str, Sample]] = {
+    "model.family": Sample("llava"),
+    "model.source.huggingFace.repo": Sample("c/d", {"model": {"source": _HUB}}),
+    "model.source.huggingFace.revision": Sample("v2", {"model": {"source": _HUB}}),
+    "model.source.huggingFace.tokenSecretRef.name": Sample("hub", {"model": {"source": _HUB}}),
+    "model.source.huggingFace.tokenSecretRef.key": Sample(
+        "other",
+        {
+            "model": {
+                "source": {
+                    **_HUB,
+                    "huggingFace": {"repo": "a/b", "tokenSecretRef": {"name": "hub"}},
+                }
+            }
+        },
+    ),
+    "model.source.huggingFace.endpoint": Sample(
+        "https://mirror.example.org", {"model": {"source": _HUB}}
+    ),
+    "model.source.huggingFace.cache.claimName": Sample("hub", {"model": {"source": _HUB}}),
+    "model.source.huggingFace.cache.path": Sample(
+        "deep",
+        {
+            "model": {
+                "source": {**_HUB, "huggingFace": {"repo": "a/b", "cache": {"claimName": "hub"}}}
+            }
+        },
+    ),
+    "model.source.persistentVolumeClaim.claimName": Sample("other"),
+    "model.source.persistentVolumeClaim.path": Sample("deep"),
+    **{
+        f"model.source.s3.{name}": Sample(
+            value, {"model": {"source": {**_S3, "s3": {"bucket": "weights"}}}}
+        )
+        for name, value in {
+            "bucket": "other",
+            "prefix": "deep",
+            "region": "eu-west-1",
+            "endpoint": "https://s3.example.org",
+            "credentialsSecretRef.name": "keys",
+        }.items()
+    },
+}
+
+_STORE: Final[Mapping[str, Sample]] = {
+    "build.store.persistentVolumeClaim.claimName": Sample("engines"),
+    "build.store.persistentVolumeClaim.path": Sample(
+        "deep", {"build": {"store": {"persistentVolumeClaim": {"claimName": "engines"}}}}
+    ),
+    **{
+        f"build.store.s3.{name}": Sample(value, _ENGINE_BUCKET)
+        for name, value in {
+            "bucket": "other",
+            "prefix": "deep",
+            "region": "eu-west-1",
+            "endpoint": "https://s3.example.org",
+            "credentialsSecretRef.name": "keys",
+        }.items()
+    },
+    "build.store.size": Sample("60Gi"),
+    "build.store.storageClassName": Sample("fast"),
+    "build.store.gcAfter": Sample("1h"),
+}
+
+_ENGINE: Final[Mapping[str, Sample]] = {
+    "engine.maxBatchSize": Sample(4),
+    "engine.dtype": Sample("bfloat16"),
+    "engine.dtype@PyTorch": Sample("float16"),
+    "engine.maxInputLen@Reference": Sample(100, {"engine": {"maxSeqLen": 120}}),
+    "engine.maxInputLen": Sample(2900, {"engine": {"maxSeqLen": 4000}}),
+    "engine.maxSeqLen@Reference": Sample(120),
+    "engine.maxSeqLen": Sample(4000),
+    "engine.maxNumTokens": Sample(4096),
+    "engine.maxImagesPerRequest": Sample(2),
+    "engine.maxVideoFrames": Sample(2),
+    "engine.maxEncoderInputLen": Sample(64),
+    "engine.kvCache.freeGpuMemoryFraction": Sample("0.5"),
+    "engine.kvCache.crossFraction": Sample("0.5"),
+    "engine.kvCache.hostBytes": Sample("1Gi"),
+    "engine.lora": Sample(
+        [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
+    ),
+    "engine.plugins": Sample({"use_fused_mlp": "enable"}),
+    "engine.extraBuildArgs": Sample(["--use_fused_mlp=enable"]),
+}
+
+_OTHER: Final[Mapping[str, Sample]] = {
+    "vision.featureCacheBytes": Sample("64Mi"),
+    "vision.sharing": Sample("TimeSlicing"),
+    "vision.imagesPerSecond": Sample(5000),
+    "vision.replicas": Sample(2, {"vision": {"placement": "Disaggregated"}}),
+    "vision.resources.requests": Sample({"cpu": 1}, {"vision": {"placement": "Disaggregated"}}),
+    "vision.resources.limits": Sample({"cpu": 1}, {"vision": {"placement": "Disaggregated"}}),
+    **{
+        f"{part}.{name}": Sample(value)
+        for part in ("build", "runtime")
+        for name, value in {
+            "nodeSelector": {"pool": "a"},
+            "tolerations": [_TOLERATION],
+            "affinity": _AFFINITY,
+            "priorityClassName": "high",
+            "gpu.product": "NVIDIA-H200",
+            "resources.requests": {"cpu": 3},
+            "resources.limits": {"cpu": 3},
+        }.items()
+    },
+    **{
+        f"{part}.gpu.{name}": Sample(value, {part: {"gpu": _UNKNOWN_GPU}})
+        for part in ("build", "runtime")
+        for name, value in {"memory": "160Gi", "computeCapability": "10.0"}.items()
+    },
+    "build.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),
+    "build.trtllmVersion": Sample("0.19.0"),
+    "build.trtllmVersion@PyTorch": Sample("1.1.0"),
+    "runtime.gpu.computeCapability@PyTorch": Sample("7.5", {"runtime": {"gpu": _UNKNOWN_GPU}}),
+    "build.gpu.computeCapability@PyTorch": Sample("7.5", {"build": {"gpu": _UNKNOWN_GPU}}),
+    "build.gpu.count": Sample(2),
+    "runtime.gpu.count": Sample(2),
+    "runtime.blsInstances": Sample(2),
+    "build.timeout": Sample("3h"),
+    "build.ttlAfterFinished": Sample("12h"),
+    "runtime.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),
+    "runtime.memoryPools.cuda": Sample("4Gi"),
+    "runtime.memoryPools.pinned": Sample("512Mi"),
+    "runtime.serviceAccountName": Sample("serving"),
+    "runtime.imagePullSecrets": Sample(["registry"]),
+    "runtime.podLabels": Sample({"team": "a"}),
+    "gateway.maxImageBytes": Sample("10Mi"),
+    "gateway.allowedHosts": Sample(["images.example.org"]),
+    "gateway.authSecretRef.name": Sample("tokens"),
+    "gateway.authSecretRef.key": Sample(
+        "other", {"gateway": {"authSecretRef": {"name": "tokens"}}}
+    ),
+    "gateway.fetchTimeout": Sample("5s"),
+    "gateway.requestTimeout": Sample("4m"),
+    "gateway.resources.requests": Sample({"cpu": 2}),
+    "gateway.resources.limits": Sample({"cpu": 2}),
+    "rollout.progressDeadline": Sample("20m"),
+    "rollout.drainTimeout": Sample("10m"),
+}
+
+WRITTEN: Final[Mapping[str, Sample]] = {**_SOURCE, **_STORE, **_ENGINE, **_OTHER}
+
+
+def leaves(
+    model: type[ApiModel] = MultimodalModelSpec, path: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the path (wire names) and the definition of every field that has a value of its own."""
+    for name, info in model.model_fields.items():
+        where = f"{path}{info.alias or name}"
+        options = typing.get_args(info.annotation) or (info.annotation,)
+        part = next(
+            (one for one in options if isinstance(one, type) and issubclass(one, ApiModel)), None
+        )
+        if part is not None and typing.get_origin(info.annotation) is not list:
+            yield from leaves(part, f"{where}.")
+        else:
+            yield where, info
+
+
+def sample_of(path: str, info: FieldInfo, backend: str) -> Sample:
+    """Return the written sample of a field, for this backend or any, or one that its type has.
+
+    Raises:
+        LookupError: it has neither: write one.
+    """
+    for key in (f"{path}@{backend}", path):
+        if key in WRITTEN:
+            return WRITTEN[key]
+    options = [info.annotation, *typing.get_args(info.annotation)]
+    if bool in options:
+        return Sample(not info.default)
+    if int in options:
+        least = next((rule.ge for rule in info.metadata if isinstance(rule, Ge)), 0)
+        return Sample(int(info.default if info.default is not None else least) + 1)  # type: ignore[call-overload]
+    for option in options:
+        if typing.get_origin(option) is typing.Literal:
+            return Sample(next(one for one in typing.get_args(option) if one != info.default))
+    raise LookupError(f"{path} has no sample: write one in {__file__}")
