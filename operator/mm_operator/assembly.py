@@ -6,11 +6,12 @@ within two seconds), then the streams, kopf last because its end cancels every t
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import kopf
 from aiohttp import web
@@ -48,7 +49,7 @@ from mm_operator.settings import Settings
 from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.lag import watch_loop
-from mm_operator.telemetry.logs import current_key
+from mm_operator.telemetry.logs import current_key, tell_story
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
@@ -215,7 +216,7 @@ class Operator:
             events=self._events,
             scaling=self._scaler.view,
             servers=self._servers.troubled,
-            on_status=lambda old, new: count_builds(self._metrics, old, new, datetime.now(UTC)),
+            on_status=self._status_written,
         )
         return Controller(
             self._queue,
@@ -226,6 +227,10 @@ class Operator:
             fence=WritesForbiddenError,
             on_key=_log_key,
         )
+
+    def _status_written(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        count_builds(self._metrics, old, new, datetime.now(UTC))
+        tell_story(old, new)
 
     async def _serve_metrics_api(self) -> web.AppRunner | None:
         settings = self._settings

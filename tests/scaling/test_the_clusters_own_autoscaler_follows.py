@@ -120,10 +120,10 @@ def test_replicas_follow_through_the_clusters_controller(
             assert [one["value"] for one in answer["items"]] == ["3"]
             assert eventually(lambda: replicas(api) == 3, timeout=90), get(api, "hpa", "llava")
             assert active(api)["status"] == "True"
-            assert "replicas 1 -> 3" not in operator.log.read_text()
             # The operator sees at its next tick what another controller has moved.
             assert eventually(lambda: scaling(api).get("history")), scaling(api)
-            assert scaling(api)["history"][0]["toReplicas"] == 3
+            move = scaling(api)["history"][0]
+            assert (move["toReplicas"], move["reason"].split()[0]) == (3, "SetBy")
     finally:
         unregister(api)
 

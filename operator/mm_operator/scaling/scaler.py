@@ -328,7 +328,6 @@ class Scaler:
         except ClusterError as error:
             _LOG.info("%s was not scaled to %d: %s", key, replicas, error)
             return
-        _LOG.info("%s: replicas %d -> %d: %s", key, before, replicas, reason)
         look.follower.written_version = int(answer["metadata"]["resourceVersion"])
         look.follower.moved(before, replicas, reason, self._clock())
 

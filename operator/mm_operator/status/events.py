@@ -52,7 +52,8 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
     )
     told = _distinct(event for event in events if event)
     steps = _steps(before.get("build", {}), after.get("build", {}))
-    return (*steps, *told, *_moves(before, after))
+    scaled = (Event("Normal", reason, _cut(text)) for reason, text in moves(before, after))
+    return (*steps, *told, *scaled)
 
 
 def finished_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
@@ -78,14 +79,17 @@ def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, 
     )
 
 
-def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield an Event for each change of the replicas that is new, oldest first."""
+def moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (reason, sentence) for each change of the replicas that is new, oldest first."""
     old, new = ((one.get("scaling") or {}).get("history") or [] for one in (before, after))
     for change in reversed([one for one in new if one not in old]):
         first, last = change["fromReplicas"], change["toReplicas"]
         reason = SCALED_UP if last > first else SCALED_DOWN
-        text = f"replicas {first} -> {last}: {change['reason']}"
-        yield Event("Normal", reason, text.encode()[:MESSAGE_LIMIT].decode(errors="ignore"))
+        yield reason, f"replicas {first} -> {last}: {change['reason']}"
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:MESSAGE_LIMIT].decode(errors="ignore")
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -97,14 +101,14 @@ def _event(condition: Mapping[str, Any]) -> Event | None:
     holds = condition["status"] == "True"
     if reason in _QUIET or (kind in _TOLD_BY_OTHERS and not holds):
         return None
-    bad = holds if kind == ConditionType.DEGRADED else not holds and _is_failure(kind, reason)
-    encoded = f"{kind}: {condition['message']}".encode()[:MESSAGE_LIMIT]
-    text = encoded.decode(errors="ignore")
-    return Event("Warning" if bad else "Normal", reason, text)
+    bad = holds if kind == ConditionType.DEGRADED else not holds and is_failure(kind, reason)
+    return Event("Warning" if bad else "Normal", reason, _cut(f"{kind}: {condition['message']}"))
 
 
-def _is_failure(kind: str, reason: str) -> bool:
-    return kind in {ConditionType.PLANNED, ConditionType.ENGINE_BUILT} and reason not in _WAITING
+def is_failure(kind: str, reason: str) -> bool:
+    """Return whether a condition that does not hold says by its reason that something failed."""
+    kinds = {ConditionType.PLANNED, ConditionType.ENGINE_BUILT}
+    return kind in kinds and reason not in _WAITING | _QUIET
 
 
 def _distinct(events: Iterable[Event]) -> tuple[Event, ...]:

@@ -1,0 +1,59 @@
+"""What the operator's own log says of a model on a real API server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.absent_kubelet import built, get, inspected, serving
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+
+def told(log: Path, key: str) -> list[str]:
+    """Return the events of the story that a log tells of a model."""
+    lines = (json.loads(line) for line in log.read_text().splitlines())
+    return [
+        line["event"]
+        for line in lines
+        if line["logger"] == "mm_operator.status.story" and line.get("key") == key
+    ]
+
+
+def test_begin_and_end_of_each_stage_are_lines(api: Api, tmp_path: Path) -> None:
+    """Four lines from apply to Ready, one for a refusal, each with the model's name."""
+    key = f"{api.namespace}/llava"
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+
+        def status(*path: str) -> object:
+            found = get(api, "mmm", "llava").get("status", {})
+            for name in path:
+                found = found.get(name, {})
+            return found
+
+        def condition(kind: str, what: str) -> str:
+            conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
+            return next((one[what] for one in conditions if one["type"] == kind), "")
+
+        api.apply(document(name="llava"))
+        inspected(api, "llava")
+        assert eventually(lambda: status("build", "attempts") == 1)
+        built(api)
+        assert eventually(lambda: condition("RollingOut", "status") == "True")
+        serving(api, "llava")
+        assert eventually(lambda: condition("RollingOut", "reason") == "RolloutComplete")
+        api.apply(document({"engine": {"maxInputLen": 100_000}}, name="llava"))
+        assert eventually(lambda: condition("Planned", "reason") == "InvalidSpec")
+
+        assert eventually(lambda: "Refused" in told(operator.log, key))
+        assert told(operator.log, key) == [
+            "BuildStarted",
+            "BuildSucceeded",
+            "RolloutStarted",
+            "RolloutFinished",
+            "Refused",
+        ]
