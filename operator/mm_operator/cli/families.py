@@ -54,7 +54,7 @@ def row(family: Family) -> dict[str, object]:
 
 
 def _lines(family: Family) -> str:
-    served = "planned and served" if family.name in SERVED else "planned"
+    served = "planned; served on backend Reference" if family.name in SERVED else "planned"
     text = [
         f"{family.name} ({family.title}): {served}",
         f"  checkpoints  {', '.join(family.architectures)}",
@@ -62,5 +62,5 @@ def _lines(family: Family) -> str:
         f"  Triton       {', '.join(family.serving.models)}",
         f"  clients send {', '.join(family.serving.client_tensors)}",
     ]
-    text += [f"  note         {note}" for note in family.notes]
+    text += [f"  upstream     {note}" for note in family.notes]
     return "\n".join(text)

@@ -96,6 +96,6 @@ def open_runner(engine: str, folder: Path, *, threads: int = 1) -> Runner:
 
         return TorchRunner(folder / TORCH_MODEL, threads=threads)
     raise ValueError(
-        f"{folder}: a vision engine of {engine} runs inside TensorRT-LLM's container only; build "
-        "with vision.engine ONNXRuntime or Torch to serve it here"
+        f"{folder}: no code of this version runs a vision engine of {engine}; serve the "
+        "model with backend Reference and vision.engine ONNXRuntime or Torch"
     )
