@@ -1,8 +1,8 @@
 """Do the names in documents and docstrings still exist? Exits 1 and names those that do not.
 
-Two kinds are checked: relative links of Markdown files, and dotted names of our own packages
-(`mm_operator.plan.pools`) in Markdown and Python. A renamed module breaks this at once instead of
-leaving prose that points nowhere.
+Three kinds are checked: relative links and paths (`tests/plan/...`, in code quotes) of Markdown
+files, and dotted names of our own packages (`mm_operator.plan.pools`) in Markdown and Python. A
+renamed module breaks this at once instead of leaving prose that points nowhere.
 """
 
 import ast
@@ -20,6 +20,14 @@ PACKAGE_HOMES = {
 }
 _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGE_HOMES)})(?:\.[A-Za-z_]\w*)+")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_FOLDERS = (
+    *("bench", "charts", "crds", "devcluster", "docs", "examples", "observability", "operator"),
+    *("requirements", "runtime", "tests", "tools"),
+)
+_PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
+_OTHER_PATHS = ("CHANGELOG.md", "docs/planning-sources.md")
+"""The one tells what was, the other names files of upstream."""
 
 
 def resolves(root: Path, dotted: str) -> bool:
@@ -70,6 +78,20 @@ def broken_links(root: Path, path: Path) -> list[str]:
     ]
 
 
+def broken_paths(root: Path, path: Path) -> list[str]:
+    """Return one line per path of this repository, in code quotes of Markdown, that is missing.
+
+    A `*` stands for any name. A path counts from the root or from the document's folder.
+    """
+    quoted = _QUOTED.findall(path.read_text(encoding="utf-8"))
+    named = {one.rstrip(".") for text in quoted for one in _PATH.findall(text)}
+    return [
+        f"{path.relative_to(root)}: {one} does not exist"
+        for one in sorted(named)
+        if not any(any(folder.glob(one)) for folder in (root, path.parent))
+    ]
+
+
 def main() -> int:
     """Check every tracked Markdown and Python file; return 1 when a name or link is broken."""
     root = Path(__file__).resolve().parent.parent
@@ -88,6 +110,7 @@ def main() -> int:
         problems += broken_names(root, path)
         if path.suffix == ".md":
             problems += broken_links(root, path)
+            problems += broken_paths(root, path) if name not in _OTHER_PATHS else []
     print("\n".join(problems)) if problems else None
     return 1 if problems else 0
 

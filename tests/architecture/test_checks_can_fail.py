@@ -46,6 +46,15 @@ def test_document_check_names_a_module_that_does_not_exist(tmp_path: Path) -> No
     assert load("check_docs").broken_names(tmp_path, page) == [f"page.md: {bad} does not exist"]
 
 
+def test_document_check_names_a_path_that_does_not_exist(tmp_path: Path) -> None:
+    """Paths in code quotes, with and without a pattern; other programs' paths are left alone."""
+    (tmp_path / "tests" / "plan").mkdir(parents=True)
+    page = tmp_path / "page.md"
+    page.write_text("`pytest tests/plan tests/gone` `tests/p*` `/usr/tests/x` tests/prose\n")
+
+    assert load("check_docs").broken_paths(tmp_path, page) == ["page.md: tests/gone does not exist"]
+
+
 def test_document_check_names_a_link_to_nowhere(tmp_path: Path) -> None:
     """A relative link needs its target."""
     page = tmp_path / "page.md"
