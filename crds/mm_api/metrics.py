@@ -233,6 +233,13 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
         (),
         _LAG,
     ),
+    Metric(
+        "mm_operator_events_dropped_total",
+        _C,
+        "Events that were not posted, by reason: Repeated while the same one waited, QueueFull, "
+        "Refused by the API server.",
+        ("reason",),
+    ),
     Metric("mm_operator_builds_waiting", _G, "Models that wait for another one's build."),
 )
 

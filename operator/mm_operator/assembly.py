@@ -98,7 +98,12 @@ class Operator:
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(evidence, applier),
         )
-        self._events = EventPoster(client, settings.identity, busy=lambda: self._queue.depth > 0)
+        self._events = EventPoster(
+            client,
+            settings.identity,
+            busy=lambda: self._queue.depth > 0,
+            on_drop=metrics.event_dropped,
+        )
         self._scaler = Scaler(
             models=self._models,
             cache=self._cache,

@@ -1,12 +1,13 @@
 """Posts an Event for each transition, for `kubectl describe`: in the background, never retried.
 
 Conditions say the same and are always written. When 1,000 models start at once, Events would be
-half of all writes: they wait until no model does, and the oldest are dropped when too many wait.
+half of all writes: they wait until no model does, warnings go first, and what is not posted is
+counted and summed up in a line of the log, never logged one by one.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -14,6 +15,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.client import Client, WritesForbiddenError
+from mm_operator.cluster.event_queue import EventQueue, Waiting
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import EVENT
 from mm_operator.errors import ClusterError
@@ -21,12 +23,12 @@ from mm_operator.status.events import Event, transitions
 
 _LOG = logging.getLogger(__name__)
 
-_WAITING_LIMIT = 5000
-"""Events in memory at most: 5 MB; five for each of 1,000 models."""
-
 _DELAY_SECONDS = 0.5
 _MOST_DELAYS = 120
 """Together one minute: then Events are posted although models still wait."""
+
+_SUMMARY_SECONDS = 60.0
+"""Between two lines of the log about Events that were not posted."""
 
 
 class EventPoster:
@@ -36,28 +38,50 @@ class EventPoster:
         client: sends the requests.
         instance: this replica's name.
         busy: whether models wait to be reconciled.
+        on_drop: called with the reason of each Event that is not posted: `Repeated`, `QueueFull`,
+            `Refused`.
+        summary_seconds: between two lines of the log about them.
     """
 
-    def __init__(self, client: Client, instance: str, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        instance: str,
+        busy: Callable[[], bool],
+        *,
+        on_drop: Callable[[str], None] = lambda _reason: None,
+        summary_seconds: float = _SUMMARY_SECONDS,
+    ) -> None:
         self._client = client
         self._instance = instance
         self._busy = busy
-        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WAITING_LIMIT)
+        self._on_drop = on_drop
+        self._summary_seconds = summary_seconds
+        self._waiting = EventQueue(dropped=self._drop)
         self._wakeup = asyncio.Event()
         self._delays = 0
-        self._told = count()
+        self._numbers = count()
+        self._dropped: Counter[str] = Counter()
+        self._refusal = ""
 
     def tell(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Take what changed between two statuses of a model."""
         now = datetime.now(UTC)
         for event in transitions(old, new):
-            name = _name(record.key.name, now, next(self._told))
+            name = _name(record.key.name, now, next(self._numbers))
             body = _body(record, event, now, self._instance, name)
-            self._waiting.append((record.key.namespace, body))
+            subject = (record.uid, event.reason, event.message)
+            warns = event.type == "Warning"
+            self._waiting.put(Waiting(subject, warns, record.key.namespace, body))
             self._wakeup.set()
 
     async def run(self) -> None:
-        """Post until cancelled. A refusal is logged and forgotten."""
+        """Post until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._post(), name="posting")
+            group.create_task(self._sum_up(), name="summary")
+
+    async def _post(self) -> None:
         while True:
             await self._wakeup.wait()
             if not self._waiting:
@@ -68,11 +92,29 @@ class EventPoster:
                 self._delays += 1
                 await asyncio.sleep(_DELAY_SECONDS)
                 continue
-            namespace, body = self._waiting.popleft()
+            waiting = self._waiting.take()
             try:
-                await self._client.create(EVENT, namespace, body)
-            except (ClusterError, WritesForbiddenError) as error:
-                _LOG.info("event %s was not posted: %s", body["reason"], error)
+                await self._client.create(EVENT, waiting.namespace, waiting.body)
+            except WritesForbiddenError:  # for a moment: a lost lead would cancel this
+                self._waiting.put(waiting)
+                await asyncio.sleep(_DELAY_SECONDS)
+            except ClusterError as error:
+                self._refusal = str(error)
+                self._drop("Refused")
+
+    async def _sum_up(self) -> None:
+        while True:
+            await asyncio.sleep(self._summary_seconds)
+            if self._dropped:
+                counts = ", ".join(f"{n} {reason}" for reason, n in sorted(self._dropped.items()))
+                last = f"; the last refusal: {self._refusal}" if self._refusal else ""
+                _LOG.info("Events that were not posted: %s%s", counts, last)
+                self._dropped.clear()
+                self._refusal = ""
+
+    def _drop(self, reason: str) -> None:
+        self._dropped[reason] += 1
+        self._on_drop(reason)
 
 
 def _name(model: str, now: datetime, told: int) -> str:

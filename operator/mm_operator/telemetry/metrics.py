@@ -29,6 +29,8 @@ class Metrics:
             self._histograms["mm_operator_build_seconds"].labels(outcome)
         for origin in ("model", "store"):
             self._counters["mm_operator_engine_reuses_total"].labels(origin)
+        for reason in ("Repeated", "QueueFull", "Refused"):
+            self._counters["mm_operator_events_dropped_total"].labels(reason)
         for result in ("ok", "error"):
             self._counters["mm_operator_reconcile_total"].labels(result)
 
@@ -52,6 +54,10 @@ class Metrics:
     def lagged(self, seconds: float) -> None:
         """Take by how much the event loop came late."""
         self._histograms["mm_operator_event_loop_lag_seconds"].observe(seconds)
+
+    def event_dropped(self, reason: str) -> None:
+        """Count an Event that was not posted."""
+        self._counters["mm_operator_events_dropped_total"].labels(reason).inc()
 
     def queued(self, depth: int) -> None:
         """Show how many keys wait."""

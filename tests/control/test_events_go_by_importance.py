@@ -1,0 +1,150 @@
+"""Events that wait: how many, in which order, and what becomes of those that are not posted."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mm_operator.cluster.client import WritesForbiddenError
+from mm_operator.cluster.event_queue import EventQueue, Waiting
+from mm_operator.cluster.events import EventPoster
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelRecord, Setter
+from mm_operator.errors import ClusterError
+from support.eventually import eventually
+
+RECORD = ModelRecord(
+    key=Key("demo", "llava"),
+    uid="u1",
+    generation=1,
+    version=1,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+    deleting=False,
+    shares_store=False,
+    claims=(),
+    served_claim="",
+    ready=False,
+    waiting=False,
+    spec=b"{}",
+    status=b"{}",
+    replicas_set_by=Setter(),
+    samples=(),
+)
+
+
+def waiting(name: str, *, warns: bool = False) -> Waiting:
+    """Return an Event that waits."""
+    return Waiting(("uid", name, name), warns, "demo", {"reason": name})
+
+
+def names_in(queue: EventQueue) -> list[str]:
+    """Take everything out of a queue, in its order."""
+    return [queue.take().body["reason"] for _ in range(len(queue))]
+
+
+def test_warnings_go_first() -> None:
+    """Among warnings and among the others, the oldest goes first."""
+    queue = EventQueue(pytest.fail)
+    for one in (waiting("a"), waiting("B", warns=True), waiting("c"), waiting("D", warns=True)):
+        queue.put(one)
+
+    assert names_in(queue) == ["B", "D", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("held", "comes", "left"),
+    [
+        pytest.param("ab", "c", "bc", id="the-oldest-makes-room"),
+        pytest.param("Ab", "C", "AC", id="a-warning-takes-the-place-of-an-ordinary-one"),
+        pytest.param("AB", "C", "BC", id="among-warnings-the-oldest-makes-room"),
+        pytest.param("AB", "c", "AB", id="no-warning-makes-room-for-an-ordinary-one"),
+    ],
+)
+def test_a_full_queue_gives_up_the_least_important(held: str, comes: str, left: str) -> None:
+    """Capitals are warnings; one is given up, and counted."""
+    dropped: list[str] = []
+    queue = EventQueue(dropped.append, limit=2)
+    for name in held + comes:
+        queue.put(waiting(name, warns=name.isupper()))
+
+    assert names_in(queue) == list(left)
+    assert dropped == ["QueueFull"]
+
+
+def test_the_same_event_waits_once() -> None:
+    """A condition that goes to and fro while its Event waits is told once, as of the last time."""
+    dropped: list[str] = []
+    queue = EventQueue(dropped.append)
+    for name in ("a", "b", "a"):
+        queue.put(waiting(name))
+
+    assert names_in(queue) == ["b", "a"]
+    assert dropped == ["Repeated"]
+
+
+class Posts:
+    """The API server's side: refuses, or forbids for a moment, or takes."""
+
+    def __init__(self, *answers: Exception) -> None:
+        self.answers = list(answers)
+        self.taken: list[str] = []
+
+    async def create(self, _resource: object, _namespace: str, body: dict[str, Any]) -> None:
+        """Answer as asked for, then take."""
+        if self.answers:
+            raise self.answers.pop(0)
+        self.taken.append(body["message"])
+
+
+def told(poster: EventPoster, count: int) -> None:
+    """Tell a poster of so many models' first refusal."""
+    for number in range(count):
+        condition = {
+            "type": "Planned",
+            "status": "False",
+            "reason": "InvalidSpec",
+            "message": f"number {number}",
+        }
+        poster.tell(RECORD, {}, {"conditions": [condition]})
+
+
+async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """A thousand refused Events are a count and one line with the last reason."""
+    caplog.set_level(logging.INFO)
+    dropped: list[str] = []
+    posts = Posts(*(ClusterError(403, "Event", "", "quota") for _ in range(1000)))
+    poster = EventPoster(
+        posts,  # type: ignore[arg-type]  # the one method that is called
+        "me",
+        busy=lambda: False,
+        on_drop=dropped.append,
+        summary_seconds=0.5,
+    )
+    told(poster, 1000)
+    task = asyncio.create_task(poster.run())
+    await eventually(lambda: len(dropped) == 1000 and bool(caplog.messages))
+    task.cancel()
+
+    assert set(dropped) == {"Refused"}
+    assert len(caplog.messages) <= 3  # a busy machine may need more than one interval
+    assert caplog.messages[0].endswith("Refused; the last refusal: Event : HTTP 403: quota")
+
+
+async def test_a_closed_fence_loses_no_event() -> None:
+    """An Event that meets the write fence is posted when it opens."""
+    dropped: list[str] = []
+    posts = Posts(WritesForbiddenError())
+    poster = EventPoster(
+        posts,  # type: ignore[arg-type]  # the one method that is called
+        "me",
+        busy=lambda: False,
+        on_drop=dropped.append,
+    )
+    told(poster, 1)
+    task = asyncio.create_task(poster.run())
+    await eventually(lambda: posts.taken == ["Planned: number 0"])
+    task.cancel()
+
+    assert dropped == []
