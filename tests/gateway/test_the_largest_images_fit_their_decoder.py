@@ -1,0 +1,91 @@
+"""What the plan allows is decoded within the memory that the plan gives a decoder."""
+
+from collections.abc import AsyncIterator, Callable
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mm_api.documents.serving_plan import GatewayPlan
+from mm_api.gateway_memory import decoder_bytes
+from mm_runtime.engine.processors.prepared import Colours
+from mm_runtime.engine.processors.views import ViewProcessor
+from mm_runtime.gateway.decoding.jobs import picture_job, video_job
+from mm_runtime.gateway.decoding.pool import Decoders
+from mm_runtime.gateway.decoding.process import DecoderLimits
+from mm_runtime.gateway.video import VideoLimits
+from support import bombs
+from support.pictures import RED, encode, picture
+
+pytestmark = pytest.mark.slow
+
+SIZE = (8_192, 6_103)
+PLAN = GatewayPlan(
+    max_concurrency=8,
+    max_queue_size=64,
+    max_image_bytes=20 << 20,
+    max_image_pixels=50_000_000,
+    max_images_per_request=1,
+    fetch_timeout_seconds=10,
+    request_timeout_seconds=300,
+)
+VIEWS = ViewProcessor(
+    Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC), 384, 27, ((384, 384),), 9
+)
+
+
+def _turned() -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return encode(picture(SIZE), "JPEG", exif=exif)
+
+
+def _palette() -> Image.Image:
+    image = Image.new("P", SIZE, 0)
+    image.putpalette([10, 20, 30] * 256)
+    return image
+
+
+FILES: dict[str, Callable[[], bytes]] = {
+    "png-with-transparency": lambda: encode(picture(SIZE, (*RED, 128), "RGBA")),
+    "png-of-a-palette": lambda: encode(_palette(), transparency=0),
+    "png-of-sixteen-bits": lambda: encode(Image.fromarray(np.zeros(SIZE[::-1], np.uint16))),
+    "gif": lambda: encode(_palette(), "GIF", transparency=0),
+    "progressive-jpeg": lambda: encode(picture(SIZE), "JPEG", progressive=True, subsampling=0),
+    "progressive-cmyk": lambda: encode(
+        picture(SIZE, (1, 2, 3, 4), "CMYK"), "JPEG", progressive=True, subsampling=0
+    ),
+    "jpeg-turned": _turned,
+    "webp": lambda: encode(picture(SIZE), "WEBP", method=0),
+    "webp-with-transparency": lambda: encode(
+        picture(SIZE, (*RED, 9), "RGBA"), "WEBP", lossless=True, method=0
+    ),
+}
+
+
+@pytest.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    """One decoder, bounded as the plan says."""
+    limits = DecoderLimits(decoder_bytes(PLAN), wall_seconds=120)
+    decoders = Decoders(1, limits)
+    yield decoders
+    decoders.close()
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("count", [1, 2], ids=["whole", "as-a-view"])
+async def test_an_image(decoders: Decoders, kind: str, count: int) -> None:
+    """Decoded and reduced; of several, each is laid on a square first."""
+    content = FILES[kind]()
+    assert len(content) <= PLAN.max_image_bytes
+    job = picture_job(VIEWS.reduced, count, PLAN.max_image_pixels)
+    assert (await decoders.through(lambda run: run(job, content, 60))).size
+
+
+async def test_an_animation(decoders: Decoders) -> None:
+    """Eight frames of the largest size are as many as their budget allows."""
+    content = bombs.animated_webp(8, 7_000)
+    limits = VideoLimits(PLAN.max_image_bytes, PLAN.max_image_pixels, 8)
+    job = video_job(VIEWS.reduced_frame, limits, is_url=False)
+    frames = await decoders.through(lambda run: run(job, content, 60))
+    assert frames.shape == (8, 384, 384, 3)
