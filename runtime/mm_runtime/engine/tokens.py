@@ -45,6 +45,12 @@ class TextCodec:
         pad_id = self.id_of(pad_token) if pad_token else None
         self.pad_id = end_id if pad_id is None else pad_id
 
+    @property
+    def control_tokens(self) -> tuple[str, ...]:
+        """Texts that become one token with a meaning of its own wherever they stand."""
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        return tuple(token.content for token in added if token.special and token.content.strip())
+
     def id_of(self, token: str) -> int | None:
         """Return the id of one token, or None when there is none."""
         found: int | None = self._tokenizer.token_to_id(token)

@@ -1,5 +1,7 @@
 """From the messages of a chat to the model's whole prompt and the media that belong in it."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mm_runtime.engine.prompts import PromptStyle
@@ -24,17 +26,20 @@ class Talk:
 
     Attributes:
         begin: text of the begin token, empty when the tokenizer has none.
+        control: finds what becomes a control token: with it a text could end its own turn and
+            begin another role's. None: the tokenizer has none.
     """
 
     template: ChatTemplate
     style: PromptStyle
     begin: str
+    control: re.Pattern[str] | None = None
 
     def take_apart(self, request: ChatRequest) -> Conversation:
         """Split the messages into turns for the template and references to media.
 
         Raises:
-            InvalidRequestError: a text holds what stands for an image.
+            InvalidRequestError: a text holds what stands for an image, or a control token.
         """
         found = Conversation([], [], [])
         for number, message in enumerate(request.messages):
@@ -76,7 +81,7 @@ class Talk:
         return prompt if whole else self.begin + prompt
 
     def _plain(self, text: str, param: str) -> str:
-        """Refuse a text that holds a placeholder: it would claim an image of its own."""
+        """Refuse a text that holds a placeholder, which claims an image, or a control token."""
         for mark in self.style.reserved:
             if mark in text:
                 raise InvalidRequestError(
@@ -84,4 +89,17 @@ class Talk:
                     "it out: those parts are placed by their position.",
                     param=param,
                 )
+        if self.control is not None and (found := self.control.search(text)):
+            raise InvalidRequestError(
+                f"`{param}` contains {found[0]!r}, a control token of this model. Write it in "
+                "another way, for example with a blank inside.",
+                param=param,
+                code="control_token",
+            )
         return text
+
+
+def control_pattern(tokens: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what finds the first of some texts, the longest where several begin together."""
+    texts = sorted(tokens, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, texts))) if texts else None

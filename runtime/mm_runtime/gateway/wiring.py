@@ -45,7 +45,7 @@ from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.parsing import parse_chat, parse_completion, parse_transcription
 from mm_runtime.gateway.preflight import Preflight
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
-from mm_runtime.gateway.talk import Talk
+from mm_runtime.gateway.talk import Talk, control_pattern
 from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
 from mm_runtime.gateway.work import WorkBenchmark
@@ -240,7 +240,7 @@ def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:
     """Return how the model's conversations are written."""
     style = STYLES[directory.facts.family]
     template = load_template(directory.processor, directory.tokenizer, style)
-    return Talk(template, style, codec.begin_token or "")
+    return Talk(template, style, codec.begin_token or "", control_pattern(codec.control_tokens))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
