@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import kopf
 from aiohttp import web
 from kubernetes.aio.client import ApiClient
 
@@ -34,7 +34,6 @@ from mm_operator.cluster.version import minor_version
 from mm_operator.cluster.warmth import Warmth
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
-from mm_operator.handlers import make_kopf_settings, make_registry
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
@@ -176,15 +175,9 @@ class Operator:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
         await self._warmth.listed()
         namespaces = self._settings.namespaces
-        tasks = await kopf.spawn_tasks(
-            registry=make_registry(self._models, api),
-            settings=make_kopf_settings(),
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-        )
-        others = asyncio.all_tasks() - set(tasks)
-        await kopf.run_tasks(tasks, ignored=others)
+        # In a thread: importing it takes half a second, and nothing may hold the loop for so long.
+        handlers = await asyncio.to_thread(_load_handlers)
+        await handlers.watch_models(self._models, api, namespaces)
 
     def _make_controller(
         self, client: Client, evidence: Evidence, applier: Applier, minor: int
@@ -281,3 +274,10 @@ class Operator:
 def _log_key(key: Key | None) -> None:
     """Put the key into the context of the log."""
     current_key.set(str(key or ""))
+
+
+def _load_handlers() -> ModuleType:
+    """Import kopf when there is something to watch: health and metrics are served before."""
+    from mm_operator import handlers  # noqa: PLC0415
+
+    return handlers

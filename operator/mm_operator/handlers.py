@@ -5,6 +5,8 @@ are watched by `mm_operator.cluster.reflector`, because kopf never reports an ob
 deleted while its watch was down.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import kopf
@@ -33,6 +35,19 @@ def make_registry(models: ModelCache, api: ApiClient) -> kopf.OperatorRegistry:
             models.put(item)
 
     return registry
+
+
+async def watch_models(models: ModelCache, api: ApiClient, namespaces: Sequence[str]) -> None:
+    """Run kopf until cancelled; no namespaces mean all of them."""
+    tasks = await kopf.spawn_tasks(
+        registry=make_registry(models, api),
+        settings=make_kopf_settings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+    )
+    others = asyncio.all_tasks() - set(tasks)
+    await kopf.run_tasks(tasks, ignored=others)
 
 
 def make_kopf_settings() -> kopf.OperatorSettings:

@@ -1,8 +1,11 @@
-"""What is fetched for requests holds the memory of their bodies until it is decoded."""
+"""What is fetched, and what is decoded, holds the memory of bodies for as long as it is there."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
+import httpx
 import pytest
 
 from mm_runtime.gateway.body import BodyBudget
@@ -14,8 +17,10 @@ from mm_runtime.gateway.frames import same
 from mm_runtime.gateway.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
+from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
-from support.pictures import encode, picture
+from support.pictures import data_url, encode, picture
+from support.scripted_engine import ScriptedEngine
 
 PICTURE = encode(picture())
 _POLICY = FetchPolicy(
@@ -76,3 +81,29 @@ async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
             with pytest.raises(OverloadedError, match="Try again"):
                 await _loader(bodies, decoders).load([reference])
     bodies.take(len(PICTURE) - 1, 0)
+
+
+async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
+    """A full queue of requests with large images is bounded like their bodies."""
+    engine = ScriptedEngine(gate=asyncio.Event())
+    image = {"type": "image_url", "image_url": {"url": data_url(PICTURE)}}
+    content = [{"type": "text", "text": "a"}, image]
+    body = {"model": MODEL, "messages": [{"role": "user", "content": content}], "stream": True}
+    async with (
+        serve(toy_gateway(tmp_path, engine)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        bodies = running.gateway.bodies
+        before = bodies.left_bytes
+        async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            (asked,) = engine.requests
+            assert asked.images[0].nbytes == before - bodies.left_bytes
+            assert engine.gate is not None
+            engine.gate.set()
+            async for _ in lines:
+                pass
+        async with asyncio.timeout(60):
+            while bodies.left_bytes != before:  # noqa: ASYNC110 - the answer's last line came first
+                await asyncio.sleep(0.01)

@@ -31,7 +31,7 @@ class Pace:
 
 
 class BodyBudget:
-    """Memory for all bodies that are read or prepared at one time.
+    """Memory for all bodies that are read or prepared at one time, and for what became of them.
 
     The size limit of one body alone is no bound: seventy clients that wait in the queue, each with
     the largest body, are gigabytes.
@@ -40,6 +40,11 @@ class BodyBudget:
     def __init__(self, limit_bytes: int) -> None:
         self._left = limit_bytes
         self._reserve = limit_bytes // _RESERVE
+
+    @property
+    def left_bytes(self) -> int:
+        """What nobody holds."""
+        return self._left
 
     @contextmanager
     def claim(self) -> Iterator["BodyClaim"]:

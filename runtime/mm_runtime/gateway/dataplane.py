@@ -106,6 +106,12 @@ class PreparedChat:
         """Number of images."""
         return len(self.images)
 
+    @property
+    def media_bytes(self) -> int:
+        """Memory of pixels and samples, held until the answer ends."""
+        media = (*self.images, self.video, self.sound)
+        return sum(one.nbytes for one in media if one is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:

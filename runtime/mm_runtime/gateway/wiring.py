@@ -74,6 +74,7 @@ class Gateway:
     admission: Admission
     metrics: GatewayMetrics
     decoders: Decoders
+    bodies: BodyBudget
     request_timeout_seconds: float
 
     def close(self) -> None:
@@ -196,6 +197,7 @@ def build_gateway(
         admission=admission,
         metrics=metrics,
         decoders=decoders,
+        bodies=bodies,
         request_timeout_seconds=plan.request_timeout_seconds,
     )
 
