@@ -5,7 +5,7 @@ Every namespace has one store, the operator's own. Models of one engine have one
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,11 +88,14 @@ class Board:
         """Wait for the first list."""
         await self._reflector.synced.wait()
 
-    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
-        """Take a complete list."""
-        self.items = {}
-        for item in objects:
-            self.put(kind, item)
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list: what is not in it is gone."""
+        del kind, namespace, version
+        self.items = {
+            name: item for name, item in self.items.items() if item["metadata"]["uid"] in uids
+        }
 
     def put(self, kind: str, item: dict[str, Any]) -> None:
         """Take an added or changed object; of its metadata only what is looked at."""

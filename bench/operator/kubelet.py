@@ -6,6 +6,7 @@ Every controller above the pod is the real one.
 
 import asyncio
 import json
+from collections.abc import Collection
 from typing import Any
 
 from steady import digest_of, pod_status
@@ -47,17 +48,17 @@ class Kubelet:
             for _ in range(_WORKERS):
                 group.create_task(self._work())
 
-    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
-        """Take a complete list."""
-        for item in objects:
-            self.put(kind, item)
-
     def put(self, kind: str, item: dict[str, Any]) -> None:
         """Take a new pod; one that was seen is done."""
         del kind
         if item["metadata"]["uid"] not in self._seen:
             self._seen.add(item["metadata"]["uid"])
             self._queue.put_nowait(item)
+
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list; pods that are gone need nothing."""
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
         """Forget a pod."""

@@ -56,7 +56,7 @@ def make_kopf_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True  # the verbs for namespaces and CRDs are not asked for
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 100
     settings.watching.server_timeout = 600  # an integer: the API server parses it as one
     settings.networking.request_timeout = 30.0
     settings.queueing.idle_timeout = 1.0  # a task per object: 1,000 of them go sooner

@@ -104,11 +104,30 @@ def test_a_list_replaces_everything_of_its_kind(cache: Cache, told: list[Key]) -
     cache.put("Service", item("a", 2, model="llava"))
     told.clear()
 
-    cache.replace("ConfigMap", [])
+    cache.keep("ConfigMap", set(), namespace=None, version=2)
 
     assert cache.find("ConfigMap", "demo", "a") is None
     assert cache.find("Service", "demo", "a") is not None
     assert told == [Key("demo", "llava")]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "version", "stays"),
+    [
+        pytest.param("demo", 2, False, id="of-its-namespace"),
+        pytest.param("other", 2, True, id="of-another-namespace"),
+        pytest.param("demo", 1, True, id="older-than-a-write-of-ours"),
+    ],
+)
+def test_a_list_speaks_for_its_own_namespace_and_time(
+    cache: Cache, namespace: str, version: int, *, stays: bool
+) -> None:
+    """An operator of two namespaces lists each; what is newer than a list cannot be in it."""
+    cache.put("ConfigMap", item("a", 2, model="llava"))
+
+    cache.keep("ConfigMap", set(), namespace=namespace, version=version)
+
+    assert stays == (cache.find("ConfigMap", "demo", "a") is not None)
 
 
 def test_late_deletes_spare_the_successor(cache: Cache) -> None:

@@ -143,9 +143,10 @@ def test_heartbeats_wake_nobody() -> None:
     """Only a change of what plans read is told, an empty first list included."""
     told: list[int] = []
     cache = NodeCache(on_change=lambda: told.append(len(cache.gpus() or ())))
-    item = {"metadata": {"name": "a", "labels": {"nvidia.com/gpu.product": L4}}}
+    marks = {"nvidia.com/gpu.product": L4}
+    item = {"metadata": {"name": "a", "uid": "uid-of-a", "labels": marks}}
 
-    cache.replace("Node", [])
+    cache.keep("Node", set(), namespace=None, version=1)
     cache.put("Node", item)
     cache.put("Node", {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}})
     cache.remove("Node", item)

@@ -140,8 +140,13 @@ class Site:
     async def _watched(self) -> None:
         """Do what the operator's watches do."""
         self.models.put(await self.model())
-        async for pods, _ in self.client.list(POD, self.api.namespace):
-            self.cache.replace(POD.kind, pods)
+        uids: set[str] = set()
+        version = ""
+        async for pods, version in self.client.list(POD, self.api.namespace):  # noqa: B007  # the last
+            for pod in pods:
+                self.cache.put(POD.kind, pod)
+                uids.add(pod["metadata"]["uid"])
+        self.cache.keep(POD.kind, uids, namespace=self.api.namespace, version=int(version))
 
     async def _publish(self) -> None:
         """Do what the operator's reconcile does with the view: the next leader reads it."""

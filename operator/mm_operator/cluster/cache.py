@@ -7,7 +7,7 @@ objects are never looked at again (1,000 models at rest must fit into 250 MB).
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -147,18 +147,31 @@ class Cache:
             if group == "engine" and place == namespace
         )
 
-    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
-        """Take a complete list: what is held and not in it is gone."""
-        fresh = [_cached(kind, item) for item in objects]
-        listed = {(kind, item.namespace, item.name) for item in fresh}
-        for address in [held for held in self._objects if held[0] == kind and held not in listed]:
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list: what is held of its kind and namespace, no newer and not in it, is gone."""
+        gone = [
+            address
+            for address, held in self._objects.items()
+            if held.kind == kind
+            and namespace in {None, held.namespace}
+            and held.version <= version
+            and held.uid not in uids
+        ]
+        for address in gone:
             self._drop(address)
-        for item in fresh:
-            self._take(item)
 
     def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Take one added or changed object and tell the models concerned."""
-        self._take(_cached(kind, item))
+        """Take one listed, added or changed object and tell the models concerned."""
+        metadata = item["metadata"]
+        held = self._objects.get((kind, metadata["namespace"], metadata["name"]))
+        if held is not None and held.version >= int(metadata["resourceVersion"]):
+            return  # our own write came back, or an old event after a newer list
+        fresh = _cached(kind, item)
+        concerned = self.keys_of(held) if held is not None else set()
+        self._store(fresh)
+        self._tell(concerned | self.keys_of(fresh))
 
     def put_own(self, kind: str, item: dict[str, Any], *, by: Key | None) -> Cached:
         """Take what the API server answered to a write of ours.
@@ -196,14 +209,6 @@ class Cache:
             for other in self.of_shared(item.shared):
                 sharers |= {Key(other.namespace, name) for name, _ in other.owners}
         return sharers
-
-    def _take(self, fresh: Cached) -> None:
-        held = self._objects.get((fresh.kind, fresh.namespace, fresh.name))
-        if held is not None and held.version >= fresh.version:
-            return  # our own write came back, or an old event after a newer list
-        concerned = self.keys_of(held) if held is not None else set()
-        self._store(fresh)
-        self._tell(concerned | self.keys_of(fresh))
 
     def _store(self, fresh: Cached) -> None:
         address = (fresh.kind, fresh.namespace, fresh.name)

@@ -1,12 +1,12 @@
 """The custom resources as last seen: fed by kopf's watch, checked by the resync's list.
 
-kopf never reports an object that was deleted while its watch was down; `replace` (from the list of
-every resync) forgets those.
+kopf never reports an object that was deleted while its watch was down; `keep`, at the end of the
+list of every resync, forgets those.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -105,10 +105,11 @@ class ModelCache:
 
     def put(self, item: dict[str, Any], *, own: bool = False) -> None:
         """Take an added or changed object; `own` for the answer to a write of ours."""
+        metadata = item["metadata"]
+        held = self._records.get(Key(metadata["namespace"], metadata["name"]))
+        if held is not None and held.version >= int(metadata["resourceVersion"]):
+            return  # read no further: a resync lists every model
         fresh = _record(item)
-        held = self._records.get(fresh.key)
-        if held is not None and held.version >= fresh.version:
-            return
         self._records[fresh.key] = fresh
         self._share(held, fresh)
         self._hold(held, fresh)
@@ -125,14 +126,11 @@ class ModelCache:
         self._hold(held, None)
         self.on_change(key)
 
-    def replace(self, items: list[dict[str, Any]], version: int) -> None:
-        """Take a complete list of the given version: what is older and not in it is gone."""
-        listed = {item["metadata"]["uid"] for item in items}
+    def keep(self, uids: Collection[str], version: int) -> None:
+        """End a list of the given version: what is no newer and not among its uids is gone."""
         for held in tuple(self._records.values()):
-            if held.uid not in listed and held.version <= version:
+            if held.uid not in uids and held.version <= version:
                 self.remove(held.key, held.uid)
-        for item in items:
-            self.put(item)
 
     def _share(self, held: ModelRecord | None, fresh: ModelRecord | None) -> None:
         before, after = _sharer(held), _sharer(fresh)

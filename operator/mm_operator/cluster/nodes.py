@@ -4,7 +4,7 @@ Only metadata is fetched, and only of nodes with a product label. Labels: the pa
 https://github.com/NVIDIA/k8s-device-plugin/blob/main/docs/gpu-feature-discovery/README.md
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from mm_api import labels
@@ -25,28 +25,35 @@ class NodeCache:
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
         self._nodes: dict[str, GpuNode] = {}
+        self._uids: dict[str, str] = {}
         self._known: tuple[GpuNode, ...] | None = None
 
     def gpus(self) -> tuple[GpuNode, ...] | None:
         """Return the nodes by name; None while they were never listed, for want of a right say."""
         return self._known
 
-    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
-        """Take exactly these nodes."""
-        del kind  # this sink has one
-        self._nodes = {item["metadata"]["name"]: gpu_node(item) for item in objects}
-        self._tell()
-
     def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Take one added or changed node; a heartbeat changes nothing."""
-        del kind
+        """Take one listed, added or changed node; a heartbeat changes nothing."""
+        del kind  # this sink has one
         self._nodes[item["metadata"]["name"]] = gpu_node(item)
+        self._uids[item["metadata"]["name"]] = item["metadata"]["uid"]
+        if self._known is not None:  # else the list is not complete yet
+            self._tell()
+
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list: nodes that are not in it are gone; nobody but the list and the watch adds."""
+        del kind, namespace, version
+        for name in [name for name, uid in self._uids.items() if uid not in uids]:
+            del self._nodes[name], self._uids[name]
         self._tell()
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
         """Forget a node that went or lost its label."""
         del kind
         self._nodes.pop(item["metadata"]["name"], None)
+        self._uids.pop(item["metadata"]["name"], None)
         self._tell()
 
     def _tell(self) -> None:

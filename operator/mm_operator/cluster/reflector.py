@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import aiohttp
@@ -33,11 +33,16 @@ _BACKOFF_SECONDS = (0.5, 30.0)
 class Sink(Protocol):
     """What a reflector fills."""
 
-    def replace(self, kind: str, objects: list[dict[str, Any]]) -> None:
-        """Take exactly these objects of a kind; everything else of it is gone."""
-
     def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Take one added or changed object."""
+        """Take one listed, added or changed object."""
+
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list of this version: what is no newer and not among its uids is gone.
+
+        `namespace` None: the list was of all namespaces.
+        """
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
         """Forget one deleted object."""
@@ -112,8 +117,12 @@ class Reflector:
                 pause = min(2 * pause, _BACKOFF_SECONDS[1])
 
     async def _list(self) -> str:
-        """Replace the cache by a fresh list and return the version to watch from."""
-        objects: list[dict[str, Any]] = []
+        """Make the sink equal to a fresh list and return the version to watch from.
+
+        Each page is passed on as it comes: thousands of objects at once would hold the loop, and
+        as dictionaries take more memory than everything that is kept of them.
+        """
+        uids: set[str] = set()
         version = ""
         pages = self._client.list(
             self._resource,
@@ -122,8 +131,10 @@ class Reflector:
             metadata_only=self._metadata_only,
         )
         async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
-            objects += items
-        self._sink.replace(self._resource.kind, objects)
+            for item in items:
+                self._sink.put(self._resource.kind, item)
+                uids.add(item["metadata"]["uid"])
+        self._sink.keep(self._resource.kind, uids, namespace=self._namespace, version=int(version))
         self.missing = False
         self.synced.set()
         self.answered.set()

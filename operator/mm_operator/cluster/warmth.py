@@ -6,7 +6,6 @@ A replica that does not lead keeps them too, so that it can take over at once.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
@@ -130,12 +129,14 @@ class Warmth:
             await asyncio.sleep(self._resync_seconds)
 
     async def _list_models(self) -> None:
-        items: list[dict[str, Any]] = []
+        uids: set[str] = set()
         versions: list[int] = []
         for namespace in self._namespaces:
             version = ""
             async for page, version in self._client.list(MODEL, namespace):  # noqa: B007  # the last one
-                items += page
+                for item in page:
+                    self._models.put(item)
+                    uids.add(item["metadata"]["uid"])
             versions.append(int(version))
         # The oldest of them: what kopf told after that may be missing in an earlier list.
-        self._models.replace(items, min(versions))
+        self._models.keep(uids, min(versions))
