@@ -113,6 +113,13 @@ class OperatorProcess:
         found = re.search(r'reconcile_total\{result="error"\} (\S+)', self.metrics())
         return int(float(found[1])) if found else 0
 
+    def reconciles(self) -> int:
+        """Return how many reconciles ended, well or not."""
+        counts = re.findall(
+            r'^mm_operator_reconcile_total\{result="\w+"\} (\S+)', self.metrics(), re.MULTILINE
+        )
+        return sum(int(float(count)) for count in counts)
+
     def writes(self) -> int:
         """Return the number of writes, the Lease's renewals left out."""
         return sum(n for name, n in self.requests().items() if name.split()[0] in WRITES)

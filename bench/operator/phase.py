@@ -27,6 +27,7 @@ class Phase:
         self._requests = {} if whole_life else operator.requests()
         self._lags = {} if whole_life else lags(operator)
         self._errors = 0 if whole_life else operator.errors()
+        self._reconciles = 0 if whole_life else operator.reconciles()
         self._led = 1 if whole_life else terms(operator)
         self._cpu = 0.0 if whole_life else operator.cpu_seconds()
 
@@ -49,6 +50,7 @@ class Phase:
             "event_writes": events,
             "reads": sum(requests.values()) - writes,
             "requests": dict(sorted(requests.items())),
+            "reconciles": operator.reconciles() - self._reconciles,
             "failed_reconciles": operator.errors() - self._errors,
             "loop_lag_seconds": lag_summary(lags(operator), self._lags),
             "lease_losses": max(0, terms(operator) - max(self._led, 1)),
