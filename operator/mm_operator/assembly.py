@@ -6,7 +6,7 @@ within two seconds), then the streams, kopf last because its end cancels every t
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -130,7 +130,7 @@ class Operator:
         minor = await minor_version(api)
         self._controller = self._make_controller(client, evidence, applier, minor)
         runner, port = await serve(
-            settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._text
+            settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._metrics_now
         )
         _LOG.info("serving health and metrics on port %d", port)
         metrics_api = await self._serve_metrics_api()
@@ -264,11 +264,11 @@ class Operator:
         for key in self._models:
             self._queue.add(key)
 
-    def _text(self) -> bytes:
+    def _metrics_now(self) -> Callable[[], bytes]:
         self._metrics.queued(self._queue.depth)
         self._metrics.models(self._models.ready(), len(self._models))
         self._metrics.builds_waiting(self._models.waiting())
-        return self._metrics.text()
+        return self._metrics.snapshot()
 
 
 def _log_key(key: Key | None) -> None:

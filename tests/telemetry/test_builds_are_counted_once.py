@@ -28,7 +28,7 @@ def counted(*statuses: dict[str, Any]) -> set[str]:
     metrics = Metrics()
     for before, after in zip(({}, *statuses), statuses, strict=False):
         count_builds(metrics, before, after, NOW)
-    lines = metrics.text().decode().splitlines()
+    lines = metrics.snapshot()().decode().splitlines()
     return {
         line.removeprefix("mm_operator_")
         for line in lines

@@ -33,7 +33,7 @@ def scraped(items: list[dict[str, Any]]) -> str:
     for item in items:
         cache.put(item)
     metrics.collect_models(cache.samples)
-    return metrics.text().decode()
+    return metrics.snapshot()().decode()
 
 
 def model(spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def scraped(follower: Follower) -> dict[str, float]:
     metrics = Metrics()
     scaler = cast("Scaler", Followed(follower))
     metrics.collect_scaling(lambda: samples(scaler))
-    lines = metrics.text().decode().splitlines()
+    lines = metrics.snapshot()().decode().splitlines()
     who = 'model="tiny",namespace="demo"'
     found = (line.rsplit(" ", 1) for line in lines if who in line)
     return {

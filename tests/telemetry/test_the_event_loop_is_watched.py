@@ -45,7 +45,7 @@ def test_lags_are_a_histogram_whose_borders_are_the_goals() -> None:
     metrics.lagged(0.04)
     metrics.lagged(0.2)
     metrics.lagged(7.0)
-    text = metrics.text().decode()
+    text = metrics.snapshot()().decode()
 
     assert 'mm_operator_event_loop_lag_seconds_bucket{le="0.05"} 1.0' in text
     assert 'mm_operator_event_loop_lag_seconds_bucket{le="0.25"} 2.0' in text

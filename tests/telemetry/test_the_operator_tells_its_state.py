@@ -3,11 +3,13 @@
 import json
 import logging
 import sys
+import threading
 
 import aiohttp
 import pytest
 
 from mm_api.metrics import OPERATOR_METRICS
+from mm_operator.status.series import Sample
 from mm_operator.telemetry.logs import JsonFormatter, current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
@@ -22,7 +24,7 @@ def test_every_metric_of_the_catalogue_is_there() -> None:
     metrics.leads(True)  # noqa: FBT003  # a callback
     metrics.queued(3)
     metrics.models(1, 3)
-    text = metrics.text().decode()
+    text = metrics.snapshot()().decode()
 
     for metric in OPERATOR_METRICS:
         assert f"# HELP {metric.name.removesuffix('_total')}" in text
@@ -46,7 +48,7 @@ async def test_http_answers(path: str, status: int, words: str) -> None:
         0,
         alive=lambda: "",
         ready=lambda: "pods: not listed yet",
-        metrics=Metrics().text,
+        metrics=Metrics().snapshot,
         address="127.0.0.1",
     )
     try:
@@ -58,6 +60,38 @@ async def test_http_answers(path: str, status: int, words: str) -> None:
             assert words in await answer.text()
     finally:
         await runner.cleanup()
+
+
+async def test_metrics_are_written_beside_the_event_loop() -> None:
+    """The text of a thousand models takes a tenth of a second: another thread writes it."""
+    writers: list[str] = []
+
+    def write() -> bytes:
+        writers.append(threading.current_thread().name)
+        return b""
+
+    runner, port = await serve(0, alive=str, ready=str, metrics=lambda: write, address="127.0.0.1")
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            assert answer.status == 200
+    finally:
+        await runner.cleanup()
+    assert len(writers) == 1
+    assert writers[0] != threading.current_thread().name
+
+
+def test_a_snapshot_holds_what_was_so() -> None:
+    """What changes while the text is written is in the next one: the writer reads no live cache."""
+    metrics, models = Metrics(), [Sample("mm_model_replicas", ("demo", "tiny", "ready"), 1.0)]
+    metrics.collect_models(lambda: models)
+    write = metrics.snapshot()
+    models.clear()
+
+    assert "mm_model_replicas{" in write().decode()
+    assert "mm_model_replicas{" not in metrics.snapshot()().decode()
 
 
 def test_log_lines_are_json_with_the_key() -> None:

@@ -17,6 +17,11 @@ class ModelCollector(Collector):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._gathered: tuple[Sample, ...] = ()
+
+    def gather(self) -> None:
+        """Take the samples as they are now: the writer of the text reads nothing live."""
+        self._gathered = tuple(self._source())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the families; each has a help text even while it has no series."""
@@ -24,6 +29,6 @@ class ModelCollector(Collector):
             metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
             for metric in MODEL_METRICS
         }
-        for sample in self._source():
+        for sample in self._gathered:
             families[sample.metric].add_metric(sample.labels, sample.value)
         yield from families.values()

@@ -26,6 +26,11 @@ class ScalingCollector(Collector):
 
     def __init__(self, source: ScalingSource) -> None:
         self._source = source
+        self._gathered: tuple[ScalingSample, ...] = ()
+
+    def gather(self) -> None:
+        """Take the samples as they are now: the writer of the text reads nothing live."""
+        self._gathered = tuple(self._source())
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families."""
@@ -35,6 +40,6 @@ class ScalingCollector(Collector):
                 counts = metric.kind is MetricKind.COUNTER
                 family = CounterMetricFamily if counts else GaugeMetricFamily
                 families[metric.name] = family(metric.name, metric.help, labels=metric.labels)
-        for sample in self._source():
+        for sample in self._gathered:
             families[sample.metric].add_metric(sample.labels, sample.value)
         yield from families.values()

@@ -1,5 +1,6 @@
 """The HTTP port: `/healthz` (alive), `/readyz` (caches are warm), `/metrics`."""
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -13,7 +14,7 @@ async def serve(
     *,
     alive: Check,
     ready: Check,
-    metrics: Callable[[], bytes],
+    metrics: Callable[[], Callable[[], bytes]],
     address: str = "0.0.0.0",  # noqa: S104  # the kubelet and Prometheus come from outside the pod
 ) -> tuple[web.AppRunner, int]:
     """Start the server; return its runner (to clean up) and the port (chosen when 0 was asked)."""
@@ -29,8 +30,9 @@ async def serve(
         return answer(ready)
 
     async def show_metrics(_: web.Request) -> web.Response:
+        text = await asyncio.to_thread(metrics())  # the loop goes on meanwhile
         return web.Response(
-            body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     app = web.Application()
