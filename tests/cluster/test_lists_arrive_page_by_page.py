@@ -1,0 +1,84 @@
+"""A list of thousands of objects is kept page by page: nobody holds all of it at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client import ApiClient, Configuration
+
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.reflector import Reflector
+from mm_operator.cluster.resources import CONFIG
+
+PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
+"""Token of a page -> its objects and the token of the next."""
+
+
+class Heard:
+    """A sink that notes what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Take one object."""
+        self.calls.append(("put", kind, item["metadata"]["name"]))
+
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """Take the end of a list."""
+        self.calls.append(("keep", kind, sorted(uids), namespace, version))
+
+    def remove(self, kind: str, item: dict[str, Any]) -> None:
+        """Take a deleted object."""
+        self.calls.append(("remove", kind, item["metadata"]["name"]))
+
+
+@pytest.fixture
+async def asked() -> AsyncIterator[tuple[Client, list[str]]]:
+    """A server of two pages, and what was listed when each of them was asked for."""
+    told: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if "watch" in request.query:
+            await asyncio.sleep(60)
+        names, following = PAGES[request.query.get("continue", "")]
+        told.append(request.query["limit"])
+        items = [{"metadata": {"name": name, "namespace": "demo", "uid": name}} for name in names]
+        metadata = {"resourceVersion": "7", "continue": following}
+        return web.json_response({"items": items, "metadata": metadata})
+
+    app = web.Application()
+    app.router.add_get("/api/v1/namespaces/demo/configmaps", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    client = Client(ApiClient(Configuration(host=host)))
+    yield client, told
+    await client.close()
+    await runner.cleanup()
+
+
+async def test_each_page_is_taken_and_the_end_tells_what_stays(
+    asked: tuple[Client, list[str]],
+) -> None:
+    """Objects come before the list is complete; only its end says what is gone, and of when."""
+    client, told = asked
+    heard = Heard()
+    reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=heard)
+    watch = asyncio.create_task(reflector.run())
+    async with asyncio.timeout(20):
+        await reflector.synced.wait()
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        await watch
+
+    puts = [("put", "ConfigMap", name) for name in "abc"]
+    assert heard.calls == [*puts, ("keep", "ConfigMap", ["a", "b", "c"], "demo", 7)]
+    assert told == ["100", "100"]
