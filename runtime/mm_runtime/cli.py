@@ -10,13 +10,12 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, TypeAlias
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
+from mm_runtime.documents import read_document
 from mm_runtime.errors import (
     ExitCode,
     InspectRefusedError,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("mm_runtime")
 
 SOURCE_HELP = "directory with config.json, hf://OWNER/NAME@REVISION or s3://BUCKET/PREFIX"
-
-DocumentT = TypeVar("DocumentT", BuildPlan, ServingPlan)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,6 +110,7 @@ def _adapter(text: str) -> tuple[str, str]:
 def _add_build(commands: "Commands") -> None:
     command = commands.add_parser("build", help="build an engine into a store")
     command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
+    command.add_argument("--plan-sha256", help="digest of that file; another plan is refused")
     command.add_argument("--source", required=True, help=SOURCE_HELP)
     _add_adapters(command)
     command.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
@@ -208,7 +206,8 @@ def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.launch.stopping import StopSignal  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
-    plan = sourced(_read(BuildPlan, arguments.plan), dict(arguments.adapter))
+    read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)
+    plan = sourced(read, dict(arguments.adapter))
     bucket = opened_bucket(arguments.store)
     directory = arguments.work if bucket else Path(arguments.store)
     if directory is None:
@@ -257,7 +256,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     options = ServeOptions(
         manifest=arguments.manifest,
         serving_path=arguments.serving,
-        serving=_read(ServingPlan, arguments.serving),
+        serving=read_document(ServingPlan, arguments.serving),
         repository=arguments.repository,
         ports=ports,
         startup_seconds=arguments.startup_timeout,
@@ -281,21 +280,3 @@ def _gateway(arguments: argparse.Namespace) -> int:
             auth_token_file=arguments.auth_token_file,
         )
     )
-
-
-def _read(kind: type[DocumentT], path: Path) -> DocumentT:
-    """Return a document of the operator's.
-
-    Raises:
-        PermanentError: the file is missing or is not that document.
-    """
-    try:
-        return kind.from_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise PermanentError(f"{path} does not exist; expected a {kind.__name__}.") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise PermanentError(
-            f"{path} is not a {kind.__name__}: {where}: {first['msg']}."
-        ) from error

@@ -58,6 +58,10 @@ class InspectRefusedError(PermanentError):
         return self.message
 
 
+class PlanChangedError(RuntimeCommandError):
+    """A plan is not the one its Job was made for. The next Job comes with the operator's own."""
+
+
 class InspectInterruptedError(InspectRefusedError):
     """A checkpoint whose server does not answer now: reported like a refusal, and tried again."""
 

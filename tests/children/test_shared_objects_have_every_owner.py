@@ -2,13 +2,22 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_operator.children.all import build, unwanted
 from mm_operator.children.metadata import FORMER_OWNERS
-from mm_operator.model import ClaimState, JobPhase, JobState, PodEnd, Ref
+from mm_operator.model import (
+    ClaimState,
+    JobPhase,
+    JobState,
+    Plan,
+    PodEnd,
+    Ref,
+    Snapshot,
+)
 from mm_operator.plan import decide
 from support.staged import children, inspected
 
@@ -20,18 +29,46 @@ def test_a_model_joins_the_owners_of_its_engine() -> None:
     assert (owners, FORMER_OWNERS in metadata) == ([("llava", False)], False)
 
 
-def test_recorded_plan_is_kept() -> None:
-    """Two ways to one engine must not rewrite each other's plan."""
-    snapshot, plan = inspected()
-    assert plan.build_plan is not None
-    recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
+def rewritten(stage: tuple[Snapshot, Plan], text: str) -> str:
+    """Return the plan that is applied at a stage at which another text is recorded."""
+    snapshot, plan = stage
     engine = snapshot.observed.engines[plan.engine_config]
     assert engine.config is not None
-    config = replace(engine.config, data={"plan.json": recorded.to_json()})
+    config = replace(engine.config, data={**engine.config.data, "plan.json": text})
     state = replace(engine, config=config)
     observed = replace(snapshot.observed, engines={plan.engine_config: state})
-    text = children((replace(snapshot, observed=observed), plan))["ConfigMap/build"]["data"]
-    assert recorded == BuildPlan.from_json(text["plan.json"])
+    data = children((replace(snapshot, observed=observed), plan))["ConfigMap/build"]["data"]
+    written: str = data["plan.json"]
+    return written
+
+
+def test_recorded_plan_is_kept() -> None:
+    """Two ways to one engine must not rewrite each other's plan."""
+    _, plan = stage = inspected(built=True)
+    assert plan.build_plan is not None
+    recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
+    assert recorded == BuildPlan.from_json(rewritten(stage, recorded.to_json()))
+
+
+def test_a_starting_job_gets_its_own_models_plan() -> None:
+    """What the model's spec forbids is not built because it stands in a recorded plan."""
+    _, plan = stage = inspected()
+    assert plan.build_plan is not None
+    recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
+    text = rewritten(stage, recorded.to_json())
+    job = children(stage)["Job/build"]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert BuildPlan.from_json(text) == plan.build_plan
+    assert sha256(text.encode()).hexdigest() == arguments[arguments.index("--plan-sha256") + 1]
+
+
+def test_a_plan_under_anothers_fingerprint_is_not_kept() -> None:
+    """The fingerprint is computed from the plan, not read from it."""
+    _, plan = stage = inspected(built=True)
+    assert plan.build_plan is not None
+    other = plan.build_plan.engine.model_copy(update={"dtype": "float64"})
+    recorded = plan.build_plan.model_copy(update={"engine": other})
+    assert plan.build_plan == BuildPlan.from_json(rewritten(stage, recorded.to_json()))
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,27 @@ def test_pods_of_another_engine_do_not_count(cluster: ImaginedCluster) -> None:
     cluster.pods["one"] = (*pods, *stale)
     cluster.wait(1)
     assert cluster.conditions("one")["EngineBuilt"] == "True BuildSucceeded"
+
+
+def test_a_pod_that_expects_the_former_engine_is_no_damage(cluster: ImaginedCluster) -> None:
+    """A rebuilt engine has another manifest, which a mounted ConfigMap tells a minute late."""
+    former, fresh = "ab" * 32, "cd" * 32
+    cluster.cannot_load("one", DAMAGE)
+    cluster.wait(30)
+    cluster.built(manifest_sha256=fresh)
+    cluster.wait(30)
+    before = cluster.objects[Ref("Deployment", "two")]
+    other = "manifest.json is not the manifest of the recorded build: sha256 {}; expected {}."
+    cluster.cannot_load("two", other.format(fresh, former))
+    assert cluster.conditions("two")["EngineBuilt"] == "True BuildSucceeded"
+    assert cluster.pods["two"] == ()  # another one reads the present ConfigMap
+    assert cluster.objects[Ref("Deployment", "two")] == before
+    assert cluster.open_jobs() == []
+
+
+def test_an_engine_that_was_replaced_is_verified_by_a_job(cluster: ImaginedCluster) -> None:
+    """The store holds what no build of this operator recorded: that is as good as damaged."""
+    other = "manifest.json is not the manifest of the recorded build: sha256 {}; expected {}."
+    cluster.cannot_load("two", other.format("ef" * 32, "ab" * 32))
+    assert cluster.conditions("two")["EngineBuilt"] != "True BuildSucceeded"
+    assert len(cluster.open_jobs()) == 1

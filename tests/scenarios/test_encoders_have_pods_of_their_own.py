@@ -82,13 +82,15 @@ def test_what_somebody_deletes_comes_back(cluster: ImaginedCluster) -> None:
 
 
 def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: ImaginedCluster) -> None:
-    """Until the new engine is there the recorded template is used, also after a deletion."""
+    """Until the new engine is there their own template stays; deleted, they wait for the next."""
     cluster.pods_ready(NAME)
     before = cluster.objects[Ref("Deployment", NAME)]["spec"]
     cluster.apply("llava", {**APART, "engine": {"maxBatchSize": 3}})
     assert before == cluster.objects[Ref("Deployment", NAME)]["spec"]
     cluster.remove(Ref("Deployment", NAME))
-    assert before == cluster.objects[Ref("Deployment", NAME)]["spec"]
+    assert NAME not in cluster.names("Deployment")
+    assert NAME in cluster.names("Service")
+    assert "comes with the next revision" in cluster.message("llava", "EncodersReady")
     cluster.built()
     assert before != cluster.objects[Ref("Deployment", NAME)]["spec"]
 

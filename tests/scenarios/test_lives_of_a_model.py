@@ -242,10 +242,10 @@ def test_repair_brings_back_what_was_deleted(cluster: ImaginedCluster, golden: G
         pytest.param({"pod.json": "[1]"}, id="overwritten"),
     ],
 )
-def test_held_rollout_without_its_record_is_left_alone(
+def test_a_held_rollout_needs_no_record(
     cluster: ImaginedCluster, damage: dict[str, str] | None
 ) -> None:
-    """When the revision's record is lost during a rebuild, Deployment and old engine stay."""
+    """When the revision's record is lost during a rebuild, its pods and its old engine stay."""
     ready_model(cluster)
     before = cluster.objects[Ref("Deployment", "llava")]
     cluster.apply("llava", {"engine": {"maxBatchSize": 4}, "replicas": 2})
@@ -258,7 +258,7 @@ def test_held_rollout_without_its_record_is_left_alone(
     assert (
         cluster.objects[Ref("Deployment", "llava")]["spec"]["replicas"],
         len(engines),
-    ) == (2, 2)
+    ) == (3, 2)
     assert (
         before["spec"]["template"]
         == (cluster.objects[Ref("Deployment", "llava")]["spec"]["template"])

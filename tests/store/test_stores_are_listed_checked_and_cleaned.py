@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import obstore
@@ -15,6 +16,7 @@ from mm_runtime.errors import EngineBusyError, EngineCorruptError, ExitCode
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems
+from support.build_plans import serving_plan
 
 WEIGHTS = "llm/model.safetensors"
 
@@ -153,6 +155,23 @@ def test_engines_are_pulled_byte_by_byte(
     pull = ["store", "pull", short, "--store", str(bucket), "--to", str(tmp_path)]
     assert (main(pull), main(pull)) == (ExitCode.OK, ExitCode.OK)
     assert problems(DirectoryStore(tmp_path), plans[0].fingerprint) == []
+
+
+@pytest.mark.s3
+def test_an_engine_that_was_replaced_is_not_pulled(
+    bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
+) -> None:
+    """Whole by its own manifest is not enough: the manifest is the one that the build recorded."""
+    fingerprint = plans[0].fingerprint
+    pull = ["store", "pull", fingerprint, "--store", str(bucket), "--to", str(tmp_path)]
+    recorded = sha256(bucket.manifest(fingerprint)).hexdigest()
+    plan = tmp_path / "serving.json"
+    codes = []
+    for digest in ("ab" * 32, recorded):
+        plan.write_text(serving_plan(fingerprint, manifest_sha256=digest).to_json())
+        codes.append(main([*pull, "--serving", str(plan)]))
+        assert (DirectoryStore(tmp_path).fingerprints() == []) is (digest != recorded)
+    assert codes == [ExitCode.ENGINE_CORRUPT, ExitCode.OK]
 
 
 @pytest.mark.s3

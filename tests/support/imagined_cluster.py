@@ -137,11 +137,13 @@ class ImaginedCluster:
             started_at=started,
         )
 
-    def built(self, part: str = "engine-", *, reused: bool = False) -> None:
+    def built(
+        self, part: str = "engine-", *, reused: bool = False, manifest_sha256: str = "ab" * 32
+    ) -> None:
         """End a build Job well."""
         result = BuildResult(
             fingerprint=self.fingerprint(part),
-            manifest_sha256="ab" * 32,
+            manifest_sha256=manifest_sha256,
             step_seconds={} if reused else {"fetch": 1},
             reused=reused,
         )
@@ -347,6 +349,7 @@ class ImaginedCluster:
             serving_hash=digest,
             start_seconds=probe_seconds(manifest["spec"]["template"]),
             announced=announces(manifest["spec"]["template"]),
+            template=manifest["spec"]["template"],
         )
 
     def _uid(self) -> str:

@@ -81,6 +81,11 @@ class ServingPlan(Document):
     format_version: Literal[1] = 1
     model: str = Field(description="Name clients send as `model`.")
     fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
+    manifest_sha256: str | None = Field(
+        default=None,
+        description="Of the engine's manifest as its build told it; pods refuse another one. No "
+        "part of a revision: an engine that is built anew keeps the pods that run.",
+    )
     backend: Literal["TensorRT", "PyTorch", "Reference"]
     pools: MemoryPools
     max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")

@@ -36,7 +36,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_store_claim(snapshot, spec, plan),
         build_engine_config(snapshot, plan),
         build_build_job(snapshot, spec, plan),
-        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan), encoder),
+        build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
         *build_encoders(snapshot, spec, encoder),
         build_service(snapshot, plan),
         build_deployment(snapshot, spec, plan),

@@ -4,13 +4,14 @@ It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, i
 """
 
 from mm_api import labels
+from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import hardware, pod, sources, volumes
 from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
-from mm_operator.plan.records import PLAN_KEY
+from mm_operator.plan.records import PLAN_KEY, plan_digest
 from mm_operator.plan.store import store_of
 
 PERMANENT_EXIT_CODES = (2, 3, 4)
@@ -47,17 +48,18 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},
-                "spec": _pod(snapshot, spec, plan, hardware.building_requests(plan.build_plan)),
+                "spec": _pod(snapshot, spec, plan, plan.build_plan),
             },
         },
     }
 
 
 def _pod(
-    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, requests: dict[str, str]
+    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, build_plan: BuildPlan
 ) -> Manifest:
     # This model's own: the recorded plan may be of a model that found the same files elsewhere.
     commit = plan.inspect.facts.source_revision if plan.inspect.facts else None
+    requests = hardware.building_requests(build_plan)
     gpu = hardware.building_gpu(spec.build.gpu, plan.sizes)
     store = store_of(spec)
     container: Manifest = {
@@ -69,6 +71,8 @@ def _pod(
             "build",
             "--plan",
             f"{pod.CONFIG_MOUNT}/{PLAN_KEY}",
+            "--plan-sha256",
+            plan_digest(build_plan),
             "--source",
             sources.source_argument(spec, commit),
             *sources.adapter_arguments(spec),

@@ -17,8 +17,6 @@ from mm_operator.children.serving_pod import (
 )
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
-from mm_operator.plan.fingerprint import canonical_json
-from mm_operator.plan.retention import recorded_template
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
 
@@ -26,14 +24,18 @@ from mm_operator.plan.store import store_of
 def build_deployment(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the Deployment once there is a revision to serve.
 
-    While the rollout is held the recorded template is used, byte for byte, with today's number of
-    replicas; a held Deployment whose record is lost is left alone.
+    While the rollout is held its own template is used, with today's number of replicas.
     """
     template = pod_template(snapshot, spec, plan)
     if template is None:
         return None
     return serving_deployment(
-        snapshot, spec, template, name=names.deployment(snapshot.name), replicas=spec.replicas
+        snapshot,
+        spec,
+        template,
+        component=labels.Component.SERVER,
+        name=names.deployment(snapshot.name),
+        replicas=spec.replicas,
     )
 
 
@@ -48,15 +50,11 @@ def pod_template(
     """Return the pod template of the revision that is served, or None when there is none."""
     rollout = plan.rollout
     if rollout.held:
-        return recorded_template(snapshot, rollout)
+        live = snapshot.observed.deployment
+        return dict(live.template) if live else None
     if not rollout.serving_hash or plan.serving_plan is None or plan.sizes is None:
         return None
     return _fresh_template(snapshot, spec, plan, plan.serving_plan, plan.sizes)
-
-
-def template_text(template: dict[str, Any]) -> str:
-    """Return a template as it is recorded."""
-    return canonical_json(template)
 
 
 def _fresh_template(

@@ -22,8 +22,6 @@ from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
 from mm_operator.plan.encoders import GRPC_PORT
 from mm_operator.plan.memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
-from mm_operator.plan.records import ENCODER_KEY
-from mm_operator.plan.retention import recorded_template
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
@@ -37,11 +35,15 @@ def encoder_template(
     """Return the pod template of the revision that is served; None: encoders have no pods."""
     rollout, serving, sizes = plan.rollout, plan.serving_plan, plan.sizes
     if rollout.held:
-        return recorded_template(snapshot, rollout, ENCODER_KEY)
+        live = snapshot.observed.encoders
+        return dict(live.template) if live else None
     if not rollout.serving_hash or serving is None or serving.encoders is None or sizes is None:
         return None
     return serving_template(
-        snapshot, spec, rollout, _pod(snapshot, spec, serving, serving.encoders, sizes)
+        snapshot,
+        spec,
+        rollout,
+        _pod(snapshot, spec, serving, serving.encoders, sizes),
     )
 
 
@@ -76,7 +78,12 @@ def _pod(
     return ServingPod(
         component=labels.Component.ENCODER,
         containers=[encoder | {"name": "encoder", "ports": ports}],
-        init_containers=pull.build_pull(spec, image, serving.fingerprint, _ROLE),
+        init_containers=pull.build_pull(
+            spec,
+            image,
+            serving.fingerprint,
+            _ROLE,
+        ),
         volumes=[],
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,
@@ -124,7 +131,9 @@ def build_encoders(
         },
     }
     replicas = spec.vision.replicas
-    deployment = serving_deployment(snapshot, spec, template, name=name, replicas=replicas)
+    deployment = serving_deployment(
+        snapshot, spec, template, component=component, name=name, replicas=replicas
+    )
     if replicas == 1:  # a budget for one pod would only block the drain
         return service, deployment
     budget: Manifest = {

@@ -2,10 +2,11 @@
 
 It is owned by every model that needs the engine and goes with the last of them. What is recorded
 stays: two models may have come to one engine by different ways, and must not rewrite each other.
+The model whose Job is being made is the exception: the Job knows its plan's digest.
 """
 
 from mm_operator.children.metadata import Manifest, engine_labels, shared_metadata
-from mm_operator.model import EngineState, Owner, Plan, Snapshot
+from mm_operator.model import EngineState, Owner, Plan, Snapshot, Step
 from mm_operator.plan.records import (
     BUILDER_KEY,
     BUILT_AT_KEY,
@@ -14,6 +15,7 @@ from mm_operator.plan.records import (
     RESULT_KEY,
     read_build_plan,
     written_builder,
+    written_plan,
 )
 
 
@@ -22,9 +24,11 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     if plan.build_plan is None:
         return None
     state = snapshot.observed.engines.get(plan.engine_config, EngineState())
-    recorded = read_build_plan(state.config, plan.build_plan.fingerprint)
-    data = {PLAN_KEY: (recorded or plan.build_plan).to_json(indent=2)}
     build = plan.build
+    recorded = None
+    if build.step is not Step.START:
+        recorded = read_build_plan(state.config, plan.build_plan.fingerprint)
+    data = {PLAN_KEY: written_plan(recorded or plan.build_plan)}
     if build.record:
         data[RESULT_KEY] = build.record.to_json(indent=2)
     if build.record and build.builder:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
+from mm_operator.children.containers import SERVING_FILE
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.store import store_of
 
@@ -43,6 +44,8 @@ def build_pull(
                 store.directory,
                 "--termination-log",
                 pod.TERMINATION_LOG,
+                "--serving",
+                SERVING_FILE,
                 *role,
             ],
             "env": [*pod.environment(), *sources.store_environment(spec)],
@@ -52,6 +55,7 @@ def build_pull(
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 volumes.pull_mount(),
+                {"name": "serving", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
                 {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
             ],
         }

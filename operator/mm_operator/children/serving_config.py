@@ -1,19 +1,21 @@
-"""The ConfigMap of one revision: how the pods serve, and how to make its pods again.
+"""The ConfigMap of one revision: how the pods serve, and which numbers they keep.
 
 Its name carries the revision's hash, so that a container of an old pod never starts with the plan
 of a new one.
 """
 
 from mm_api import labels
-from mm_operator.children.deployment import template_text
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan import names
-from mm_operator.plan.records import ENCODER_KEY, ENGINE_KEY, POD_KEY, SERVING_KEY
+from mm_operator.plan.announcing import announces
+from mm_operator.plan.records import ENGINE_KEY, SERVING_KEY
+from mm_operator.plan.revision import LEAST_SECONDS, REVISION_KEY, Revision
+from mm_operator.plan.starts import probe_seconds
 
 
 def build_serving_config(
-    snapshot: Snapshot, plan: Plan, template: Manifest | None, encoder: Manifest | None
+    snapshot: Snapshot, plan: Plan, template: Manifest | None
 ) -> Manifest | None:
     """Return the ConfigMap of the wanted revision; a held revision keeps the one it has.
 
@@ -21,11 +23,14 @@ def build_serving_config(
         snapshot: the model.
         plan: its plan.
         template: the pod template that the Deployment gets.
-        encoder: that of the encoders' Deployment, if there is one.
     """
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:
         return None
+    revision = Revision(
+        start_seconds=probe_seconds(template) or LEAST_SECONDS,
+        announced=announces(template),
+    )
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -35,9 +40,11 @@ def build_serving_config(
             component=labels.Component.SERVER,
         ),
         "data": {
-            SERVING_KEY: plan.serving_plan.to_json(indent=2),
-            POD_KEY: template_text(template),
+            # No part of the revision: an engine that is built anew keeps the pods that run.
+            SERVING_KEY: plan.serving_plan.model_copy(
+                update={"manifest_sha256": plan.build.manifest_sha256}
+            ).to_json(indent=2),
+            REVISION_KEY: revision.to_json(),
             ENGINE_KEY: plan.engine_config,
-            **({ENCODER_KEY: template_text(encoder)} if encoder else {}),
         },
     }

@@ -89,11 +89,11 @@ def serving_deployment(
     spec: MultimodalModelSpec,
     template: dict[str, Any],
     *,
+    component: str,
     name: str,
     replicas: int,
 ) -> Manifest:
-    """Return the Deployment of a template; the kind of its pods is in the template's labels."""
-    component = template["metadata"]["labels"][labels.APP_COMPONENT]
+    """Return the Deployment of a template."""
     deadline = duration.parse(spec.rollout.progress_deadline)
     return {
         "apiVersion": "apps/v1",

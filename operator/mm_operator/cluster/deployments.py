@@ -32,6 +32,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState:
         stalled=progressing.get("message", "") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
         announced=announces(spec["template"]),
+        template=spec["template"],
     )
 
 

@@ -94,6 +94,11 @@ class BuildDecision:
     retry_in: float | None = None
     """Seconds until the next attempt; None when none is due by itself."""
 
+    @property
+    def manifest_sha256(self) -> str | None:
+        """Return the digest of the built engine's manifest; None: not built, or not told."""
+        return self.result.manifest_sha256 if self.result else None
+
 
 @dataclass(frozen=True, slots=True)
 class Collection:

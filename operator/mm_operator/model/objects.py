@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from mm_api import labels
 
@@ -189,6 +189,8 @@ class DeploymentState:
     """What the startup probe gives the server of its pods; None: they have no such server."""
     announced: bool = False
     """Its pods have the annotations by which a plain Prometheus finds them."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Of its pods, as the API server has it: what a revision keeps that is held."""
 
 
 @dataclass(frozen=True, slots=True)

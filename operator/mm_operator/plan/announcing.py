@@ -10,8 +10,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_operator.model import RolloutDecision, Snapshot
-from mm_operator.plan.records import ENCODER_KEY, POD_KEY
-from mm_operator.plan.retention import recorded_template
+from mm_operator.plan.revision import recorded_revision
 
 _SCRAPE = "prometheus.io/scrape"
 
@@ -31,10 +30,9 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
     """
     apart = component == labels.Component.ENCODER
     deployment = snapshot.observed.encoders if apart else snapshot.observed.deployment
-    key = ENCODER_KEY if apart else POD_KEY
-    template = recorded_template(snapshot, rollout, key)
-    if template is not None:
-        return announces(template)
+    recorded = recorded_revision(snapshot, rollout.serving_hash)
+    if recorded is not None:
+        return recorded.announced
     # The Deployment says it too, but there anybody may have changed it.
     if deployment is not None and deployment.serving_hash == rollout.serving_hash:
         return deployment.announced

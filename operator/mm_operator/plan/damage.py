@@ -5,11 +5,13 @@ bytes than its manifest says. The recorded result is taken back then, and a new 
 engine: it verifies what the store holds before it builds.
 """
 
+import re
 from datetime import datetime, timedelta
 
 from pydantic import AwareDatetime, Field
 
 from mm_api.base import Document
+from mm_api.documents.build_result import BuildResult
 from mm_operator.model import (
     BuildDecision,
     ConfigState,
@@ -22,7 +24,10 @@ from mm_operator.model import (
 )
 from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of
-from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, parse
+from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, RESULT_KEY, parse
+
+_OTHER_MANIFEST = re.compile(r"manifest of the recorded build: sha256 \w+; expected (\w+)")
+"""What `mm_runtime.build.manifest` says of an engine that was replaced in the store."""
 
 REST = timedelta(days=1)
 """A store that damages an engine again so soon will do so a third time: a disk needs a person."""
@@ -42,7 +47,9 @@ def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
     found = (
         pod.damage
         for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
-        if pod.damage and _serves(snapshot, pod, engine_config)
+        if pod.damage
+        and _serves(snapshot, pod, engine_config)
+        and not _is_stale(snapshot, pod.damage, engine_config)
     )
     return max(found, key=lambda damage: damage.found_at, default=None)
 
@@ -60,7 +67,9 @@ def relieved(snapshot: Snapshot, engine_config: str, build: BuildDecision) -> fr
         Ref("Pod", pod.name)
         for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
         if pod.damage
-        and pod.damage.found_at <= build.built_at
+        and (
+            pod.damage.found_at <= build.built_at or _is_stale(snapshot, pod.damage, engine_config)
+        )
         and not (pod.ready or pod.terminating)
         and _serves(snapshot, pod, engine_config)
     )
@@ -70,6 +79,19 @@ def _serves(snapshot: Snapshot, pod: PodState, engine_config: str) -> bool:
     """Return whether a pod was made to serve an engine by one of this model's revisions."""
     config = snapshot.observed.configs.get(names.serving_config(snapshot.name, pod.serving_hash))
     return config is not None and config.data.get(ENGINE_KEY) == engine_config
+
+
+def _is_stale(snapshot: Snapshot, damage: PodDamage, engine_config: str) -> bool:
+    """Return whether a pod refused an engine for another manifest than the one that is recorded.
+
+    A kubelet shows a changed ConfigMap to a running pod up to a minute later; another pod reads the
+    present one. Nothing is said of the engine's bytes.
+    """
+    engine = snapshot.observed.engines.get(engine_config, EngineState())
+    result = parse(BuildResult, engine.config.data.get(RESULT_KEY)) if engine.config else None
+    recorded = result.manifest_sha256 if result else None
+    expected = _OTHER_MANIFEST.search(damage.message)
+    return recorded is not None and expected is not None and expected[1] != recorded
 
 
 def read_damage(config: ConfigState) -> Damage | None:
@@ -84,9 +106,15 @@ def found_at(record: str) -> datetime | None:
 
 
 def built_at(config: ConfigState) -> datetime | None:
-    """Return when the recorded engine was built; None when an older operator recorded it."""
-    text = config.data.get(BUILT_AT_KEY)
-    return datetime.fromisoformat(text) if text else None
+    """Return when the recorded engine was built; None when an older operator recorded it.
+
+    A text that is no time with a zone counts as none: anybody may have written it.
+    """
+    try:
+        time = datetime.fromisoformat(config.data.get(BUILT_AT_KEY, ""))
+    except ValueError:
+        return None
+    return time if time.tzinfo else None
 
 
 def is_news(found: PodDamage | None, config: ConfigState) -> bool:

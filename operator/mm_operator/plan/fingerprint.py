@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from mm_api.base import ApiModel
-from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.build_plan import BuildPlan, EngineSpec
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import TrtllmBuild
@@ -60,6 +60,11 @@ def engine_fingerprint(
     del commands["gpu"]["memoryBytes"]
     commands["lora"] = [_known(adapter) for adapter in commands["lora"]]
     return digest({**plain(engine), "trtllm": commands})
+
+
+def fingerprint_of(plan: BuildPlan) -> str:
+    """Return the fingerprint that follows from a plan, whatever fingerprint stands in it."""
+    return engine_fingerprint(plan.engine, plan.trtllm, plan.lora, plan.quantization)
 
 
 def _known(adapter: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ been written, and writing it again repairs it.
 """
 
 from dataclasses import astuple, fields
+from hashlib import sha256
 from typing import TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
@@ -14,16 +15,13 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_operator.model import Builder, ConfigState
+from mm_operator.plan.fingerprint import fingerprint_of
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"
 PLAN_KEY = "plan.json"
 RESULT_KEY = "result.json"
 SERVING_KEY = "serving.json"
-POD_KEY = "pod.json"
-"""The pod template of a revision, so that a held rollout can be repaired and scaled exactly."""
-ENCODER_KEY = "encoder.json"
-"""The same of its encoders, where they have pods of their own."""
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""
 
@@ -67,9 +65,19 @@ def read_inspection(config: ConfigState | None) -> tuple[Inspection, ModelFacts]
 
 
 def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:
-    """Return the recorded plan when it is the plan of this fingerprint."""
+    """Return the recorded plan when it is the plan of this fingerprint, which is computed anew."""
     plan = parse(BuildPlan, config.data.get(PLAN_KEY)) if config else None
-    return plan if plan and plan.fingerprint == fingerprint else None
+    return plan if plan and fingerprint_of(plan) == plan.fingerprint == fingerprint else None
+
+
+def written_plan(plan: BuildPlan) -> str:
+    """Return a plan as it is recorded, and as its Job reads it: every byte counts."""
+    return plan.to_json(indent=2)
+
+
+def plan_digest(plan: BuildPlan) -> str:
+    """Return the SHA-256 of a recorded plan, 64 hex digits: the Job runs no other one."""
+    return sha256(written_plan(plan).encode()).hexdigest()
 
 
 def successful(text: str | None, fingerprint: str) -> BuildResult | None:

@@ -1,8 +1,5 @@
 """Which existing objects stay although no builder makes them now, and which engines are let go."""
 
-import json
-from typing import Any
-
 from mm_operator.model import (
     BuildDecision,
     Collection,
@@ -14,9 +11,9 @@ from mm_operator.model import (
     Step,
 )
 from mm_operator.plan import names
-from mm_operator.plan.records import ENGINE_KEY, POD_KEY
+from mm_operator.plan.records import ENGINE_KEY
 
-_OF_ENCODERS = ("Deployment", "Service", "PodDisruptionBudget")
+_OF_ENCODERS = ("Service", "PodDisruptionBudget")
 
 
 def kept(
@@ -42,9 +39,9 @@ def kept(
     if inspect.facts is None:
         # Recorded facts are replaced by new ones, never missed: they say which round this is.
         keep.add(Ref("ConfigMap", names.facts_config(snapshot.name)))
-    if rollout.held and recorded_template(snapshot, rollout) is None:
-        # The revision's record is gone: the Deployment cannot be made again, so it is left alone.
-        keep.add(Ref("Deployment", names.deployment(snapshot.name)))
+    if rollout.held and snapshot.observed.encoders is None:
+        # A held revision's encoders are made from their live Deployment, which somebody deleted:
+        # another one comes with the next revision, and finds its address there.
         keep |= {Ref(kind, names.encoders(snapshot.name)) for kind in _OF_ENCODERS}
     return frozenset(keep)
 
@@ -60,25 +57,6 @@ def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
     return tuple(config for config in found if config)
 
 
-def recorded_template(
-    snapshot: Snapshot, rollout: RolloutDecision, key: str = POD_KEY
-) -> dict[str, Any] | None:
-    """Return a pod template of the revision that is held; None when it is lost or damaged.
-
-    Args:
-        snapshot: the model.
-        rollout: which revision.
-        key: under which it is recorded; `ENCODER_KEY` is absent where encoders have no pods.
-    """
-    name = names.serving_config(snapshot.name, rollout.serving_hash)
-    config = snapshot.observed.configs.get(name)
-    try:
-        template = json.loads(config.data.get(key, "")) if config else None
-    except json.JSONDecodeError:
-        return None
-    return template if isinstance(template, dict) else None
-
-
 def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple[str, ...]:
     """Return the engines this model owns and no longer needs.
 
@@ -88,7 +66,15 @@ def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple
             nothing is let go, because the next plan may want it.
         rollout: while it is held by a lost record nobody knows which engine serves: all stay.
     """
-    if not wanted or (rollout.held and recorded_template(snapshot, rollout) is None):
+    if not wanted or (rollout.held and not _recorded_engine(snapshot, rollout)):
         return ()
     needed = {config.data.get(ENGINE_KEY, "") for config in serving_configs(snapshot)} | {wanted}
     return tuple(sorted(snapshot.observed.owned_engines - needed))
+
+
+def _recorded_engine(snapshot: Snapshot, rollout: RolloutDecision) -> str:
+    """Return the ConfigMap of the engine that a revision serves; empty when that is lost."""
+    config = snapshot.observed.configs.get(
+        names.serving_config(snapshot.name, rollout.serving_hash)
+    )
+    return config.data.get(ENGINE_KEY, "") if config else ""

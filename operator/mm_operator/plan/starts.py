@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from mm_api.v1alpha1 import StartStatus
 from mm_operator.model import Plan, RolloutDecision, Snapshot
-from mm_operator.plan.retention import recorded_template
+from mm_operator.plan.revision import LEAST_SECONDS, MOST_SECONDS, recorded_revision
 
-LEAST_START_SECONDS, MOST_START_SECONDS = 1800, 6 * 3600
-"""Of a start, after which the container is started again: what a small engine may take on a node
-that pulls images at the same time, and what nobody waits for."""
+LEAST_START_SECONDS = 1800
+"""Of a start that was never measured, after which the container is started again: what a small
+engine may take on a node that pulls images at the same time."""
 
 TOGETHER = 5
 """Pods that start at once and share what a store gives. One that was measured may have had its
@@ -24,9 +24,6 @@ store for itself, so each of five may take five times as long."""
 
 _SLOW_BYTES = 20 * 10**6
 """A second of a slow store: 1 Gbit/s shared by five pods that start together."""
-
-_WARM_UP_SECONDS = 600
-"""For everything that does not grow with the engine."""
 
 _SERVER = "server"
 
@@ -54,10 +51,10 @@ def start_seconds(host_bytes: int, measured_seconds: float | None = None) -> int
         measured_seconds: the slowest start of this engine; None: none was seen.
     """
     if measured_seconds is None:
-        needed = max(LEAST_START_SECONDS, _WARM_UP_SECONDS + -(-host_bytes // _SLOW_BYTES))
+        needed = max(LEAST_START_SECONDS, LEAST_SECONDS + -(-host_bytes // _SLOW_BYTES))
     else:
-        needed = max(_WARM_UP_SECONDS, round(TOGETHER * measured_seconds))
-    return min(MOST_START_SECONDS, needed)
+        needed = max(LEAST_SECONDS, round(TOGETHER * measured_seconds))
+    return min(MOST_SECONDS, needed)
 
 
 def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
@@ -107,11 +104,12 @@ def _recorded_seconds(snapshot: Snapshot, rollout: RolloutDecision) -> int | Non
     The Deployment says it too, but there anybody may have changed it.
     """
     deployment = snapshot.observed.deployment
-    template = recorded_template(snapshot, rollout)
-    found = probe_seconds(template) if template else None
-    if found is None and deployment and deployment.serving_hash == rollout.serving_hash:
+    recorded = recorded_revision(snapshot, rollout.serving_hash)
+    if recorded is not None:
+        return recorded.start_seconds
+    if deployment and deployment.serving_hash == rollout.serving_hash:
         return deployment.start_seconds
-    return found
+    return None
 
 
 def probe_seconds(template: Mapping[str, Any]) -> int | None:

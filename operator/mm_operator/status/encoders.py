@@ -19,6 +19,8 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
         if not wanted or plan.problem:
             return None
         text = "the encoders' pods come with the language model's"
+        if plan.rollout.held:
+            text = f"their Deployment is gone; it comes with the next revision; {MEANWHILE}"
         return Aspect(kind, "False", Reason.PODS_STARTING, text)
     if not wanted and not plan.rollout.held:
         return None  # they are about to go

@@ -1,5 +1,6 @@
 """Reads, verifies and writes the manifest: the one file that makes a directory an engine."""
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,14 +31,20 @@ VERSIONED = ("multimodal-operator", "torch", "transformers", "onnx", "onnxruntim
 """Distributions whose version goes into the manifest: those that wrote or check its bytes."""
 
 
-def read(path: Path) -> EngineManifest:
+def read(path: Path, expected: str | None = None) -> EngineManifest:
     """Return a manifest.
 
+    Args:
+        path: where it is.
+        expected: its SHA-256 as the build recorded it, 64 hex digits; None: not compared.
+
     Raises:
-        EngineCorruptError: missing, not JSON, or of another format version.
+        EngineCorruptError: missing, not JSON, of another format version, or not the recorded one.
     """
     try:
-        return EngineManifest.from_json(path.read_bytes())
+        content = path.read_bytes()
+        compare_recorded(content, expected, str(path))
+        return EngineManifest.from_json(content)
     except FileNotFoundError as error:
         raise EngineCorruptError(
             f"{path} does not exist: the build of this engine has not finished, or the store is not"
@@ -50,6 +57,20 @@ def read(path: Path) -> EngineManifest:
             f"{path} is damaged or of another version: {where}: {first['msg']}. The"
             " operator builds the engine again."
         ) from error
+
+
+def compare_recorded(content: bytes, expected: str | None, where: str) -> None:
+    """Compare a manifest with the digest that its build recorded; None: nothing was recorded.
+
+    Raises:
+        EngineCorruptError: the store holds another engine under this fingerprint.
+    """
+    found = hashlib.sha256(content).hexdigest()
+    if expected is not None and found != expected:
+        raise EngineCorruptError(
+            f"{where} is not the manifest of the recorded build: sha256 {found}; expected"
+            f" {expected}. The engine was replaced in the store; the operator verifies it anew."
+        )
 
 
 def verify(

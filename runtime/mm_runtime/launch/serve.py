@@ -156,7 +156,7 @@ def _wait_for_an_end(child: ChildProcess, server: Server, stop: StopSignal) -> i
 
 
 def _verified_engine(options: ServeOptions) -> EngineManifest:
-    engine = manifests.read(options.manifest)
+    engine = manifests.read(options.manifest, options.serving.manifest_sha256)
     if engine.fingerprint != options.serving.fingerprint:
         raise PermanentError(
             f"{options.manifest} is engine {engine.fingerprint[:16]}; the serving plan is for"

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.documents import read_document
 from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError
 from mm_runtime.termination import write_termination_message
 
@@ -85,6 +87,9 @@ def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     part = _part(parts, "pull", "copy one engine into another store, checked byte by byte")
     part.add_argument("fingerprint", metavar="FINGERPRINT")
     part.add_argument("--to", required=True, help="directory or s3://BUCKET/PREFIX")
+    part.add_argument(
+        "--serving", type=Path, help="ServingPlan as JSON: the engine must be the one it was for"
+    )
     part.add_argument(
         "--role",
         choices=("server", "encoder"),
@@ -202,6 +207,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _pull(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.build.manifest import compare_recorded  # noqa: PLC0415
     from mm_runtime.needed_files import needed_files  # noqa: PLC0415
     from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
@@ -214,7 +220,12 @@ def _pull(arguments: argparse.Namespace) -> int:
         )
     source, target = open_store(arguments.store), open_store(arguments.to)
     fingerprint = _chosen(source, [arguments.fingerprint])[0]
-    if fingerprint in target.fingerprints() and not problems(target, fingerprint, role=role):
+    content = source.manifest(fingerprint)
+    serving = read_document(ServingPlan, arguments.serving) if arguments.serving else None
+    expected = serving.manifest_sha256 if serving else None
+    compare_recorded(content, expected, f"{source}: the manifest of engine {fingerprint[:12]}")
+    there = fingerprint in target.fingerprints() and not problems(target, fingerprint, role=role)
+    if there and target.manifest(fingerprint) == content:
         print(f"{fingerprint} was there")
         return ExitCode.OK
     files = needed_files(copy_engine(source, fingerprint, target, role).files, role)

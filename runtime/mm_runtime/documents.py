@@ -1,0 +1,45 @@
+"""Documents of the operator's, mounted as files: read, compared with what was expected, parsed."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.errors import PermanentError, PlanChangedError
+
+DocumentT = TypeVar("DocumentT", BuildPlan, ServingPlan)
+
+
+def read_document(kind: type[DocumentT], path: Path, expected: str | None = None) -> DocumentT:
+    """Return a document of the operator's.
+
+    Args:
+        kind: which one.
+        path: where it is.
+        expected: SHA-256 of the file, 64 hex digits; None: not compared.
+
+    Raises:
+        PermanentError: the file is missing or is not that document.
+        PlanChangedError: the file is another one than expected.
+    """
+    try:
+        content = path.read_bytes()
+        found = sha256(content).hexdigest()
+        if expected is not None and found != expected:
+            raise PlanChangedError(
+                f"{path} is not the plan that this Job was made for: sha256 {found}; expected"
+                f" {expected}. Somebody changed its ConfigMap; the operator writes its own plan"
+                " there with the next Job."
+            )
+        return kind.from_json(content)
+    except FileNotFoundError as error:
+        raise PermanentError(f"{path} does not exist; expected a {kind.__name__}.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise PermanentError(
+            f"{path} is not a {kind.__name__}: {where}: {first['msg']}."
+        ) from error

@@ -1,0 +1,113 @@
+"""What a tenant writes into the operator's ConfigMaps never becomes a pod, on a real API server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import running_operator
+
+pytestmark = pytest.mark.cluster
+
+OTHER = {"engine": {"maxBatchSize": 4}}
+"""A spec with another engine: the former revision is held until that one is built."""
+
+EVIL: dict[str, Any] = {
+    "metadata": {"labels": {"app": "anything"}},
+    "spec": {
+        "serviceAccountName": "builder",
+        "hostPID": True,
+        "containers": [
+            {"name": "shell", "image": "example.org/shell", "securityContext": {"privileged": True}}
+        ],
+        "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+    },
+}
+EVIL_TEXT = json.dumps(EVIL)
+
+
+def condition(api: Api, kind: str) -> dict[str, Any]:
+    """Return a condition of the model, empty before it is written."""
+    found = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == kind), {})
+
+
+def make_ready(api: Api) -> None:
+    """Play the kubelet's part until the model is Ready."""
+    api.apply(document(name="llava"))
+    inspected(api, "llava")
+    built(api)
+    serving(api, "llava")
+    assert eventually(lambda: condition(api, "Ready").get("status") == "True")
+
+
+def config_maps(api: Api) -> list[dict[str, Any]]:
+    """Return the operator's ConfigMaps."""
+    mark = "app.kubernetes.io/managed-by=multimodal-operator"
+    found: list[dict[str, Any]] = json.loads(
+        api.kubectl("get", "configmaps", "-l", mark, "-o", "json")
+    )["items"]
+    return found
+
+
+def write(api: Api, name: str, data: dict[str, str]) -> None:
+    """Patch a ConfigMap as anybody may who has the verb."""
+    api.kubectl("patch", "configmap", name, "--type=merge", "-p", json.dumps({"data": data}))
+
+
+def test_a_held_revision_is_not_read_from_a_config_map(api: Api, tmp_path: Path) -> None:
+    """Pod templates in every ConfigMap change neither a held Deployment nor its scaling."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        make_ready(api)
+        before = get(api, "deployment", "llava")["spec"]["template"]
+        api.apply(document(OTHER, name="llava"))
+        assert eventually(lambda: condition(api, "EngineBuilt").get("status") == "False")
+        for config in config_maps(api):
+            write(api, config["metadata"]["name"], {"pod.json": EVIL_TEXT, "encoder.json": "{}"})
+
+        api.apply(document({**OTHER, "replicas": 2}, name="llava"))
+
+        assert eventually(lambda: get(api, "deployment", "llava")["spec"]["replicas"] == 2)
+        assert get(api, "deployment", "llava")["spec"]["template"] == before
+
+
+def test_numbers_of_a_revision_stay_within_their_bounds(api: Api, tmp_path: Path) -> None:
+    """A record that somebody wrote over counts as lost: the Deployment keeps what it has."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        make_ready(api)
+        before = get(api, "deployment", "llava")["spec"]["template"]
+        (record,) = [one for one in config_maps(api) if "revision.json" in one["data"]]
+        forged = {**json.loads(record["data"]["revision.json"]), "startSeconds": 10**9}
+
+        write(api, record["metadata"]["name"], {"revision.json": json.dumps(forged)})
+
+        def mended() -> bool:
+            return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
+
+        assert eventually(mended)
+        assert get(api, "deployment", "llava")["spec"]["template"] == before
+
+
+def test_a_build_job_knows_its_plan(api: Api, tmp_path: Path) -> None:
+    """A plan with another command under the same fingerprint is written over by the operator."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name="llava"))
+        inspected(api, "llava")
+        pod = wait_for_pod(api, "app.kubernetes.io/component=build")
+        arguments = pod["spec"]["containers"][0]["args"]
+        (record,) = [one for one in config_maps(api) if "plan.json" in one["data"]]
+        forged = json.loads(record["data"]["plan.json"])
+        forged["engine"]["dtype"] = "float64"
+
+        write(api, record["metadata"]["name"], {"plan.json": json.dumps(forged)})
+
+        def mended() -> bool:
+            return bool(get(api, "configmap", record["metadata"]["name"])["data"] == record["data"])
+
+        assert eventually(mended)
+        assert "--plan-sha256" in arguments
