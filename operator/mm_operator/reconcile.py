@@ -31,7 +31,7 @@ from mm_operator.control.controller import RetryLaterError
 from mm_operator.errors import ClusterError
 from mm_operator.model import Outcome, Plan, ScalingView, Snapshot, StageError, Step
 from mm_operator.plan import decide
-from mm_operator.plan.siblings import at_work
+from mm_operator.plan.siblings import at_work, siblings_of
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -154,12 +154,16 @@ class Reconciler:
             return True
         spec = snapshot.spec
         assert spec is not None  # noqa: S101  # without a spec there is no plan that builds
-        siblings = snapshot.observed.siblings.get(plan.shared_engine, ())
-        busy = {f"{one.namespace}/{one.config.name}" for one in siblings if at_work(one)}
+        patience = duration.parse(spec.build.timeout)
+        busy = {
+            f"{one.namespace}/{one.config.name}"
+            for one in siblings_of(snapshot, plan.shared_engine)
+            if at_work(one, now=snapshot.now, patience=patience)
+        }
         return await self._flights.take(
             plan.shared_engine,
             f"{snapshot.namespace}/{plan.engine_config}",
-            int(duration.parse(spec.build.timeout).total_seconds()),
+            int(patience.total_seconds()),
             busy.__contains__,
         )
 

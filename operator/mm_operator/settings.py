@@ -13,6 +13,9 @@ from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 BUILDER_VERSION = "1"
 """Version of the build code, part of every fingerprint: a new one builds every engine anew."""
 
+_FEWEST = 2
+"""Namespaces of a group: one alone has nobody to share with."""
+
 CERTIFICATES = "/etc/multimodal-operator/metrics-api"
 """Where the chart mounts the certificate of external.metrics.k8s.io."""
 
@@ -61,6 +64,10 @@ class Settings:
     """Hosts that models may name as their Prometheus; empty: all but loopback, link-local and
     metadata services."""
 
+    sharing: tuple[frozenset[str], ...] = ()
+    """Groups of namespaces that share builds of one store. A store is what a spec says it is, so
+    without this any namespace could pass for another one's partner."""
+
     scrape_annotations: bool = True
     """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
 
@@ -104,6 +111,7 @@ class Settings:
             every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
             keda=self._keda_settings if self.keda else None,
+            sharing=self.sharing,
         )
 
     @property
@@ -143,6 +151,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             insecure=given.prometheus_insecure_skip_verify,
         ),
         prometheus_allowed_hosts=tuple(given.prometheus_allowed_host),
+        sharing=tuple(given.shared_stores),
         scrape_annotations=given.scrape_annotations,
         keda=given.keda,
         keda_authentication=given.keda_authentication,
@@ -229,6 +238,14 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
     )
     run.add_argument(
+        "--shared-stores",
+        action="append",
+        default=[],
+        type=_group,
+        metavar="NAMESPACE,NAMESPACE",
+        help="namespaces that share builds of one store; may be given several times",
+    )
+    run.add_argument(
         "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
     )
     run.add_argument(
@@ -261,6 +278,15 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument("--kubeconfig", default=environment.get("KUBECONFIG") or None)
     run.add_argument("--context", default=None)
     return parser
+
+
+def _group(text: str) -> frozenset[str]:
+    names = frozenset(text.split(","))
+    if len(names) < _FEWEST or "" in names:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no group; expected two or more namespaces with commas between"
+        )
+    return names
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -50,6 +50,7 @@ from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
                     server_name="prometheus.example",
                     insecure=True,
                 ),
+                sharing=(frozenset({"team-a", "team-b"}),),
                 scrape_annotations=False,
                 keda=True,
                 keda_authentication="prometheus",

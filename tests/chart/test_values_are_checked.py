@@ -32,6 +32,9 @@ def test_every_value_may_be_set() -> None:
             id="quantity",
         ),
         pytest.param({"watchNamespaces": ["A"]}, "does not match pattern", id="namespace"),
+        pytest.param(
+            {"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2", id="alone"
+        ),
         pytest.param({"watchNamespaces": ["a", "a"]}, "items at 0 and 1 are equal", id="twice"),
         pytest.param({"service": {"port": 0}}, "minimum: got 0, want 1", id="port"),
     ],

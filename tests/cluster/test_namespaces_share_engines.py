@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from support.absent_kubelet import built, get, inspected
 from support.clusters import apply, eventually, kubectl, namespace
 from support.model_documents import document
 from support.model_namespace import Api
-from support.operator_process import running_operator
+from support.operator_process import OperatorProcess, running_operator
 
 pytestmark = pytest.mark.cluster
 
@@ -88,6 +89,15 @@ def leases(api: Api) -> list[str]:
     return [name for name in found if "/engine-" in name]
 
 
+def sharing(pair: tuple[Api, Api], folder: Path) -> AbstractContextManager[OperatorProcess]:
+    """Run an operator whose administrator lets both namespaces share builds."""
+    first, second = pair
+    group = f"--shared-stores={first.namespace},{second.namespace}"
+    return running_operator(
+        first.cluster, folder, first.namespace, second.namespace, arguments=(group,)
+    )
+
+
 def begin(api: Api, name: str) -> None:
     """Apply a model with the shared store and play the kubelet of its inspection."""
     api.apply(document(STORE, name=name))
@@ -95,9 +105,9 @@ def begin(api: Api, name: str) -> None:
 
 
 def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) -> None:
-    """The second model waits, names the first, and takes its engine over without a Job."""
+    """The second model waits, names the first, and then finds the engine by a Job of its own."""
     first, second = pair
-    with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
+    with sharing(pair, tmp_path):
         begin(first, "one")
         assert eventually(lambda: build_jobs(first))
         begin(second, "two")
@@ -106,19 +116,42 @@ def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) ->
         assert f"{first.namespace}/one builds this engine" in waiting["message"]
         assert len(leases(first)) == 1
 
+        assert build_jobs(second) == []
+
         built(first)
 
+        built(second, reused=True)
         assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
-        assert build_of(second, "two")["reusedFrom"] == f"{first.namespace}/one"
+        assert build_of(second, "two")["reusedFrom"] == "store"
         assert build_of(second, "two")["fingerprint"] == build_of(first, "one")["fingerprint"]
-        assert build_jobs(second) == []
         assert eventually(lambda: not leases(first)), leases(first)
+
+
+def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> None:
+    """A store is what a spec says it is: another namespace's build and records change nothing."""
+    first, second = pair
+    with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
+        begin(first, "one")
+        assert eventually(lambda: build_jobs(first))
+        (engine,) = [
+            one["metadata"]["name"]
+            for one in json.loads(first.kubectl("get", "configmaps", "-o", "json"))["items"]
+            if one["metadata"]["name"].startswith("engine-")
+        ]
+        forged = json.dumps({"data": {"built-at": "not a time", "plan.json": "{}"}})
+        first.kubectl("patch", "configmap", engine, "--type=merge", "-p", forged)
+
+        begin(second, "two")
+        built(second)
+
+        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
+        assert leases(first) == []
 
 
 def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_path: Path) -> None:
     """A build dies with its last model; the other namespace then builds by itself."""
     first, second = pair
-    with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
+    with sharing(pair, tmp_path):
         begin(first, "one")
         assert eventually(lambda: build_jobs(first))
         begin(second, "two")

@@ -22,6 +22,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "replicas": 3,
         "workers": 9,
         "logLevel": "debug",
+        "sharedStores": [["team-a", "team-b"]],
         "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "infra", "operator": "Exists"}],

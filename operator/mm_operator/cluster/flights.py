@@ -56,7 +56,7 @@ class Flights:
             shared: key of the engine in its store.
             holder: `<namespace>/<engine's ConfigMap>` that wants to build.
             seconds: how long a build may take.
-            builds: whether another holder has a Job at work.
+            builds: whether another holder has a Job at work that is worth waiting for.
         """
         name = lease_name(shared)
         spec = {
@@ -75,7 +75,7 @@ class Flights:
                 }
                 await self._client.create(LEASE, self._namespace, body)
             elif found["spec"].get("holderIdentity") != holder:
-                if self._counts(found["spec"], builds):
+                if self._counts(found["spec"], builds, timedelta(seconds=seconds)):
                     return False
                 fresh = {**found, "spec": spec}
                 await self._client.update(LEASE, self._namespace, name, fresh)
@@ -101,12 +101,14 @@ class Flights:
         except ClusterError as error:
             _LOG.info("%s stays, which hinders nobody: %s", name, error)
 
-    def _counts(self, spec: dict[str, Any], builds: Callable[[str], bool]) -> bool:
+    def _counts(
+        self, spec: dict[str, Any], builds: Callable[[str], bool], patience: timedelta
+    ) -> bool:
         holder = spec.get("holderIdentity") or ""
         text = spec.get("acquireTime")
         age = self._clock() - datetime.fromisoformat(text) if text else timedelta.max
         if not self._sees(holder.partition("/")[0]):
-            return age < timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+            return age < min(patience, timedelta(seconds=spec.get("leaseDurationSeconds") or 0))
         return abs(age) < GRACE or builds(holder)
 
 

@@ -84,6 +84,13 @@ class PlanSettings:
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     keda: KedaSettings | None = None
     """None: the operator was not told of a KEDA in the cluster, and makes no objects for one."""
+    sharing: tuple[frozenset[str], ...] = ()
+    """Groups of namespaces that share builds of one store, as the administrator agreed to."""
+
+    def partners(self, namespace: str) -> frozenset[str]:
+        """Return the namespaces whose builds a namespace waits for; empty: it shares with none."""
+        groups = (group for group in self.sharing if namespace in group)
+        return frozenset().union(*groups) - {namespace}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 In use is what a ConfigMap of an engine says in any namespace that shares the store: these exist
 while a model wants or serves the engine, and go with the last one. They are counted anew for each
-sweep. Since when an engine is not in use is noted in the store itself, by the sweep.
+sweep; what any namespace keeps is kept, and a damaged record of one that does not share with the
+model's holds no sweep up. Since when an engine is not in use is noted in the store itself, by the
+sweep.
 """
 
 from datetime import datetime, timedelta
@@ -73,9 +75,13 @@ def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
 
 def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
     engines = snapshot.observed.stored.get(key, ())
-    plans = [parse(BuildPlan, engine.config.data.get(PLAN_KEY)) for engine in engines]
-    if None in plans:
-        return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
+    trusted = snapshot.settings.partners(snapshot.namespace) | {snapshot.namespace}
+    plans: list[BuildPlan | None] = []
+    for engine in engines:
+        plan = parse(BuildPlan, engine.config.data.get(PLAN_KEY))
+        if plan is None and engine.namespace in trusted:
+            return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
+        plans.append(plan)
     kept = sorted({plan.fingerprint for plan in plans if plan})
     return Collection(
         job=names.sweep_job(snapshot.name, attempt), start=True, attempt=attempt, keep=tuple(kept)

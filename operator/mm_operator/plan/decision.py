@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from mm_api.conditions import Reason
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     BuildDecision,
@@ -27,7 +27,7 @@ from mm_operator.plan.match import with_match
 from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout
-from mm_operator.plan.siblings import with_siblings
+from mm_operator.plan.siblings import siblings_of, with_siblings
 from mm_operator.plan.store import identity_of, store_of
 
 JOINING_SECONDS = 3.0
@@ -137,11 +137,15 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     if planned.draft is None:
         return _Engine(planned, build)
     fingerprint = planned.draft.build_plan.fingerprint
-    shared = names.shared_engine(
-        fingerprint, identity_of(spec, snapshot.store_identity), store_of(spec).place
+    alone = not snapshot.settings.partners(snapshot.namespace)
+    identity = "" if alone else identity_of(spec, snapshot.store_identity)
+    shared = names.shared_engine(fingerprint, identity, store_of(spec).place)
+    build = with_siblings(
+        build,
+        siblings_of(snapshot, shared),
+        now=snapshot.now,
+        patience=duration.parse(spec.build.timeout),
     )
-    siblings = snapshot.observed.siblings.get(shared, ()) if shared else ()
-    build = with_siblings(build, siblings, fingerprint)
     return _Engine(planned, with_match(build, planned.draft.build_plan, name), shared)
 
 

@@ -49,10 +49,15 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
     return Terms(digest(content), uid)
 
 
+_MOST_DIGITS = 9
+"""Of an attempt's number; the annotation is a text that anybody may have written."""
+
+
 def attempt_of(job: JobState) -> int:
     """Return the number of a Job's attempt; a Job that does not say is the first."""
     text = job.annotations.get(labels.ATTEMPT, "")
-    return int(text) if text.isdecimal() and int(text) > 0 else 1
+    known = text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0
+    return int(text) if known else 1
 
 
 def is_of(job: JobState, config: ConfigState) -> bool:

@@ -1,17 +1,18 @@
-"""Other namespaces whose models keep the same engine in the same store: their build is ours.
+"""Other namespaces whose models keep the same engine in the same store: their build is waited for.
 
-What they have built is taken over without a Job. While they build, this model waits; when their
-build goes away with its last model, ours starts and goes on after the steps that the store keeps.
+Only of namespaces that the administrator put into one group with the model's: a store is what a
+spec says it is, which proves nothing. What a sibling recorded never counts as a result. Its build
+is waited for as long as one of this model's own may take; then, or once it has ended, a Job of this
+model finds the engine in the store, verifies every file, and says so, or builds it.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from mm_api.conditions import Reason
-from mm_operator.model import BuildDecision, Builder, ConfigState, JobPhase, Sibling, Step
-from mm_operator.plan.damage import built_at, found_at
+from mm_operator.model import BuildDecision, Builder, JobPhase, Sibling, Snapshot, Step
 from mm_operator.plan.jobs import latest
-from mm_operator.plan.records import RESULT_KEY, read_builder, successful
 
 LOOK_SECONDS = 30.0
 """The safety net: what happens to a sibling wakes those that wait for it."""
@@ -19,28 +20,34 @@ LOOK_SECONDS = 30.0
 _AT_WORK = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
 
 
+def siblings_of(snapshot: Snapshot, shared: str) -> tuple[Sibling, ...]:
+    """Return what the namespaces that share with the model's have of an engine.
+
+    Args:
+        snapshot: the model.
+        shared: key of the engine in its store; empty when nobody shares it.
+    """
+    partners = snapshot.settings.partners(snapshot.namespace)
+    if not shared or not partners:
+        return ()
+    known = snapshot.observed.siblings.get(shared, ())
+    return tuple(one for one in known if one.namespace in partners)
+
+
 def with_siblings(
-    decision: BuildDecision, siblings: Iterable[Sibling], fingerprint: str
+    decision: BuildDecision, siblings: Iterable[Sibling], *, now: datetime, patience: timedelta
 ) -> BuildDecision:
-    """Return the decision of a model that would start a build, in view of other namespaces."""
+    """Return the decision of a model that would start a build, in view of other namespaces.
+
+    Args:
+        decision: without them.
+        siblings: see `siblings_of`.
+        now: the time.
+        patience: how long a build of this model may take.
+    """
     if decision.step is not Step.START:
         return decision
-    known = tuple(siblings)
-    for one in known:
-        result = successful(one.config.data.get(RESULT_KEY), fingerprint)
-        if result and _newer(one.config, decision):
-            return BuildDecision(
-                Step.DONE,
-                Reason.BUILD_SUCCEEDED,
-                f"the engine of namespace {one.namespace} in the same store is used",
-                result=result,
-                record=result,
-                phase="Succeeded",
-                builder=read_builder(one.config) or _owner(one),
-                built_at=built_at(one.config),
-                damage=decision.damage,
-            )
-    busy = next((one for one in known if at_work(one)), None)
+    busy = next((one for one in siblings if at_work(one, now=now, patience=patience)), None)
     if busy is None:
         return decision
     job = latest(busy.jobs)
@@ -57,16 +64,15 @@ def with_siblings(
     )
 
 
-def at_work(sibling: Sibling) -> bool:
-    """Return whether the last build Job of a sibling has not ended."""
+def at_work(sibling: Sibling, *, now: datetime, patience: timedelta) -> bool:
+    """Return whether the last build Job of a sibling is worth waiting for.
+
+    Its age is that of the object, which the API server sets.
+    """
     job = latest(sibling.jobs)
-    return job is not None and job.phase in _AT_WORK and not job.deleting
-
-
-def _newer(config: ConfigState, decision: BuildDecision) -> bool:
-    """Return whether an engine was built after ours was found damaged: the store holds both."""
-    damaged, built = found_at(decision.damage), built_at(config)
-    return damaged is None or (built is not None and built > damaged)
+    if job is None or job.phase not in _AT_WORK or job.deleting:
+        return False
+    return now - job.created < patience
 
 
 def _owner(sibling: Sibling) -> Builder:
