@@ -24,7 +24,7 @@ BOMBS = {
     "chunks": lambda: bombs.chunked_png(1_000_000),
     "comments": lambda: bombs.commented_gif(50_000),
     "canvas": lambda: bombs.animated_webp(1, 16_000),
-    "noise": lambda: b"\xff\xd8\xff" + bytes(12 * MIB),
+    "padding": lambda: b"\xff\xd8\xff" + b"\xff" * (12 * MIB) + bytes(16),
 }
 
 

@@ -107,6 +107,16 @@ def test_images_of_too_many_parts(bomb: bytes, words: str) -> None:
         decode(bomb, max_pixels=LIMIT)
 
 
+@pytest.mark.parametrize("padding", [b"\xff", b"\0"], ids=["padding", "zeros"])
+def test_padding_between_segments_is_bounded(padding: bytes) -> None:
+    """Millions of bytes, through which the next segment would be looked for one by one."""
+    image = encode(picture(), "JPEG")
+    decode(image[:2] + b"\xff" + padding * 1_000 + image[2:], max_pixels=LIMIT)
+    for rest in (b"", image[2:]):
+        with pytest.raises(BadImageError, match="65536 bytes between its segments"):
+            decode(image[:2] + b"\xff" + padding * 5_000_000 + rest, max_pixels=LIMIT)
+
+
 @pytest.mark.parametrize(
     "content",
     [

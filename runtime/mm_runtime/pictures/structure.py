@@ -13,6 +13,10 @@ for 75 bytes of file. Encoders write about ten, mozjpeg up to twenty."""
 MAX_SEGMENTS = 4096
 """Of a JPEG besides its scans: 20 MB of metadata in segments of 64 kB are 320."""
 
+MAX_JUNK_BYTES = 64 * 1024
+"""Of a JPEG between the segments before its first scan, where Pillow looks for the next one byte by
+byte: fifteen seconds for 20 MB. Encoders write none, or a few bytes of padding."""
+
 MAX_CHUNKS = 20_000
 """Of a PNG or WebP, each a turn of an interpreted loop; libpng writes 20 MB in 2,500."""
 
@@ -30,7 +34,8 @@ _BARE = frozenset({0x01, 0xD8, _END})
 _RESERVED = frozenset({0xC8, *range(0xF0, 0xFE)})
 """No decoder knows them, and readers differ about their length."""
 
-_NEXT_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
+# Of several FF the last one counts; a pattern for all of them would go through them once for each.
+_NEXT_MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])")
 
 _GIF_IMAGE, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
 _GIF_COMMENT = b"\xfe"
@@ -74,29 +79,37 @@ def _is_webp(encoded: bytes) -> bool:
 
 
 def _check_jpeg(encoded: bytes) -> None:
-    scans = segments = 0
+    scans = segments = junk = 0
     at = 2
     while (found := _NEXT_MARKER.search(encoded, at)) is not None:
+        if not scans:
+            junk += found.start() - at
         code, at = found[1][0], found.end()
         if code == _END and scans:
-            return  # telephones append films; no decoder reads on
-        if code in _BARE:
-            continue
+            break  # telephones append films; no decoder reads on
         if code in _RESERVED:
             raise StructureError(f"the image is damaged: a JPEG has no segment FF {code:02X}")
-        at += max(2, int.from_bytes(encoded[at : at + 2], "big"))
+        if code not in _BARE:
+            at += max(2, int.from_bytes(encoded[at : at + 2], "big"))
         scans += code == _SCAN
-        segments += 1
+        segments += code != _SCAN
         if scans > MAX_SCANS:
             raise StructureError(
                 f"the image is a JPEG of more than {MAX_SCANS} scans; save it as a baseline JPEG, "
                 "or with the usual ten scans of a progressive one"
             )
-        if segments - scans > MAX_SEGMENTS:
+        if segments > MAX_SEGMENTS:
             raise StructureError(
                 f"the image is a JPEG of more than {MAX_SEGMENTS} segments; save it again, without "
                 "metadata"
             )
+    if not scans:
+        junk += len(encoded) - at
+    if junk > MAX_JUNK_BYTES:
+        raise StructureError(
+            f"the image is damaged: a JPEG with more than {MAX_JUNK_BYTES} bytes between its "
+            "segments"
+        )
 
 
 def _check_chunks(lengths: Iterator[int]) -> None:
