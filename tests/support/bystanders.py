@@ -24,6 +24,7 @@ CLIENTS = 3
 PAUSE_SECONDS = 0.02
 REQUEST_SECONDS = 60.0
 STOP_SECONDS = 120.0
+BEGUN = "begun\n"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Bystanders:
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[1],
         )
+
+    def begun(self) -> None:
+        """Return once one of them has an answer: an interpreter takes seconds on a busy machine."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == BEGUN.encode()
 
     def stop(self) -> Waits:
         """Let them finish their answers; return what they saw."""
@@ -82,6 +88,9 @@ async def _ask(url: str, model: str) -> None:
                     statuses[str(answer.status_code)] += 1
                 except httpx.TransportError as error:
                     statuses[type(error).__name__] += 1
+                if not seconds:
+                    sys.stdout.write(BEGUN)
+                    sys.stdout.flush()
                 seconds.append(time.perf_counter() - begin)
                 await asyncio.sleep(PAUSE_SECONDS)
 
