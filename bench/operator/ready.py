@@ -41,7 +41,8 @@ GOALS = {
 _RESYNC_SECONDS = 45.0
 """Of the restarted operator: long enough to settle before the first one."""
 _NEVER = ("--resync-seconds", "3600")
-_CLUSTER = "bench-ready"
+_CLUSTER = f"bench-ready-{os.getpid()}"
+"""Of its own: at its end a bench takes down the cluster of its name."""
 
 
 class Bench:
