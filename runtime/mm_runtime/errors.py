@@ -72,6 +72,10 @@ class SourceNotFoundError(PermanentError):
     """The checkpoint, or a file of it, is gone. Raised by the fetch step and remote sources."""
 
 
+class SourceEscapesError(PermanentError):
+    """A link of a checkpoint leads out of its claim. Raised by `mm_runtime.beneath`."""
+
+
 class SourceDeniedError(PermanentError):
     """The server of a remote checkpoint refuses the credentials. Raised by `mm_runtime.sources`."""
 

@@ -1,11 +1,12 @@
 """Claims in pods: the checkpoint read-only, the store writable for builds alone."""
 
 from mm_api import labels
+from mm_api.mounts import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
 from mm_operator.model import Snapshot
 from mm_operator.plan import adapters
-from mm_operator.plan.store import SOURCE_MOUNT, STORE_MOUNT, store_of
+from mm_operator.plan.store import store_of
 
 SOURCE = "source"
 STORE = "store"
@@ -70,7 +71,7 @@ def _adapter_mounts(spec: MultimodalModelSpec, *, attached: str) -> list[Manifes
     return [
         {
             "name": STORE if claim == attached else f"adapters-{number}",
-            "mountPath": f"{adapters.MOUNT}/{claim}",
+            "mountPath": f"{ADAPTERS_MOUNT}/{claim}",
             "readOnly": True,
         }
         for number, claim in enumerate(adapters.claims(spec))

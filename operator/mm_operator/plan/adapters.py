@@ -4,13 +4,11 @@ from collections.abc import Iterator
 
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.mounts import ADAPTERS_MOUNT
 from mm_api.v1alpha1 import Lora, ModelSource, MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.errors import SpecError
 from mm_operator.plan.store import bucket_address, source_directory
-
-MOUNT = "/mnt/adapters"
-"""Claims of adapters are mounted below, each by its name."""
 
 PATH = "spec.engine.lora"
 
@@ -99,7 +97,7 @@ def _address(spec: MultimodalModelSpec, adapter: Lora) -> str:
     assert claim is not None  # noqa: S101  # exactly one of the three: a rule of the API
     if own is not None and own.claim_name == claim.claim_name:
         return source_directory(claim.path)
-    return f"{MOUNT}/{claim.claim_name}/{claim.path.strip('/')}".rstrip("/")
+    return f"{ADAPTERS_MOUNT}/{claim.claim_name}/{claim.path.strip('/')}".rstrip("/")
 
 
 def _hubs(spec: MultimodalModelSpec) -> Iterator[HuggingFaceSource]:

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from mm_api.mounts import SOURCE_MOUNT, STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import S3Source
 from mm_operator.plan import names
-
-SOURCE_MOUNT = "/mnt/source"
-STORE_MOUNT = "/mnt/store"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_runtime.beneath import check_beneath
 from mm_runtime.build.archives import is_archive, unpack
 from mm_runtime.build.source import source_digest
 from mm_runtime.errors import PermanentError, SourceNotFoundError
@@ -55,6 +56,8 @@ def sourced(plan: BuildPlan, sources: Mapping[str, str]) -> BuildPlan:
 
 def _copy(source: str, folder: Path) -> None:
     address = parse_address(source)
+    if isinstance(address, Path):
+        check_beneath(address)
     if isinstance(address, Path) and is_archive(address):
         unpack(address, folder)
         _lift(folder)

@@ -20,6 +20,8 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from mm_runtime.beneath import check_beneath, open_beneath
+
 VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 64 * 1024
@@ -40,11 +42,18 @@ def source_files(source: Path) -> dict[str, Path]:
     """Return name -> path of the files that make up a checkpoint, none of them hidden.
 
     Those of the top level come first, then `llm/config.json` and so on where there are such parts.
+
+    Raises:
+        SourceEscapesError: a link leads out of the claim; the message names it.
     """
+    check_beneath(source)
     folders = [source, *(source / part for part in PARTS if (source / part).is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
     named = ((path.relative_to(source).as_posix(), path) for path in found)
-    return {name: path for name, path in named if is_source_file(name) and path.is_file()}
+    files = {name: path for name, path in named if is_source_file(name) and path.is_file()}
+    for path in files.values():
+        check_beneath(path)
+    return files
 
 
 def is_source_file(name: str) -> bool:
@@ -82,7 +91,7 @@ def header_bytes(beginning: bytes) -> int:
 
 
 def _content(path: Path, size: int) -> str:
-    with path.open("rb") as file:
+    with open_beneath(path) as file:
         if size <= SMALL_BYTES:
             return hashlib.file_digest(file, "sha256").hexdigest()
         digest = hashlib.sha256()

@@ -7,8 +7,9 @@ from pathlib import Path
 from mm_api import checkpoint
 from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
-from mm_runtime.build.source import PARTS, source_digest
-from mm_runtime.errors import InspectRefusedError
+from mm_runtime.beneath import check_beneath
+from mm_runtime.build.source import PARTS, source_digest, source_files
+from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.small_files import (
     JsonObject,
@@ -50,9 +51,13 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
         InspectRefusedError: it cannot be served; the message says why and what to do.
         OSError: the disk failed; worth another try.
     """
-    check_directory(source)
     try:
+        check_beneath(source)
+        check_directory(source)
+        source_files(source)  # whether each may be read at all, before the first one is
         return _inspect(source, options)
+    except SourceEscapesError as escape:
+        raise InspectRefusedError(InspectReason.SOURCE_NOT_FOUND, str(escape)) from escape
     except CheckpointError as refused:
         raise InspectRefusedError(refused.reason, refused.message) from refused
     except PermissionError as error:

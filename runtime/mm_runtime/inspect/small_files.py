@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mm_api.documents.model_facts import InspectReason
+from mm_runtime.beneath import open_beneath
 from mm_runtime.errors import InspectRefusedError
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -98,7 +99,8 @@ def read_object(path: Path, reason: InspectReason) -> JsonObject:
             reason, f"{path.name} has {size} bytes; expected at most {LIMIT_BYTES}: not a config."
         )
     try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig"))
+        with open_beneath(path) as file:
+            value = json.loads(file.read(LIMIT_BYTES + 1).decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         cut = "it is empty" if size == 0 else f"line {error.lineno}, column {error.colno}"
         ends = " (the file ends there: truncated?)" if 0 < size <= error.pos + 1 else ""

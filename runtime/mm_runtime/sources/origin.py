@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mm_runtime.arriving import PIECE_BYTES, ArrivingFile
+from mm_runtime.beneath import open_beneath
 from mm_runtime.build.source import files_digest, source_files
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
@@ -67,7 +68,7 @@ class DirectoryOrigin:
         """See `Origin.copy`; the digest is of what was read."""
         partial = self.partial(name, destination)
         partial.unlink(missing_ok=True)
-        with self.files[name].open("rb") as reader, ArrivingFile(partial) as arriving:
+        with open_beneath(self.files[name]) as reader, ArrivingFile(partial) as arriving:
             while piece := reader.read(PIECE_BYTES):
                 arriving.write(piece)
             digest = arriving.finish()
