@@ -8,11 +8,12 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from mm_api import labels
+from mm_operator.cluster.bounds import Bounds, without_payload
 from mm_operator.cluster.first_users import FirstUsers
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.resources import CONFIG, JOB, POD
@@ -98,6 +99,7 @@ class Cache:
         self._objects: dict[Address, Cached] = {}
         self._groups: dict[tuple[str, str, str], set[Address]] = defaultdict(set)
         self._first_users = FirstUsers()
+        self._bounds = Bounds()
 
     def __len__(self) -> int:
         """Return the number of objects held."""
@@ -184,7 +186,7 @@ class Cache:
         if held is not None and held.version >= fresh.version:
             return held
         concerned = self.keys_of(held) if held is not None else set()
-        self._store(fresh)
+        fresh = self._store(fresh)
         if by is not None:
             self._tell((concerned | self.keys_of(fresh)) - {by})
         return fresh
@@ -210,8 +212,15 @@ class Cache:
                 sharers |= {Key(other.namespace, name) for name, _ in other.owners}
         return sharers
 
-    def _store(self, fresh: Cached) -> None:
+    def _store(self, fresh: Cached) -> Cached:
+        """Hold an object, and return it as it is held: without its payload beyond the bounds."""
         address = (fresh.kind, fresh.namespace, fresh.name)
+        if (former := self._objects.get(address)) is not None:
+            self._bounds.remove(*_weight(former))
+        if not self._bounds.admit(*_weight(fresh)):
+            lean = without_payload(json.loads(fresh.text))
+            fresh = replace(fresh, text=_text_of(lean), _made={})
+        self._bounds.add(*_weight(fresh))
         if fresh.store:  # before what is held goes: who stays is not taken out in between
             self._first_users.add((fresh.store, fresh.namespace), fresh.owners)
         if (held := self._objects.get(address)) is not None:
@@ -219,11 +228,13 @@ class Cache:
         self._objects[address] = fresh
         for group in _groups_of(fresh):
             self._groups[group].add(address)
+        return fresh
 
     def _drop(self, address: Address) -> None:
         held = self._objects[address]
         concerned = self.keys_of(held)
         del self._objects[address]
+        self._bounds.remove(*_weight(held))
         self._ungroup(address, held)
         self._tell(concerned)
 
@@ -251,6 +262,14 @@ def _parsed(text: bytes) -> Mapping[str, Any]:
 
 
 _remembered = lru_cache(maxsize=_REMEMBERED_OBJECTS)(_parsed)
+
+
+def _weight(item: Cached) -> tuple[str, str, list[str], int]:
+    return item.kind, item.namespace, [uid for _, uid in item.owners], len(item.text)
+
+
+def _text_of(item: Mapping[str, Any]) -> bytes:
+    return json.dumps(item, separators=(",", ":")).encode()
 
 
 def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
@@ -295,7 +314,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
             if owner["kind"] == labels.KIND and owner["apiVersion"].startswith(f"{labels.GROUP}/")
         ),
         deleting="deletionTimestamp" in metadata,
-        text=json.dumps(trimmed, separators=(",", ":")).encode(),
+        text=_text_of(trimmed),
     )
 
 

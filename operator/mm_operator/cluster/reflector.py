@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
+from mm_operator.cluster.bounds import LIST_PAGE
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import Resource
 from mm_operator.errors import ClusterError
@@ -129,6 +130,7 @@ class Reflector:
             self._namespace,
             selector=self._selector,
             metadata_only=self._metadata_only,
+            page=LIST_PAGE.get(self._resource.kind, 500),
         )
         async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
             for item in items:

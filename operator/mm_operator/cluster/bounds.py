@@ -1,0 +1,97 @@
+"""How much of an object is held: who may use our label may make any number of objects of 1 MB.
+
+What is left out is the payload. Metadata stays: the object exists, it is somebody's, it has a
+version. A child of ours whose payload is not held looks changed, and is applied again.
+"""
+
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mm_operator.cluster.resources import CONFIG, POD
+
+_LOG = logging.getLogger(__name__)
+
+OBJECT_BYTES = 256 * 1024
+"""Of one object; the largest child of ours, a ConfigMap with a serving plan, has some 30 kB."""
+
+_STRANGER_BYTES = 32 * 1024
+"""Of one that no model owns. Pods are their Job's or ReplicaSet's, and held without a spec."""
+
+_NAMESPACE_BYTES = 4 * 1024 * 1024
+_OWNER_BYTES = 512 * 1024
+"""ConfigMaps of a namespace: for each model that owns some, ten times what a model's have. Owners
+that do not exist help nobody: Kubernetes deletes what they own."""
+
+_PAYLOAD = ("data", "binaryData", "spec", "status")
+
+LIST_PAGE = {CONFIG.kind: 25}
+"""Objects of one answer to a list: 25 MB of ConfigMaps at the most, not 500."""
+
+
+def without_payload(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object's metadata; its annotations only where they are few."""
+    lean = {name: value for name, value in item.items() if name not in _PAYLOAD}
+    annotations = lean["metadata"].get("annotations") or {}
+    if len(json.dumps(annotations)) > _STRANGER_BYTES:
+        lean["metadata"] = {**lean["metadata"], "annotations": {}}
+    return lean
+
+
+class Bounds:
+    """What the held ConfigMaps of each namespace take, and how many models own them."""
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self._bytes: dict[str, int] = defaultdict(int)
+        self._owners: dict[str, Counter[str]] = defaultdict(Counter)
+        self._told: set[str] = set()
+
+    def admit(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> bool:
+        """Return whether an object's payload is held; one that is not is counted and told once.
+
+        Args:
+            kind: of the object.
+            namespace: of the object.
+            owners: uids of the models that own it.
+            size: bytes of its text.
+        """
+        owned = set(owners)
+        fits = size <= OBJECT_BYTES and (owned or kind == POD.kind or size <= _STRANGER_BYTES)
+        if fits and kind == CONFIG.kind:
+            known = self._owners[namespace]
+            owning = len(known) + sum(uid not in known for uid in owned)
+            most = _NAMESPACE_BYTES + _OWNER_BYTES * owning
+            fits = self._bytes[namespace] + size <= most
+        if not fits:
+            self._tell(kind, namespace)
+        return bool(fits)
+
+    def add(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> None:
+        """Note an object that is held from now on, whole or without its payload."""
+        if kind == CONFIG.kind:
+            self._bytes[namespace] += size
+            self._owners[namespace].update(owners)
+
+    def remove(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> None:
+        """Note that an object is held no longer."""
+        if kind == CONFIG.kind:
+            self._bytes[namespace] -= size
+            counts = self._owners[namespace]
+            for uid in owners:
+                counts[uid] -= 1
+                if not counts[uid]:
+                    del counts[uid]
+
+    def _tell(self, kind: str, namespace: str) -> None:
+        self.left_out += 1
+        if namespace not in self._told:
+            self._told.add(namespace)
+            _LOG.warning(
+                "a %s of namespace %s carries our label and more than a model's objects have: its "
+                "content is not held. Look for objects that the operator did not make.",
+                kind,
+                namespace,
+            )

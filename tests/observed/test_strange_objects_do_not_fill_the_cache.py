@@ -1,0 +1,118 @@
+"""Who may make ConfigMaps with the operator's label may make many: their content is not held."""
+
+import logging
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.bounds import LIST_PAGE
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.resources import CONFIG, JOB
+
+OWNER = {"apiVersion": f"{labels.GROUP}/v1alpha1", "kind": labels.KIND, "name": "m", "uid": "u"}
+
+
+def config(name: str, size: int, *owners: dict[str, Any], namespace: str = "bad") -> dict[str, Any]:
+    """Return a ConfigMap with our label and so many bytes."""
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-{namespace}-{name}",
+        "resourceVersion": "7",
+        "labels": {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.MODEL: "m"},
+        "ownerReferences": list(owners),
+    }
+    return {"metadata": metadata, "data": {"plan.json": "x" * size}}
+
+
+def held(cache: Cache, name: str, namespace: str = "bad") -> bool:
+    """Return whether an object's content is held."""
+    found = cache.find(CONFIG.kind, namespace, name)
+    assert found is not None
+    return "data" in found.parse()
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param([], id="without-an-owner"),
+        pytest.param([OWNER], id="that-name-a-model"),
+    ],
+)
+@pytest.mark.parametrize(
+    "size", [pytest.param(1 << 20, id="of-1-MiB"), pytest.param(200_000, id="of-200-kB")]
+)
+def test_250_config_maps_take_a_few_megabytes(size: int, owners: list[dict[str, Any]]) -> None:
+    """They are known by name, owner and version; another namespace's are held as ever."""
+    cache = Cache()
+    cache.put(CONFIG.kind, config("well", 30_000, OWNER, namespace="good"))
+    tracemalloc.start()
+    try:
+        for number in range(250):
+            cache.put(CONFIG.kind, config(f"c{number}", size, *owners))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    cache.put(CONFIG.kind, config("more", 30_000, OWNER, namespace="good"))
+
+    assert taken < 8 << 20
+    assert len(list(cache.of_model(Key("bad", "m")))) == 250
+    assert (held(cache, "well", "good"), held(cache, "more", "good")) == (True, True)
+
+
+def test_objects_of_a_thousand_models_are_held() -> None:
+    """Each model brings the room that its own objects need."""
+    cache = Cache()
+    for number in range(1000):
+        owner = {**OWNER, "uid": f"u{number}"}
+        for part in ("plan", "serving", "facts"):
+            cache.put(CONFIG.kind, config(f"{part}-{number}", 30_000, owner))
+
+    assert all(held(cache, f"{part}-{number}") for part in ("plan", "facts") for number in (0, 999))
+
+
+def test_room_comes_back_when_objects_go() -> None:
+    """Who deletes the strange objects has the own ones held again as they change."""
+    cache = Cache()
+    for number in range(30):
+        cache.put(CONFIG.kind, config(f"c{number}", 200_000, OWNER))
+    late = config("late", 200_000, OWNER)
+    cache.put(CONFIG.kind, late)
+    assert not held(cache, "late")
+
+    for number in range(30):
+        cache.remove(CONFIG.kind, config(f"c{number}", 1))
+    late["metadata"]["resourceVersion"] = "8"
+    cache.put(CONFIG.kind, late)
+
+    assert held(cache, "late")
+
+
+def test_a_job_that_nobody_owns_is_held_without_its_spec() -> None:
+    """Every kind that is watched has the bound of one object."""
+    job = config("j", 1)
+    job["spec"] = {"template": "x" * 300_000}
+    cache = Cache()
+    cache.put(JOB.kind, job)
+    found = cache.find(JOB.kind, "bad", "j")
+    assert found is not None
+
+    assert len(found.text) < 2000
+
+
+def test_it_is_told_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each object would be a way to fill the log."""
+    caplog.set_level(logging.WARNING, logger="mm_operator.cluster.bounds")
+    cache = Cache()
+    for number in range(20):
+        cache.put(CONFIG.kind, config(f"c{number}", 1 << 20))
+
+    assert caplog.text.count("carries our label and more than a model's objects have") == 1
+
+
+def test_config_maps_are_listed_in_small_pages() -> None:
+    """A page is whole in memory before anything of it is left out."""
+    assert LIST_PAGE[CONFIG.kind] <= 25
