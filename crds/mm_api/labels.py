@@ -68,5 +68,6 @@ class Component:
     BUILD = "build"
     SERVER = "server"
     ENCODER = "encoder"
+    TRITON = "triton"
     STORE = "store"
     SWEEP = "sweep"

@@ -140,7 +140,13 @@ def _add_serve(commands: "Commands") -> None:
         help="encoder: only encode pictures, for the servers of the same model",
     )
     command.add_argument("--repository", type=Path, default=settings.REPOSITORY)
-    command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
+    command.add_argument(
+        "--address", default="127.0.0.1", help="where Triton listens; it has no authentication"
+    )
+    command.add_argument("--grpc-address", default="", help="of gRPC alone; default: --address")
+    command.add_argument(
+        "--page-address", default="", help="of metrics and health, 0.0.0.0 in a pod; see --address"
+    )
     command.add_argument("--http-port", type=int, default=settings.HTTP_PORT)
     command.add_argument("--grpc-port", type=int, default=settings.GRPC_PORT)
     command.add_argument("--metrics-port", type=int, default=settings.METRICS_PORT)
@@ -252,6 +258,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         http=arguments.http_port,
         grpc=arguments.grpc_port,
         metrics=arguments.metrics_port,
+        grpc_address=arguments.grpc_address,
+        page_address=arguments.page_address,
     )
     options = ServeOptions(
         manifest=arguments.manifest,

@@ -42,11 +42,17 @@ class Ports:
     """Ports of one server on one address."""
 
     address: str = "127.0.0.1"
-    """Address the server listens on. Loopback unless asked: only a pod wants 0.0.0.0."""
+    """Address the server listens on. Loopback unless asked: only a pod that publishes Triton wants
+    0.0.0.0."""
 
     http: int = HTTP_PORT
     grpc: int = GRPC_PORT
     metrics: int = METRICS_PORT
+    grpc_address: str = ""
+    """Of gRPC alone; empty: `address`."""
+
+    page_address: str = ""
+    """Of metrics, state and health, which come from the supervisor; empty: `address`."""
 
     @property
     def probe_host(self) -> str:

@@ -33,6 +33,13 @@ EVERYTHING: dict[str, Any] = {
         "serviceAccountName": "serving",
         "imagePullSecrets": ["registry"],
         "podLabels": {"team": "a"},
+        "triton": {
+            "expose": True,
+            "allowFrom": [
+                {"podSelector": {"matchLabels": {"app": "client"}}, "namespaceSelector": {}},
+                {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+            ],
+        },
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
     },

@@ -39,6 +39,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         ports=Ports(http=http, grpc=grpc, metrics=metrics),
         pools=MemoryPools(cuda_bytes=POOL_BYTES, pinned_bytes=POOL_BYTES, shm_bytes=POOL_BYTES),
         exit_seconds=5,
+        secret="closed",
     )
     url = f"http://127.0.0.1:{http}"
     with (tmp_path / "server.log").open("wb") as log:

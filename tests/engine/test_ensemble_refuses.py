@@ -49,7 +49,7 @@ def _pixels(images: int) -> object:
         pytest.param("x", {"beam_width": 2}, "1 to 1 are allowed", id="beams"),
         pytest.param(
             "x",
-            {"end_id": VOCABULARY, "min_length": 2},
+            {"end_id": VOCABULARY, "min_tokens": 2},
             f"end_id is {VOCABULARY}; a token of the model",
             id="end token past the vocabulary",
         ),

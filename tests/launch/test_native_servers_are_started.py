@@ -40,6 +40,7 @@ OPTIONS = ServerOptions(
     ports=Ports(),
     pools=MemoryPools(cuda_bytes=300_000_000, pinned_bytes=1 << 20, shm_bytes=1 << 20),
     exit_seconds=5,
+    secret="closed",
 )
 
 

@@ -23,14 +23,21 @@ INSTALLED = Installation(
 )
 
 
-def options(repository: str = "/var/lib/multimodal/repository") -> ServerOptions:
+CLOSED = "model-repository,shared-memory,trace,logging,statistics"
+
+
+def options(
+    repository: str = "/var/lib/multimodal/repository", encoder_key: str = ""
+) -> ServerOptions:
     """Return the options of a server in a pod."""
     return ServerOptions(
         repository=Path(repository),
         backends=Path("/var/lib/multimodal/backends"),
-        ports=Ports("0.0.0.0", 8000, 8001, 8002),  # noqa: S104 (a pod's)
+        ports=Ports("127.0.0.1", 8000, 8001, 8002, grpc_address="0.0.0.0"),  # noqa: S104 (an encoder's)
         pools=MemoryPools(cuda_bytes=300_000_000, pinned_bytes=1 << 20, shm_bytes=1 << 20),
         exit_seconds=5,
+        secret="closed",
+        encoder_key=encoder_key,
     )
 
 
@@ -39,7 +46,10 @@ def options(repository: str = "/var/lib/multimodal/repository") -> ServerOptions
     [
         "--model-repository=/var/lib/multimodal/repository",
         "--backend-directory=/var/lib/multimodal/backends",
-        "--http-address=0.0.0.0",
+        "--http-address=127.0.0.1",
+        "--grpc-address=0.0.0.0",
+        f"--http-restricted-api={CLOSED}:mm-closed=closed",
+        f"--grpc-restricted-protocol={CLOSED}:mm-closed=closed",
         "--grpc-port=8001",
         "--metrics-port=8002",
         "--cuda-memory-pool-byte-size=0:300000000",
@@ -51,6 +61,13 @@ def options(repository: str = "/var/lib/multimodal/repository") -> ServerOptions
 def test_argument(argument: str) -> None:
     """What the plan says reaches the command line."""
     assert argument in server_argv(INSTALLED, options())
+
+
+def test_encoders_are_asked_with_a_key() -> None:
+    """Inference of an encoder that has a key needs it; a server's never does."""
+    argument = "--grpc-restricted-protocol=inference:mm-encoder=k"
+    assert argument in server_argv(INSTALLED, options(encoder_key="k"))
+    assert not any("inference:" in word for word in server_argv(INSTALLED, options()))
 
 
 def test_libraries_and_programs_come_first() -> None:

@@ -18,6 +18,8 @@ TIMEOUT_SECONDS = 60.0
 
 CACHE_BYTES = 1 << 20
 
+KEY = "what the operator derives from a model's uid"
+
 TRITONS = "nv_inference_count"
 """On every page of a tritonserver that answers."""
 
@@ -28,7 +30,7 @@ def disaggregated(
     """Write a serving plan whose pictures go to the encoders at these addresses."""
     plan = ServingPlan.from_json(engine.serving.read_bytes())
     encoders = EncoderPlan(
-        addresses=list(addresses), timeout_seconds=timeout_seconds, pools=plan.pools
+        addresses=list(addresses), timeout_seconds=timeout_seconds, pools=plan.pools, key=KEY
     )
     file = folder / "serving.json"
     changed = plan.model_copy(update={"encoders": encoders, "feature_cache_bytes": CACHE_BYTES})

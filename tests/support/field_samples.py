@@ -151,6 +151,10 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "build.gpu.count": Sample(2),
     "runtime.gpu.count": Sample(2),
     "runtime.blsInstances": Sample(2),
+    "runtime.triton.allowFrom": Sample(
+        [{"podSelector": {"matchLabels": {"app": "client"}}}],
+        {"runtime": {"triton": {"expose": True}}},
+    ),
     "build.timeout": Sample("3h"),
     "build.ttlAfterFinished": Sample("12h"),
     "runtime.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),

@@ -82,6 +82,14 @@ RULE_EXAMPLES = (
         "llava-encoders",
     ),
     RuleExample(
+        "name-is-not-that-of-a-published-triton",
+        "",
+        "metadata.name ends with -triton",
+        {},
+        {},
+        "llava-triton",
+    ),
+    RuleExample(
         "one-source",
         "spec.model.source",
         "set exactly one of",
@@ -422,6 +430,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.threadPercentage": 25,
     "vision.imagesPerSecond": 30,
     "vision.placement": "Disaggregated",
+    "runtime.triton.expose": True,
     "gateway.enabled": False,
     "rollout.strategy": "Canary",
 }

@@ -52,6 +52,11 @@ class EncoderPlan(Document):
         gt=0, description="After this a server encodes the pictures of a request itself."
     )
     pools: MemoryPools = Field(description="Of an encoder's pod.")
+    key: str = Field(
+        default="",
+        description="What a server shows an encoder with each request. Empty: encoders answer "
+        "whoever reaches them.",
+    )
 
 
 class GatewayPlan(Document):

@@ -28,7 +28,7 @@ from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration
 from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
-from mm_api.v1alpha1.runtime import MemoryPoolsSpec, RuntimeSpec
+from mm_api.v1alpha1.runtime import LabelSelector, MemoryPoolsSpec, Peer, RuntimeSpec, TritonSpec
 from mm_api.v1alpha1.status import (
     BuildStatus,
     Condition,
@@ -54,6 +54,7 @@ __all__ = [
     "Gpu",
     "HuggingFaceSource",
     "KvCache",
+    "LabelSelector",
     "LimitsStatus",
     "Lora",
     "MemoryPoolsSpec",
@@ -66,6 +67,7 @@ __all__ = [
     "Objective",
     "ObjectiveStatus",
     "Parallelism",
+    "Peer",
     "PersistentVolumeClaimSource",
     "PlanStatus",
     "Problem",
@@ -87,6 +89,7 @@ __all__ = [
     "StoreSpec",
     "TlsSpec",
     "Toleration",
+    "TritonSpec",
     "VisionSpec",
     "WorkStatus",
     "validate",

@@ -153,6 +153,12 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "another model do: use another name",
             holds=lambda model: not str(model.metadata.get("name", "")).endswith("-encoders"),
         ),
+        Rule(
+            cel="!self.metadata.name.endsWith('-triton')",
+            message="metadata.name ends with -triton, as the Service of another model's Triton "
+            "does: use another name",
+            holds=lambda model: not str(model.metadata.get("name", "")).endswith("-triton"),
+        ),
     ),
     MultimodalModelSpec: (
         Rule(

@@ -21,6 +21,41 @@ class MemoryPoolsSpec(ApiModel):
     )
 
 
+class LabelSelector(ApiModel):
+    """Which objects are meant, by their labels."""
+
+    match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=16)] = Field(
+        default={}, description="Labels that an object must have. Empty: every object."
+    )
+
+
+class Peer(ApiModel):
+    """Pods that may connect, as in a NetworkPolicy."""
+
+    pod_selector: LabelSelector | None = Field(
+        default=None, description="Labels of the pods. Absent: all pods of the namespaces."
+    )
+    namespace_selector: LabelSelector | None = Field(
+        default=None, description="Labels of their namespaces. Absent: the model's own namespace."
+    )
+
+
+class TritonSpec(ApiModel):
+    """Triton's own ports, for clients that speak its protocol."""
+
+    expose: bool = Field(
+        default=False,
+        description="Publish Triton's HTTP (8000) and gRPC (8001) as Service <name>-triton. They "
+        "have no authentication, no queue bound and no limits of pictures: whoever reaches them "
+        "can stop the server. false: Triton listens on loopback, for the gateway only.",
+    )
+    allow_from: Annotated[list[Peer], Field(max_length=16)] = Field(
+        default=[],
+        description="Pods that a NetworkPolicy lets reach these ports; it opens the pods' other "
+        "ports to everyone, as without a policy. Empty: pods of the model's namespace.",
+    )
+
+
 class RuntimeSpec(Scheduling):
     """How the engine is served."""
 
@@ -71,6 +106,7 @@ class RuntimeSpec(Scheduling):
     image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8)] = Field(
         default=[], description="Names of Secrets for pulling the images of Jobs and pods."
     )
+    triton: TritonSpec = Field(default=TritonSpec(), description="Triton's own ports.")
     pod_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=16)] = Field(
         default={}, description="Labels added to the serving pods."
     )

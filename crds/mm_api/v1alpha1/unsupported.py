@@ -159,10 +159,17 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=("PyTorch",),
     ),
     Unsupported(
+        "runtime.triton.expose",
+        (False,),
+        "Triton's own ports are",
+        "set runtime.triton.expose to false: trtllm-serve answers, and no Triton runs",
+        backends=("PyTorch",),
+    ),
+    Unsupported(
         "gateway.enabled",
         (True,),
         "serving without the gateway is",
-        "set gateway.enabled to true; Triton's own ports are reachable besides it",
+        "set gateway.enabled to true; runtime.triton.expose publishes Triton besides it",
     ),
     Unsupported(
         "rollout.strategy",

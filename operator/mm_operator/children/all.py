@@ -15,6 +15,7 @@ from mm_operator.children.engine_config import (
 from mm_operator.children.facts_config import build_facts_config
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
+from mm_operator.children.raw_triton import build_raw_triton
 from mm_operator.children.scaled_object import build_scaled_object, build_trigger_authentication
 from mm_operator.children.service import build_service
 from mm_operator.children.serving_config import build_serving_config
@@ -39,6 +40,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_serving_config(snapshot, plan, pod_template(snapshot, spec, plan)),
         *build_encoders(snapshot, spec, encoder),
         build_service(snapshot, plan),
+        *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
         build_autoscaler(snapshot, spec, plan),

@@ -5,6 +5,7 @@ when the gateway has finished its streams.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
 from mm_api.v1alpha1.quantity import bytes_of
@@ -28,6 +29,8 @@ PRE_STOP_SECONDS = 5
 """Load balancers learn of the pod's end in this time; without it 16 to 20 of 250 requests failed
 during a rolling update, with it 0 of 1,300."""
 
+_LOOPBACK, _EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104
+
 _TOLD_SECONDS = 60
 """A start that takes too long is ended by the server's supervisor, which says why, this long before
 the kubelet would kill both."""
@@ -37,6 +40,26 @@ _GATEWAY_REQUESTS = {"cpu": "100m", "memory": "352Mi"}
 """At rest: 192 MiB for the gateway, 80 for each of its two decoders."""
 
 _MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What of a server is reached from outside of its pod."""
+
+    page: str
+    """Name of the port of metrics, state and health, which scrapers know."""
+
+    ports: tuple[str, ...] = ()
+    """Names of Triton's own ports; those that are not here listen on loopback."""
+
+    @property
+    def container_ports(self) -> list[Manifest]:
+        """All of them."""
+        tritons = {"triton-http": HTTP_PORT, "triton-grpc": GRPC_PORT}
+        return [
+            *(_port(name, tritons[name]) for name in self.ports),
+            _port(self.page, METRICS_PORT),
+        ]
 
 
 def build_server(
@@ -50,6 +73,7 @@ def build_server(
     process_bytes: int = PROCESS_BYTES,
     resources: Resources | None = None,
     role: Sequence[str] = (),
+    listening: Listening | None = None,
 ) -> Manifest:
     """Return the container that runs Triton, or trtllm-serve.
 
@@ -63,7 +87,9 @@ def build_server(
         process_bytes: what the processes take on top of it.
         resources: the spec's; None: those of the language model's pods.
         role: arguments of a server that does not answer whole requests.
+        listening: who reaches it; None: as the spec of the language model's pods says.
     """
+    listening = listening or server_listening(spec)
     memory = _mebibytes(host_bytes + process_bytes)
     return {
         "name": "server",
@@ -80,7 +106,11 @@ def build_server(
             "--repository",
             f"{pod.WORK_MOUNT}/repository",
             "--address",
-            "0.0.0.0",  # noqa: S104  # probes and scrapers come from outside the pod
+            _EVERYWHERE if "triton-http" in listening.ports else _LOOPBACK,
+            "--grpc-address",
+            _EVERYWHERE if "triton-grpc" in listening.ports else _LOOPBACK,
+            "--page-address",
+            _EVERYWHERE,  # probes and scrapers come from outside the pod
             "--http-port",
             str(HTTP_PORT),
             "--grpc-port",
@@ -94,13 +124,13 @@ def build_server(
             *role,
         ],
         "env": pod.environment(),
-        "ports": _server_ports(spec),
+        "ports": listening.container_ports,
         "resources": pod.compute(
             spec.runtime.resources if resources is None else resources,
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
         ),
-        **_server_probes(spec, start_seconds),
+        **_server_probes(listening.page, start_seconds),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
         "terminationMessagePath": pod.TERMINATION_LOG,
@@ -115,23 +145,18 @@ def build_server(
     }
 
 
-def _server_ports(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return what others than the gateway reach; scrapers know the last one by this name."""
-    metrics = _port("triton-metrics", METRICS_PORT)
-    if spec.engine.backend == "PyTorch":
-        return [metrics]
-    return [_port("triton-http", HTTP_PORT), _port("triton-grpc", GRPC_PORT), metrics]
+def server_listening(spec: MultimodalModelSpec) -> Listening:
+    """Return what others than the gateway reach: the page, and Triton where it is published."""
+    exposed = spec.runtime.triton.expose and spec.engine.backend != "PyTorch"
+    return Listening("triton-metrics", ("triton-http", "triton-grpc") if exposed else ())
 
 
-def _server_probes(spec: MultimodalModelSpec, start_seconds: int) -> Manifest:
-    """Return the probes. trtllm-serve listens on loopback: its supervisor answers for it."""
-    health, port = "/v2/health", "triton-http"
-    if spec.engine.backend == "PyTorch":
-        health, port = "/health", "triton-metrics"
+def _server_probes(page: str, start_seconds: int) -> Manifest:
+    """Return the probes. The server listens on loopback: its supervisor answers for it."""
     return {
-        "startupProbe": _probe(f"{health}/ready", port, 1, start_seconds),
-        "livenessProbe": _probe(f"{health}/live", port, 10, 6),
-        "readinessProbe": _probe(f"{health}/ready", port, 2, 3),
+        "startupProbe": _probe("/health/ready", page, 1, start_seconds),
+        "livenessProbe": _probe("/health/live", page, 10, 6),
+        "readinessProbe": _probe("/health/ready", page, 2, 3),
     }
 
 

@@ -12,6 +12,7 @@ from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.metadata import Manifest, own_metadata
+from mm_operator.children.network import build_network_policy, opened
 from mm_operator.children.serving_pod import (
     ServingPod,
     component_selector,
@@ -67,17 +68,14 @@ def _pod(
         process_bytes=_process_bytes(sizes),
         resources=spec.vision.resources,
         role=(*_ROLE, *_ALONE),
+        # Scrapers find the one page of a pod by the name of its port.
+        listening=containers.Listening("http", ("triton-grpc",)),
     )
     # A sidecar's restart policy is that of a container beside others; alone it is the pod's.
     encoder = {key: value for key, value in server.items() if key != "restartPolicy"}
-    # Scrapers find the one page of a pod by this name.
-    ports = [
-        port | {"name": "http"} if port["containerPort"] == containers.METRICS_PORT else port
-        for port in server["ports"]
-    ]
     return ServingPod(
         component=labels.Component.ENCODER,
-        containers=[encoder | {"name": "encoder", "ports": ports}],
+        containers=[encoder | {"name": "encoder"}],
         init_containers=pull.build_pull(
             spec,
             image,
@@ -100,7 +98,7 @@ def _process_bytes(sizes: ModelPlan) -> int:
 def build_encoders(
     snapshot: Snapshot, spec: MultimodalModelSpec, template: dict[str, Any] | None
 ) -> tuple[Manifest, ...]:
-    """Return the Service, the Deployment and, where there are several, the budget of encoders.
+    """Return policy, Service, Deployment and, where there are several, the budget of encoders.
 
     Args:
         snapshot: the model.
@@ -130,12 +128,21 @@ def build_encoders(
             ],
         },
     }
+    servers = component_selector(snapshot.name, labels.Component.SERVER)
+    policy = build_network_policy(
+        own_metadata(snapshot, name=name, component=component),
+        selected,
+        [
+            opened([containers.METRICS_PORT]),
+            opened([GRPC_PORT], [{"podSelector": {"matchLabels": servers}}]),
+        ],
+    )
     replicas = spec.vision.replicas
     deployment = serving_deployment(
         snapshot, spec, template, component=component, name=name, replicas=replicas
     )
     if replicas == 1:  # a budget for one pod would only block the drain
-        return service, deployment
+        return policy, service, deployment
     budget: Manifest = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -147,4 +154,4 @@ def build_encoders(
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
-    return service, deployment, budget
+    return policy, service, deployment, budget

@@ -1,4 +1,4 @@
-"""The Service in front of a model's pods: OpenAI on port 80, Triton's own ports beside it."""
+"""The Service in front of a model's pods: OpenAI on port 80, and nothing else."""
 
 from mm_api import labels
 from mm_operator.children.deployment import selector
@@ -20,20 +20,6 @@ def build_service(snapshot: Snapshot, plan: Plan) -> Manifest | None:
         "spec": {
             "type": "ClusterIP",
             "selector": selector(snapshot.name),
-            "ports": [_port("http", 80, "http"), *_tritons(plan)],
+            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}],
         },
     }
-
-
-def _tritons(plan: Plan) -> list[Manifest]:
-    """Return Triton's own ports. trtllm-serve has none for others than the gateway."""
-    if plan.serving_plan is not None and plan.serving_plan.trtllm_serve is not None:
-        return []
-    return [
-        _port("triton-grpc", 8001, "triton-grpc"),
-        _port("triton-http", 8000, "triton-http"),
-    ]
-
-
-def _port(name: str, number: int, target: str) -> Manifest:
-    return {"name": name, "port": number, "protocol": "TCP", "targetPort": target}

@@ -37,6 +37,12 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission("", "configmaps", _CHILD, "Facts, build plans, serving plans."),
     Permission("", "persistentvolumeclaims", _CHILD, "The store, unless the user brings one."),
     Permission("", "services", _CHILD, "The address of a model."),
+    Permission(
+        "networking.k8s.io",
+        "networkpolicies",
+        _CHILD,
+        "Who reaches the encoders of a model, and Triton where a model publishes it.",
+    ),
     Permission("apps", "deployments", _CHILD, "The serving pods."),
     Permission("batch", "jobs", _CHILD, "Inspection and build."),
     Permission("policy", "poddisruptionbudgets", _CHILD, "Drains leave a replica running."),

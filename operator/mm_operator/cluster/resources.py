@@ -48,6 +48,7 @@ class Resource:
 MODEL = Resource(labels.API_VERSION, labels.KIND, labels.PLURAL)
 CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", 0)
 CONFIG = Resource("v1", "ConfigMap", "configmaps", 1)
+NETWORK_POLICY = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", 2)
 SERVICE = Resource("v1", "Service", "services", 2)
 BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", 3)
 JOB = Resource("batch/v1", "Job", "jobs", 4)
@@ -71,6 +72,7 @@ LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CHILDREN: tuple[Resource, ...] = (
     CLAIM,
     CONFIG,
+    NETWORK_POLICY,
     SERVICE,
     BUDGET,
     JOB,

@@ -4,10 +4,12 @@ A server keeps its own encoder for the time when no other one answers, so its me
 `Colocated` less the feature cache, which goes to where pictures are encoded by plan.
 """
 
+from hashlib import sha256
+
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory
-from mm_api.documents.serving_plan import EncoderPlan, MemoryPools
+from mm_api.documents.serving_plan import EncoderPlan, MemoryPools, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
@@ -69,6 +71,24 @@ def encoder_plan(model: str, spec: MultimodalModelSpec, pools: MemoryPools) -> E
         # Features leave as host memory, so nothing of them lies in the CUDA pool.
         pools=pools.model_copy(update={"cuda_bytes": CUDA_MINIMUM_BYTES}),
     )
+
+
+def with_key(serving: ServingPlan, uid: str) -> ServingPlan:
+    """Return the plan with what servers show their encoders.
+
+    It follows from the uid of the model, 122 random bits that only who may read the model's objects
+    knows: the same for every revision, so that servers and encoders of two of them understand each
+    other, and no Secret, which the operator may not write.
+
+    Args:
+        serving: the plan.
+        uid: of the model.
+    """
+    if serving.encoders is None:
+        return serving
+    key = sha256(f"encoders/{uid}".encode()).hexdigest()
+    encoders = serving.encoders.model_copy(update={"key": key})
+    return serving.model_copy(update={"encoders": encoders})
 
 
 def encoder_memory(

@@ -13,6 +13,7 @@ from mm_operator.errors import SpecError
 from mm_operator.model import Choice, Snapshot
 from mm_operator.plan import gpu
 from mm_operator.plan.draft import Draft, engine_config
+from mm_operator.plan.encoders import with_key
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.reference import plan_reference
 
@@ -55,7 +56,7 @@ def plan_engine(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts
         return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, NOBODY_SERVES[facts.family]), sizes)
     if sizes.fit and sizes.fit.verdict == "DoesNotFit":
         return EnginePlan(None, SpecError(Reason.DOES_NOT_FIT, _too_big(sizes)), sizes)
-    return EnginePlan(_draft(spec, sizes), None, sizes)
+    return EnginePlan(_draft(spec, sizes, snapshot.uid), None, sizes)
 
 
 def recorded_gpu(snapshot: Snapshot) -> GpuModel | None:
@@ -114,12 +115,12 @@ def _too_big(sizes: ModelPlan) -> str:
     return f"{sizes.fit.message}; no smaller limits, quantization or GPUs in parallel would fit"
 
 
-def _draft(spec: MultimodalModelSpec, sizes: ModelPlan) -> Draft:
+def _draft(spec: MultimodalModelSpec, sizes: ModelPlan, uid: str) -> Draft:
     assert sizes.build_plan is not None  # noqa: S101  # set in every plan that has no errors
     assert sizes.serving_plan is not None  # noqa: S101  # likewise
     return Draft(
         build_plan=sizes.build_plan,
-        serving_plan=sizes.serving_plan,
+        serving_plan=with_key(sizes.serving_plan, uid),
         engine_config=engine_config(spec, sizes.build_plan.fingerprint),
         choices=tuple(Choice(one.field, one.value, one.reason) for one in sizes.reasons),
     )

@@ -4,8 +4,9 @@ Guarantees, for model names that are DNS labels (the API refuses others):
 - A name is a DNS label of at most 63 characters, so it also fits into a label's value.
 - Equal inputs give equal names. Distinct inputs give distinct names, because a name that had to be
   cut carries 8 hex digits of the digest of the uncut one.
-- The Deployment and the Service of a model's encoders end with `-encoders`, which the API allows no
-  model's name, so that they are never those of another model.
+- The Deployment and the Service of a model's encoders end with `-encoders`, the Service of Triton's
+  own ports with `-triton`, which the API allows no model's name, so that they are never those of
+  another model.
 - A child of a model never has the name of a child that models share: shared names begin with
   `engine-` and end with hex digits or a number only.
 """
@@ -37,6 +38,11 @@ def service(model: str) -> str:
 def encoders(model: str) -> str:
     """Return the name of the encoders' Deployment, Service and budget; no model may end so."""
     return _joined(model, "encoders")
+
+
+def triton(model: str) -> str:
+    """Return the name of the Service of Triton's own ports, and of its policy; none may end so."""
+    return _joined(model, "triton")
 
 
 def disruption_budget(model: str) -> str:

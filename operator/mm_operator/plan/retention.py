@@ -13,7 +13,7 @@ from mm_operator.model import (
 from mm_operator.plan import names
 from mm_operator.plan.records import ENGINE_KEY
 
-_OF_ENCODERS = ("Service", "PodDisruptionBudget")
+_OF_ENCODERS = ("NetworkPolicy", "Service", "PodDisruptionBudget")
 
 
 def kept(

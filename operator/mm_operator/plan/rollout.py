@@ -7,7 +7,7 @@ current plan is not there, the pods keep the recorded revision: serving goes on.
 from math import ceil
 
 from mm_api.conditions import Reason
-from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.encoders import is_apart
@@ -23,7 +23,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
     content: dict[str, object] = {
         "serving": plain(draft.serving_plan),
         "engine": draft.engine_config,
-        "runtime": stated(spec.runtime),
+        # Who may connect to Triton changes nothing in a pod.
+        "runtime": stated(spec.runtime.model_copy(update={"triton": _exposed(spec)})),
         "gateway": stated(spec.gateway),
         "drainSeconds": drain_seconds(spec),
         # How long unused engines stay changes nothing in a pod.
@@ -33,6 +34,10 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) ->
     if is_apart(spec):
         content["encoder"] = stated(spec.vision.resources)
     return digest(content)[:HASH_DIGITS]
+
+
+def _exposed(spec: MultimodalModelSpec) -> TritonSpec:
+    return TritonSpec(expose=spec.runtime.triton.expose)
 
 
 def drain_seconds(spec: MultimodalModelSpec) -> int:

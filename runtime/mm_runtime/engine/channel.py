@@ -7,3 +7,9 @@ CHANNEL = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
+
+ENCODER_KEY = "mm-encoder"
+"""Name of what servers show encoders; Triton's, of `--grpc-restricted-protocol`."""
+
+GRPC_KEY_PREFIX = "triton-grpc-protocol-"
+"""What Triton puts before such a name to make the header."""

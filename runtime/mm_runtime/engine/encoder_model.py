@@ -76,6 +76,7 @@ class EncoderModel:
                 identity=self.identity,
                 wanted=Wanted.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
+                key=encoders.key,
             )
             self.queue = EncodersFirst(
                 own,

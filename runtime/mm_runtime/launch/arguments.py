@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from mm_api.documents.serving_plan import MemoryPools
+from mm_runtime.engine.channel import ENCODER_KEY
 from mm_runtime.launch.backends import Installation
 from mm_runtime.settings import STUB_SECONDS, Ports
 
@@ -24,6 +25,12 @@ class ServerOptions:
     """How long the server waits for running requests after SIGTERM. The drain before it has seen
     none, so this only bounds a model that hangs."""
 
+    secret: str
+    """Opens `CLOSED`; random, another one for each start of the container."""
+
+    encoder_key: str = ""
+    """What servers show with each request of an encoder; empty: nothing."""
+
     @property
     def shm_prefix(self) -> str:
         """Beginning of the names of this server's regions in /dev/shm.
@@ -34,6 +41,13 @@ class ServerOptions:
         digest = hashlib.sha256(str(self.repository).encode()).hexdigest()
         return f"mm{digest[:SHM_PREFIX_DIGITS]}_"
 
+
+CLOSED = ("model-repository", "shared-memory", "trace", "logging", "statistics")
+"""Triton's names of what only a key opens: the first four change what others get, or files of the
+server; statistics tell of others' requests."""
+
+NOBODY = "mm-closed"
+"""Header of that key, which nobody is given."""
 
 PORTS_A_RANK = 3
 """HTTP, gRPC and metrics: each rank's follow the one's before it, as upstream's launcher does."""
@@ -86,7 +100,7 @@ def server_argv(
         f"--cache-directory={installation.caches}",
         f"--http-address={ports.address}",
         f"--http-port={ports.http}",
-        f"--grpc-address={ports.address}",
+        f"--grpc-address={ports.grpc_address or ports.address}",
         f"--grpc-port={ports.grpc}",
         # Asked by the supervisor only, which shows them with its own.
         "--metrics-address=127.0.0.1",
@@ -97,8 +111,22 @@ def server_argv(
         f"--exit-timeout-secs={options.exit_seconds}",
         "--disable-auto-complete-config",  # the configurations are complete; a typo must not heal
         "--metrics-config=summary_latencies=true",
+        *_restrictions(options),
         *(f"--backend-config=python,{key}={value}" for key, value in python.items()),
     )
+
+
+def _restrictions(options: ServerOptions) -> tuple[str, ...]:
+    """Return who may do what beside asking: nobody changes, measures or looks into the server.
+
+    Its supervisor needs health and metrics, the gateway inference. Triton looks for the key in a
+    header of its own name, for gRPC with `triton-grpc-protocol-` before it.
+    """
+    closed = f"{','.join(CLOSED)}:{NOBODY}={options.secret}"
+    words = [f"--http-restricted-api={closed}", f"--grpc-restricted-protocol={closed}"]
+    if options.encoder_key:
+        words.append(f"--grpc-restricted-protocol=inference:{ENCODER_KEY}={options.encoder_key}")
+    return tuple(words)
 
 
 def server_environment(installation: Installation, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ server binds its port when its models are loaded, long after it was chosen."""
 
 METRICS = "/metrics"
 LIVE, READY = "/health/live", "/health/ready"
-"""For the kubelet, where the server itself answers on loopback only."""
+"""For the kubelet: the server itself answers on loopback only."""
 
 
 class Exposition:
@@ -83,6 +83,7 @@ class Exposition:
         model: name of the MultimodalModel.
         page: path of the server's metrics.
         ready: says whether the server is.
+        alive: says whether the server answers at all.
         role: what the pod is there for.
 
     Raises:
@@ -98,6 +99,7 @@ class Exposition:
         *,
         page: str = METRICS,
         ready: Callable[[], bool] = lambda: False,
+        alive: Callable[[], bool] = lambda: True,
         role: Role = Role.SERVER,
     ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
@@ -120,12 +122,13 @@ class Exposition:
         self._role = role
         self._inner = inner.metrics
         self._page = page
-        self._ready = ready
+        self._ready, self._alive = ready, alive
+        address = shown.page_address or shown.address
         try:
-            self._server = ThreadingHTTPServer((shown.address, shown.metrics), self._handler())
+            self._server = ThreadingHTTPServer((address, shown.metrics), self._handler())
         except OSError as error:
             raise ServerFailedError(
-                f"The metrics port {shown.metrics} of {shown.address} cannot be used: {error}."
+                f"The metrics port {shown.metrics} of {address} cannot be used: {error}."
                 " Give another one with --metrics-port."
             ) from error
         self._server.daemon_threads = True
@@ -194,7 +197,7 @@ class Exposition:
         pages: dict[str, tuple[str, Callable[[], bytes | None]]] = {
             METRICS: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
             STATE: ("application/json", lambda: self.state().to_json().encode()),
-            LIVE: ("text/plain", lambda: b"alive"),
+            LIVE: ("text/plain", lambda: b"alive" if self._alive() else None),
             READY: ("text/plain", lambda: b"ready" if self._ready() else None),
         }
 

@@ -76,6 +76,12 @@ def probe(ports: Ports) -> State:
     return State.READY if status[0] == http.client.OK else State.LOADING
 
 
+def is_alive(ports: Ports) -> bool:
+    """Return whether Triton says that it lives."""
+    status = get(ports.probe_host, ports.http, "/v2/health/live")
+    return status is not None and status[0] == http.client.OK
+
+
 def in_flight(ports: Ports) -> InFlight | None:
     """Return what is in flight, or None when the server does not say: on loopback, always."""
     answer = get("127.0.0.1", ports.metrics, "/metrics")

@@ -54,6 +54,7 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         options.serving.model,
         page=server.metrics.path,
         ready=lambda: server.state() is State.READY,
+        alive=server.is_alive,
         role=options.role,
     )
 

@@ -48,6 +48,9 @@ class Server(Protocol):
     def state(self) -> State:
         """Return how it is now."""
 
+    def is_alive(self) -> bool:
+        """Return whether it answers at all, ready or not."""
+
     def in_flight(self) -> InFlight | None:
         """Return the requests inside of it; None when it does not say."""
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,10 @@ class TritonServer:
         """Return how it is now."""
         return health.probe(self.options.ports)
 
+    def is_alive(self) -> bool:
+        """Ask it; one that hangs is ended by the kubelet."""
+        return health.is_alive(self.options.ports)
+
     def in_flight(self) -> InFlight | None:
         """Return the requests inside of it, from its own metrics."""
         return health.in_flight(self.options.ports)
@@ -62,6 +67,11 @@ class TritonServer:
     def clean(self) -> None:
         """Remove the regions of shared memory that a killed one leaves."""
         remove_regions(self.options.shm_prefix)
+
+
+def _encoder_key(options: ServeOptions) -> str:
+    encoders = options.serving.encoders
+    return encoders.key if options.role is Role.ENCODER and encoders else ""
 
 
 def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServer:
@@ -85,6 +95,8 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         ports=replace(options.ports, metrics=free_port()),
         pools=options.pools,
         exit_seconds=math.floor(EXIT_SECONDS / 2),
+        secret=secrets.token_hex(),
+        encoder_key=_encoder_key(options),
     )
     files = layout(
         engine,

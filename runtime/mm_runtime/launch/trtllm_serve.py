@@ -64,6 +64,10 @@ class TrtllmServer:
             return State.UNREACHABLE
         return State.READY if answer[0] == http.client.OK else State.LOADING
 
+    def is_alive(self) -> bool:
+        """Say yes: it has no page for that, and the supervisor sees when it ends."""
+        return True
+
     def in_flight(self) -> InFlight:
         """Return none: only the gateway can ask it, and the drain watches the gateway's port."""
         return InFlight(0, 0)

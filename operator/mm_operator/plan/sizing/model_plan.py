@@ -19,6 +19,7 @@ from mm_operator.plan.sizing.checks import problems
 from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
 from mm_operator.plan.sizing.encoder_share import encoder_share
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
+from mm_operator.plan.sizing.exposure import exposure_warnings
 from mm_operator.plan.sizing.fit import fullest, verdict
 from mm_operator.plan.sizing.memory import PROCESS_BYTES
 from mm_operator.plan.sizing.pool import serving_limits
@@ -139,7 +140,11 @@ def plan_model(inputs: Inputs) -> ModelPlan:
                 _pool_reason(sizing),
                 *share.reasons,
             ],
-            "warnings": [*share.warnings, *_warnings(situation, sizing)],
+            "warnings": [
+                *exposure_warnings(spec, inputs.serving_image or spec.runtime.image),
+                *share.warnings,
+                *_warnings(situation, sizing),
+            ],
             "build_plan": document,
             "serving_plan": serving_plan(
                 inputs.model,

@@ -19,6 +19,7 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.draft import ReferenceDraft, draft
 from mm_operator.plan.families import family_of
 from mm_operator.plan.memory import DTYPE_BYTES
+from mm_operator.plan.sizing.exposure import exposure_warnings
 
 
 def plan_reference(
@@ -78,6 +79,7 @@ def _planned(
         update={
             "dtype": engine.dtype,
             "fingerprint": planned.build_plan.fingerprint,
+            "warnings": list(exposure_warnings(spec, spec.runtime.image)),
             "limits": PlannedLimits(
                 features_per_image=features,
                 max_encoder_input_len=limits.max_encoder_input_len or 0,

@@ -86,9 +86,14 @@ def trtllm_version(
 
 def _version_in(image: str) -> str | None:
     """Return the version in an image whose tag begins with a release of the table."""
-    release = re.match(r"^(\d\d\.\d\d)(-|$)", _tag(image))
-    row: dict[str, str] = table("images")["images"].get(release[1] if release else "", {})
+    row: dict[str, str] = table("images")["images"].get(release_of(image) or "", {})
     return row.get("trtllm")
+
+
+def release_of(image: str) -> str | None:
+    """Return the release that an image's tag begins with, such as 25.06; None: it has none."""
+    release = re.match(r"^(\d\d\.\d\d)(-|$)", _tag(image))
+    return release[1] if release else None
 
 
 def _tag(image: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from mm_runtime.engine.channel import CHANNEL
+from mm_runtime.engine.channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
 from mm_runtime.engine.encoders.answers import BadAnswerError, Wanted, checked
 from mm_runtime.engine.encoders.order import order
 from mm_runtime.engine.encoders.rests import Rests
@@ -75,6 +75,7 @@ class EncoderClient:
         identity: of the vision engine that features must come from.
         wanted: what they look like.
         timeout_seconds: for one request, all encoders together.
+        key: shown with each request; empty: none.
     """
 
     def __init__(
@@ -84,11 +85,13 @@ class EncoderClient:
         identity: str,
         wanted: Wanted,
         timeout_seconds: float,
+        key: str = "",
     ) -> None:
         self._encoders = encoders
         self._identity = identity
         self._wanted = wanted
         self._timeout = timeout_seconds
+        self._headers = {f"{GRPC_KEY_PREFIX}{ENCODER_KEY}": key} if key else None
         self._clients: dict[str, InferenceServerClient] = {}
         self._rests = Rests()
 
@@ -129,6 +132,7 @@ class EncoderClient:
                     for name in (*sorted(self._wanted.names), OWN_IDENTITY)
                 ],
                 client_timeout=seconds,
+                headers=self._headers,
             )
         except InferenceServerException as error:
             message = str(error.message())

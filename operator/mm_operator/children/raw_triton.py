@@ -1,0 +1,54 @@
+"""Triton's own ports, where a model publishes them: a Service of their own, and who may connect."""
+
+from mm_api import labels
+from mm_api.v1alpha1 import MultimodalModelSpec, Peer
+from mm_operator.children import containers
+from mm_operator.children.deployment import selector
+from mm_operator.children.metadata import Manifest, own_metadata
+from mm_operator.children.network import build_network_policy, opened
+from mm_operator.model import Plan, Snapshot
+from mm_operator.plan import names
+
+_PORTS = {"triton-grpc": containers.GRPC_PORT, "triton-http": containers.HTTP_PORT}
+
+
+def build_raw_triton(
+    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
+) -> tuple[Manifest, ...]:
+    """Return NetworkPolicy and Service, in this order: the ports are guarded before they open."""
+    if not spec.runtime.triton.expose or not (plan.rollout.serving_hash or plan.rollout.held):
+        return ()
+    name, component = names.triton(snapshot.name), labels.Component.TRITON
+    peers = [_peer(one) for one in spec.runtime.triton.allow_from] or [{"podSelector": {}}]
+    policy = build_network_policy(
+        own_metadata(snapshot, name=name, component=component),
+        selector(snapshot.name),
+        [
+            opened([containers.GATEWAY_PORT, containers.METRICS_PORT]),
+            opened(sorted(_PORTS.values()), peers),
+        ],
+    )
+    service: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": own_metadata(snapshot, name=name, component=component),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": selector(snapshot.name),
+            "ports": [
+                {"name": port, "port": number, "protocol": "TCP", "targetPort": port}
+                for port, number in _PORTS.items()
+            ],
+        },
+    }
+    return policy, service
+
+
+def _peer(peer: Peer) -> Manifest:
+    chosen = {"podSelector": peer.pod_selector, "namespaceSelector": peer.namespace_selector}
+    given = {
+        name: {"matchLabels": one.match_labels} if one.match_labels else {}
+        for name, one in chosen.items()
+        if one is not None
+    }
+    return given or {"podSelector": {}}
