@@ -12,7 +12,7 @@ HEAD_BYTES = 32 * 1024
 """Of a request line with its headers; proxies in front allow 8 to 32 KiB."""
 MAX_HEADERS = 100
 
-_FREE_CHUNKS = 4096
+_FREE_CHUNKS = 1024
 _CHUNK_BYTES = 32
 """Least mean size of a body's further chunks. Each costs the event loop 10 us whatever its size."""
 
