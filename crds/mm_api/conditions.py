@@ -77,4 +77,5 @@ class Reason(StrEnum):
     CLUSTER_ERROR = "ClusterError"
     NAME_TAKEN = "NameTaken"
     MEMORY_POOL_EXHAUSTED = "MemoryPoolExhausted"
+    NAMESPACE_CONTESTED = "NamespaceContested"
     MPS_UNAVAILABLE = "MpsUnavailable"

@@ -203,6 +203,11 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric("mm_operator_queue_depth", _G, "Keys that wait for a reconcile."),
     Metric("mm_operator_api_requests_total", _C, "API requests.", ("verb", "resource", "code")),
     Metric("mm_operator_leader", _G, "1 on the replica that leads, else 0."),
+    Metric(
+        "mm_operator_namespaces_refused",
+        _G,
+        "Namespaces that another installation of the operator serves: this one refuses them.",
+    ),
     Metric("mm_operator_models", _G, "Models by whether they are Ready.", ("ready",)),
     Metric("mm_operator_build_step_seconds", _H, "Finished build steps.", ("step",), _BUILD),
     Metric(

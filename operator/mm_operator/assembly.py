@@ -27,6 +27,7 @@ from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.stores import StoreIdentities
@@ -38,6 +39,7 @@ from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import Engines
+from mm_operator.scaling.front_proxy import read_front_proxy
 from mm_operator.scaling.metrics_api import serve_metrics_api
 from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.rivals import Rivals
@@ -83,15 +85,24 @@ class Operator:
         settings, metrics = self._settings, self._metrics
         api = await connect(settings.kubeconfig, settings.context)
         elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
-        metrics.collect_models(lambda: self._models.samples() if elector.leads() else ())
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         evidence = Evidence(client, self._cache)
+        self._namespaces = ServedNamespaces(
+            client,
+            f"{settings.lease_namespace}/{settings.lease_name}",
+            role=settings.role_name,
+            namespaced=bool(settings.namespaces),
+            on_change=self._look_at_namespace,
+        )
+        serves = self._namespaces.serves
+        metrics.collect_models(lambda: self._models.samples(serves) if elector.leads() else ())
         applier = Applier(client, self._cache, wake=self._queue.add)
         self._warmth = Warmth(
             client,
             self._models,
             self._cache,
             self._nodes if settings.watch_nodes else None,
+            self._namespaces,
             namespaces=settings.namespaces,
             keda=settings.keda,
             resync_seconds=settings.resync_seconds,
@@ -119,6 +130,7 @@ class Operator:
                 keda_missing=self._warmth.keda_missing,
             ),
             told=metrics.ticked,
+            serves=serves,
         )
         self._servers = Servers(
             models=self._models,
@@ -133,7 +145,7 @@ class Operator:
             settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._metrics_now
         )
         _LOG.info("serving health and metrics on port %d", port)
-        metrics_api = await self._serve_metrics_api()
+        metrics_api = await self._serve_metrics_api(client)
         try:
             await self._run_parts(elector, api)
         finally:
@@ -208,6 +220,7 @@ class Operator:
             stores=stores,
             claims=claims,
             flights=flights,
+            namespaces=self._namespaces,
             applier=applier,
             clock=lambda: datetime.now(UTC),
             on_error=self._metrics.failed,
@@ -230,7 +243,7 @@ class Operator:
         count_builds(self._metrics, old, new, datetime.now(UTC))
         tell_story(old, new)
 
-    async def _serve_metrics_api(self) -> web.AppRunner | None:
+    async def _serve_metrics_api(self, client: Client) -> web.AppRunner | None:
         settings = self._settings
         if settings.metrics_api_port is None:
             return None
@@ -240,6 +253,7 @@ class Operator:
             port=settings.metrics_api_port,
             certificate=str(folder / "tls.crt"),
             key=str(folder / "tls.key"),
+            front_proxy=await read_front_proxy(client),
         )
         _LOG.info("serving external.metrics.k8s.io on port %d", port)
         return runner
@@ -264,9 +278,15 @@ class Operator:
         for key in self._models:
             self._queue.add(key)
 
+    def _look_at_namespace(self, namespace: str) -> None:
+        for key in self._models:
+            if key.namespace == namespace:
+                self._queue.add(key)
+
     def _metrics_now(self) -> Callable[[], bytes]:
         self._metrics.queued(self._queue.depth)
         self._metrics.models(self._models.ready(), len(self._models))
+        self._metrics.namespaces_refused(self._namespaces.refused())
         self._metrics.builds_waiting(self._models.waiting())
         return self._metrics.snapshot()
 

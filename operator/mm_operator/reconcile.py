@@ -14,7 +14,7 @@ from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
-from mm_operator.cluster.apply import Applier, OutdatedError
+from mm_operator.cluster.apply import Applier, OutdatedError, stage_error
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
@@ -22,6 +22,11 @@ from mm_operator.cluster.evidence import Evidence
 from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
+from mm_operator.cluster.namespaces import (
+    CONTENDER_SECONDS,
+    RECHECK_SECONDS,
+    ServedNamespaces,
+)
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.prune import prune
 from mm_operator.cluster.resources import MODEL
@@ -60,6 +65,7 @@ class Reconciler:
         stores: which stores of users are one.
         claims: which claims of users one node may attach.
         flights: Leases of engines that namespaces share.
+        namespaces: which namespaces are this installation's.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
         on_error: told the stage of each refused request.
@@ -79,6 +85,7 @@ class Reconciler:
         stores: StoreIdentities,
         claims: ClaimModes,
         flights: Flights,
+        namespaces: ServedNamespaces,
         applier: Applier,
         clock: Callable[[], datetime],
         on_error: Callable[[str], None],
@@ -94,6 +101,7 @@ class Reconciler:
         self._stores = stores
         self._claims = claims
         self._flights = flights
+        self._namespaces = namespaces
         self._applier = applier
         self._clock = clock
         self._on_error = on_error
@@ -109,6 +117,17 @@ class Reconciler:
         Raises:
             RetryLaterError: the API server refused something.
         """
+        denied: tuple[StageError, ...] = ()
+        try:
+            if key in self._models and not await self._namespaces.admits(key.namespace):
+                return RECHECK_SECONDS
+        except ClusterError as error:
+            denied = (stage_error("apply", error),)
+        again = await self._reconcile(key, denied)
+        return RECHECK_SECONDS if denied else again
+
+    async def _reconcile(self, key: Key, denied: tuple[StageError, ...]) -> float | None:
+        """Reconcile one model of a namespace of ours; `denied`: only its status may be written."""
         look_again = await self._gather(key)
         record = self._models.find(key)
         if record is None or record.deleting:
@@ -116,13 +135,17 @@ class Reconciler:
             return None  # the garbage collector deletes what it owned
         now = self._clock()
         snapshot = self._observer.snapshot(
-            record, now, self._scaling(record.uid), self._servers(key)
+            record,
+            now,
+            self._scaling(record.uid),
+            self._servers(key),
+            self._namespaces.contender(key.namespace),
         )
         plan = decide(snapshot)
-        if not await self._may_build(snapshot, plan):
+        if not denied and not await self._may_build(snapshot, plan):
             return _TAKEN_SECONDS
         try:
-            outcome = await self._act(record, snapshot, plan)
+            outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:
             return _SOON_SECONDS
         if outcome is None:
@@ -132,11 +155,14 @@ class Reconciler:
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
         for problem in problems:
             self._on_error(problem.stage)
-        if any(problem.reason != Reason.NAME_TAKEN for problem in problems):
-            raise RetryLaterError(problems[0].message)
+        serious = (problem for problem in problems if problem.reason != Reason.NAME_TAKEN)
+        if not denied and (first := next(serious, None)):
+            raise RetryLaterError(first.message)
         soon = _SOON_SECONDS if _wrote(outcome) else None
         await self._landed(snapshot, plan)
-        waits = [wait for wait in (soon, plan.recheck_after, look_again) if wait is not None]
+        contended = CONTENDER_SECONDS if snapshot.contender else None
+        known = (soon, plan.recheck_after, look_again, contended)
+        waits = [wait for wait in known if wait is not None]
         return _NAME_TAKEN_SECONDS if problems else min(waits, default=None)
 
     async def _gather(self, key: Key) -> float | None:
@@ -185,10 +211,12 @@ class Reconciler:
         self._unreported.add(key)
         return True
 
-    async def _act(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> Outcome | None:
+    async def _act(
+        self, record: ModelRecord, snapshot: Snapshot, plan: Plan, denied: tuple[StageError, ...]
+    ) -> Outcome | None:
         """Apply and prune; None when the model turned out to be gone."""
-        if plan.frozen:
-            return Outcome()
+        if plan.frozen or denied:
+            return Outcome(errors=denied)
         documents = build(snapshot, plan)
         prepared = self._applier.prepare(documents)
         if self._applier.would_make_again(prepared) and not await self._exists(record):

@@ -37,6 +37,10 @@ class Settings:
     lease_name: str = "multimodal-operator"
     """Name of the Lease. Two installations that serve different namespaces need different ones."""
 
+    role_name: str = ""
+    """Name of the Role or ClusterRole that the operator's rights come from: it owns the Leases by
+    which namespaces belong to this installation. Empty: they have no owner."""
+
     namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
@@ -137,6 +141,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         runtime_image=given.runtime_image,
         lease_namespace=given.lease_namespace,
         lease_name=given.lease_name,
+        role_name=given.role_name,
         namespaces=tuple(given.namespace),
         watch_nodes=not given.namespace if given.watch_nodes is None else given.watch_nodes,
         port=given.port,
@@ -183,6 +188,12 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--lease-namespace", default=told("LEASE_NAMESPACE", "multimodal-system"))
     run.add_argument("--lease-name", default=told("LEASE_NAME", "multimodal-operator"))
+    run.add_argument(
+        "--role-name",
+        default=told("ROLE_NAME", ""),
+        metavar="NAME",
+        help="Role (ClusterRole for every namespace) whose removal frees the served namespaces",
+    )
     run.add_argument(
         "--namespace",
         action="append",

@@ -1,8 +1,11 @@
 """Token and certificates of a Prometheus come from Secrets of the model's namespace."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from mm_api.v1alpha1 import PrometheusSpec
 from mm_operator.cluster.client import Client, connect
@@ -51,6 +54,25 @@ def test_secrets_are_read(api: Api) -> None:
         server_name="prometheus",
         token="abc",
         of_tenant=True,
+    )
+
+
+def test_a_secret_that_may_not_be_read_is_named(api: Api, tmp_path: Path) -> None:
+    """Without the right the sentence names the Secret and the chart value that gives it."""
+    api.kubectl("create", "serviceaccount", "operator")
+    config = yaml.safe_load(api.cluster.kubeconfig.read_text(encoding="utf-8"))
+    token = api.kubectl("create", "token", "operator").strip()
+    config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    powerless = replace(api, cluster=replace(api.cluster, kubeconfig=path))
+
+    with pytest.raises(MetricsError) as refusal:
+        resolve(powerless, spec_of(tokenSecretRef={"name": "prom"}))
+
+    assert str(refusal.value) == (
+        "the operator may not read Secret prom: add it to the chart value "
+        f"autoscaling.modelSecrets (namespace {api.namespace}, names [prom])"
     )
 
 

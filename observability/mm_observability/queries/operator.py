@@ -8,6 +8,11 @@ def leaders() -> str:
     return f"sum({series('mm_operator_leader')})"
 
 
+def namespaces_refused() -> str:
+    """Return how many namespaces each installation refuses, since another one serves them."""
+    return f"max by (namespace) ({series('mm_operator_namespaces_refused')})"
+
+
 def leader_pods() -> str:
     """Return 1 for the pod that leads, else 0."""
     return f"max by (namespace, pod) ({series('mm_operator_leader')})"

@@ -211,6 +211,14 @@ def _operator() -> tuple[Alert, ...]:
             "Two replicas write at the same time; a replica whose clock stands still looks so too.",
         ),
         Alert(
+            "MultimodalOperatorNamespaceRefused",
+            "warning",
+            f"{operator.namespaces_refused()} > 0",
+            "10m",
+            "The operator in {{ $labels.namespace }} refuses {{ $value }} namespaces",
+            "Another installation of the operator serves them; both are set to.",
+        ),
+        Alert(
             "MultimodalOperatorReconcileErrors",
             "warning",
             f"{operator.failed_share(window='10m')} > 0.1",

@@ -255,6 +255,7 @@ class Client:
         version: str,
         seconds: int,
         silence_seconds: float,
+        fields: str = "",
         metadata_only: bool = False,
     ) -> aiohttp.ClientResponse:
         """Open a watch stream; the caller reads its lines and releases it.
@@ -269,6 +270,7 @@ class Client:
             "timeoutSeconds": str(seconds),
         }
         query |= {"labelSelector": selector} if selector else {}
+        query |= {"fieldSelector": fields} if fields else {}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._timeout.total, sock_read=silence_seconds
         )

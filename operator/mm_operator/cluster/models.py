@@ -70,6 +70,10 @@ class ModelCache:
         """Return the number of models."""
         return len(self._records)
 
+    def __contains__(self, key: object) -> bool:
+        """Return whether a model exists."""
+        return key in self._records
+
     def __iter__(self) -> Iterator[Key]:
         """Return the keys of every model, as they are now."""
         return iter(tuple(self._records))
@@ -78,10 +82,11 @@ class ModelCache:
         """Return how many models are Ready."""
         return sum(record.ready for record in self._records.values())
 
-    def samples(self) -> Iterator[Sample]:
-        """Return what Prometheus is told of every model."""
+    def samples(self, serves: Callable[[str], bool] = lambda _namespace: True) -> Iterator[Sample]:
+        """Return what Prometheus is told of every model in the namespaces that are served."""
         for record in self._records.values():
-            yield from record.samples
+            if serves(record.key.namespace):
+                yield from record.samples
 
     def waiting(self) -> int:
         """Return how many models wait for a build of another one."""

@@ -84,6 +84,7 @@ class Observer:
         now: datetime,
         scaling: ScalingView | None = None,
         servers: tuple[ServerState, ...] = (),
+        contender: str = "",
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
@@ -109,6 +110,7 @@ class Observer:
             },
             claims_of_one_pod=self._claims.for_one_pod(record),
             deleting=record.deleting,
+            contender=contender,
             scaling=scaling,
             servers=servers,
         )

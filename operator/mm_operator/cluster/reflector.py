@@ -54,7 +54,7 @@ class _ExpiredError(Exception):
 
 
 class Reflector:
-    """Fills a sink with the objects of one resource that match a label selector.
+    """Fills a sink with the objects of one resource that match a label and a field selector.
 
     `synced` is set after the first complete list, `answered` after the first answer, be it that the
     operator lacks the right to list or that nobody defined the kind; `missing` says so until a list
@@ -69,6 +69,7 @@ class Reflector:
         namespace: str | None,
         selector: str,
         sink: Sink,
+        fields: str = "",
         metadata_only: bool = False,
         jitter: Callable[[int, int], int] = random.randint,
     ) -> None:
@@ -76,6 +77,7 @@ class Reflector:
         self._resource = resource
         self._namespace = namespace
         self._selector = selector
+        self._fields = fields
         self._sink = sink
         self._metadata_only = metadata_only
         self._jitter = jitter
@@ -129,6 +131,7 @@ class Reflector:
             self._resource,
             self._namespace,
             selector=self._selector,
+            fields=self._fields,
             metadata_only=self._metadata_only,
             page=LIST_PAGE.get(self._resource.kind, 500),
         )
@@ -148,6 +151,7 @@ class Reflector:
             self._resource,
             self._namespace,
             selector=self._selector,
+            fields=self._fields,
             version=version,
             seconds=self._jitter(*_WATCH_SECONDS),
             silence_seconds=_SILENCE_SECONDS,

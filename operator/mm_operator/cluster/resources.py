@@ -67,6 +67,9 @@ SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
 SECRET = Resource("v1", "Secret", "secrets")
 VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
 """Of the cluster, not of a namespace."""
+ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
+"""Of the cluster, not of a namespace."""
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 
 CHILDREN: tuple[Resource, ...] = (

@@ -11,9 +11,10 @@ from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.namespaces import LEASE_NAME, ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.reflector import Reflector
-from mm_operator.cluster.resources import KEDA_CHILDREN, MODEL, NODE, WATCHED
+from mm_operator.cluster.resources import KEDA_CHILDREN, LEASE, MODEL, NODE, WATCHED
 from mm_operator.errors import ClusterError
 
 _LOG = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Warmth:
         models: filled by kopf; listed here at the start and at each resync.
         cache: filled by reflectors.
         nodes: filled by a reflector; None: nodes are not read.
+        served: the Leases of namespaces, filled by reflectors.
         namespaces: which to serve; empty means all.
         keda: read the objects that we make for KEDA; where it is not installed, that is no
             reason to wait.
@@ -43,6 +45,7 @@ class Warmth:
         models: ModelCache,
         cache: Cache,
         nodes: NodeCache | None,
+        served: ServedNamespaces,
         *,
         namespaces: Sequence[str],
         keda: bool = False,
@@ -59,6 +62,17 @@ class Warmth:
         self._reflectors = [
             Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
             for resource in WATCHED
+            for namespace in self._namespaces
+        ]
+        self._reflectors += [
+            Reflector(
+                client,
+                LEASE,
+                namespace=namespace,
+                selector="",
+                fields=f"metadata.name={LEASE_NAME}",
+                sink=served,
+            )
             for namespace in self._namespaces
         ]
         self._optional = [

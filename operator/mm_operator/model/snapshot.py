@@ -147,6 +147,8 @@ class Snapshot:
     claims_of_one_pod: tuple[str, ...] = ()
     """Those of them that only one pod may have."""
     deleting: bool = False
+    contender: str = ""
+    """The installation of the operator that should serve this namespace, too, and refuses it."""
     servers: tuple[ServerState, ...] = ()
     """What those servers said that are in trouble."""
     scaling: ScalingView | None = None

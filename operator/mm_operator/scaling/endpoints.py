@@ -16,6 +16,8 @@ from mm_operator.scaling.peers import why_not_asked
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
 
+_FORBIDDEN = 403
+
 
 class Endpoints:
     """Clients by endpoint; those that no model uses any more are closed.
@@ -117,6 +119,11 @@ class Endpoints:
         try:
             found = await self._client.get(SECRET, namespace, name)
         except ClusterError as error:
+            if error.status == _FORBIDDEN:
+                raise MetricsError(
+                    f"the operator may not read Secret {name}: add it to the chart value "
+                    f"autoscaling.modelSecrets (namespace {namespace}, names [{name}])"
+                ) from error
             raise MetricsError(f"Secret {name} cannot be read: {error}") from error
         if found is None:
             raise MetricsError(f"there is no Secret {name} in the model's namespace: create it")

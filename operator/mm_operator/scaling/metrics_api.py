@@ -1,14 +1,14 @@
 """`external.metrics.k8s.io`: replicas wanted by model, for HorizontalPodAutoscalers.
 
 Answered from the status in the cache, so every replica of the operator answers the same, also while
-none leads: the last recommendation stands. What is served is numbers of replicas and no secret, so
-callers are not told apart.
+none leads: the last recommendation stands. Only the API server is answered, which asked RBAC
+whether its caller may read the metric.
 """
 
 import json
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,16 +18,27 @@ from mm_api import labels
 from mm_operator.children.autoscaler import METRIC
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
+from mm_operator.scaling.front_proxy import FrontProxy
 
 GROUP_VERSION = "external.metrics.k8s.io/v1beta1"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _ROOT = f"/apis/{GROUP_VERSION}"
 _SELECTOR = re.compile(rf"^{re.escape(labels.MODEL)}=(?P<model>[-a-z0-9]+)$")
 
 
 def make_app(
-    models: ModelCache, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    models: ModelCache,
+    front_proxy: FrontProxy,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> web.Application:
-    """Return the API as an application."""
+    """Return the API as an application that answers the API server."""
+
+    @web.middleware
+    async def only_the_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
+        transport = request.transport
+        if transport is None or not front_proxy.admits(transport.get_extra_info("peercert")):
+            return _failure(403, "Forbidden", "only the API server may ask")
+        return await handler(request)
 
     async def resources(_: web.Request) -> web.Response:
         return web.json_response(
@@ -70,7 +81,7 @@ def make_app(
             }
         )
 
-    app = web.Application()
+    app = web.Application(middlewares=[only_the_api_server])
     app.router.add_get(_ROOT, resources)
     app.router.add_get(f"{_ROOT}/namespaces/{{namespace}}/{{metric}}", values)
     return app
@@ -91,6 +102,7 @@ async def serve_metrics_api(
     port: int,
     certificate: str,
     key: str,
+    front_proxy: FrontProxy,
     address: str = "0.0.0.0",  # noqa: S104  # the API server comes from outside the pod
 ) -> tuple[web.AppRunner, int]:
     """Serve the API over TLS; return its runner (to clean up) and its port.
@@ -100,7 +112,9 @@ async def serve_metrics_api(
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
-    runner = web.AppRunner(make_app(models), access_log=None, shutdown_timeout=1.0)
+    front_proxy.restrict(context)
+    app = make_app(models, front_proxy)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, address, port, ssl_context=context)
     await site.start()
@@ -108,12 +122,16 @@ async def serve_metrics_api(
 
 
 def _not_found(message: str) -> web.Response:
+    return _failure(404, "NotFound", message)
+
+
+def _failure(code: int, reason: str, message: str) -> web.Response:
     body = {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
-        "reason": "NotFound",
+        "reason": reason,
         "message": message,
-        "code": 404,
+        "code": code,
     }
-    return web.json_response(body, status=404)
+    return web.json_response(body, status=code)

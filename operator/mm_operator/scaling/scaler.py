@@ -101,6 +101,7 @@ class Scaler:
         engines: what can move replicas beside the operator itself.
         clock: Unix seconds.
         told: told the seconds of each tick.
+        serves: whether the models of a namespace are this installation's.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Scaler:
         engines: Engines = NO_ENGINES,
         clock: Callable[[], float] = time.time,
         told: Callable[[float], None] = lambda _seconds: None,
+        serves: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
         self._models = models
         self._cache = cache
@@ -127,6 +129,7 @@ class Scaler:
         self._engines = engines
         self._clock = clock
         self._told = told
+        self._serves = serves
         self._followers: dict[str, Follower] = {}
         self._views: dict[str, ScalingView] = {}
         self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
@@ -194,7 +197,7 @@ class Scaler:
     def _look(self, key: Key) -> _Look | None:
         """Return what there is to decide about a model, None when nothing is asked for."""
         record = self._models.find(key)
-        if record is None or record.deleting:
+        if record is None or record.deleting or not self._serves(key.namespace):
             return None
         spec = self._spec(record)
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":

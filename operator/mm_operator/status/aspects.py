@@ -132,7 +132,23 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
             return Aspect(kind, "True", decision.reason, decision.message)
     if found := trouble(snapshot, plan):
         return Aspect(kind, "True", *found)
+    expected = Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
+    return _stuck_encoders(snapshot, plan) or _contested(snapshot) or expected
+
+
+def _stuck_encoders(snapshot: Snapshot, plan: Plan) -> Aspect | None:
     encoders = encoders_ready(snapshot, plan)
-    if encoders is not None and encoders.reason in OBSTACLES:
-        return Aspect(kind, "True", encoders.reason, encoders.message)
-    return Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
+    if encoders is None or encoders.reason not in OBSTACLES:
+        return None
+    return Aspect(ConditionType.DEGRADED, "True", encoders.reason, encoders.message)
+
+
+def _contested(snapshot: Snapshot) -> Aspect | None:
+    """Return that two installations are set to serve the namespace."""
+    if not snapshot.contender:
+        return None
+    text = (
+        f"the operator {snapshot.contender} is set to serve this namespace, too, and refuses "
+        "it: take the namespace out of one of the two installations"
+    )
+    return Aspect(ConditionType.DEGRADED, "True", Reason.NAMESPACE_CONTESTED, text)

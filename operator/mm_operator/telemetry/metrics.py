@@ -66,6 +66,10 @@ class Metrics:
         """Show how many keys wait."""
         self._gauges["mm_operator_queue_depth"].set(depth)
 
+    def namespaces_refused(self, count: int) -> None:
+        """Show how many namespaces another installation serves."""
+        self._gauges["mm_operator_namespaces_refused"].set(count)
+
     def models(self, ready: int, total: int) -> None:
         """Show how many models there are, by whether they are Ready."""
         gauge = self._gauges["mm_operator_models"]

@@ -1,0 +1,272 @@
+"""Which namespaces this installation serves: a Lease in each of them names the one operator.
+
+The Lease is written once and never renewed, so that nothing is written at rest. Whether its holder
+still runs is read from the holder's leader Lease, which the holder's name refers to. The decision
+stands in docs/decisions/20261122-one-operator-for-a-namespace.md.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mm_api import labels
+from mm_operator.cluster.client import Client
+from mm_operator.cluster.resources import CLUSTER_ROLE, LEASE, ROLE
+from mm_operator.errors import ClusterError
+
+_LOG = logging.getLogger(__name__)
+
+LEASE_NAME = "multimodal-operator-namespace"
+
+RECHECK_SECONDS = 10.0
+"""Between two looks at a namespace that is not ours: the validity of a leader Lease."""
+
+SILENT_SECONDS = 60.0
+"""A leader Lease without a change for this long has no leader. Six times its validity: a restart of
+the only replica must not cost the namespace."""
+
+BEAT_SECONDS = 60.0
+"""Between two marks that a refused installation leaves in the holder's Lease."""
+
+CONTENDER_SECONDS = 3 * BEAT_SECONDS
+"""A mark that did not change for this long is of an installation that no longer wants to serve."""
+
+_CONFLICT = 409
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The Lease of one namespace as last seen."""
+
+    lease: dict[str, Any]
+    holder: str
+    contender: str
+    beat: str
+    """When the contender left its mark, in its own clock's words: only compared for equality."""
+    beat_seen: float
+    """Monotonic seconds since when it reads so."""
+
+
+class ServedNamespaces:
+    """Decides who serves a namespace. Implements `mm_operator.cluster.reflector.Sink`.
+
+    Args:
+        client: reads leader Leases, writes the Leases of namespaces.
+        installation: `<namespace>/<name>` of this installation's leader Lease.
+        role: name of the ClusterRole, or of the Role in each namespace, that the rights come from:
+            the Lease of a namespace is owned by it, so that an uninstallation frees the namespace.
+            Empty: the Lease stays.
+        namespaced: the role is a Role in each namespace.
+        on_change: called with a namespace when another one serves it or contends for it.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        installation: str,
+        *,
+        role: str = "",
+        namespaced: bool = False,
+        on_change: Callable[[str], None] = lambda _namespace: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._me = installation
+        self._role = role
+        self._namespaced = namespaced
+        self._on_change = on_change
+        self._clock = clock
+        self._held: dict[str, _Held] = {}
+        self._refused: dict[str, str] = {}
+        self._beats: dict[str, float] = {}
+        self._leaders: dict[str, tuple[str, float]] = {}
+        """Holder -> resource version of its leader Lease, and since when it is that."""
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Take an added or changed Lease; of another name, it is none of ours."""
+        del kind
+        metadata = item["metadata"]
+        if metadata["name"] != LEASE_NAME:
+            return
+        before, marks = self._held.get(metadata["namespace"]), metadata.get("annotations") or {}
+        beat = marks.get(labels.REFUSED_AT, "")
+        unchanged = before is not None and before.beat == beat
+        now = _Held(
+            lease=item,
+            holder=(item.get("spec") or {}).get("holderIdentity") or "",
+            contender=marks.get(labels.REFUSED_OPERATOR, ""),
+            beat=beat,
+            beat_seen=before.beat_seen if before is not None and unchanged else self._clock(),
+        )
+        self._held[metadata["namespace"]] = now
+        if before is None or (before.holder, before.contender) != (now.holder, now.contender):
+            self._on_change(metadata["namespace"])
+
+    def keep(
+        self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
+    ) -> None:
+        """End a list of this version: what is no newer and not in it is gone."""
+        del kind
+        for place, held in tuple(self._held.items()):
+            metadata = held.lease["metadata"]
+            meant = namespace in {None, place} and int(metadata["resourceVersion"]) <= version
+            if meant and metadata["uid"] not in uids:
+                self._forget(place)
+
+    def remove(self, kind: str, item: dict[str, Any]) -> None:
+        """Forget a deleted Lease: the next reconcile of a model there makes one."""
+        del kind
+        if item["metadata"]["name"] == LEASE_NAME:
+            self._forget(item["metadata"]["namespace"])
+
+    def serves(self, namespace: str) -> bool:
+        """Return whether the namespace is ours, as far as it was seen."""
+        held = self._held.get(namespace)
+        return held is not None and held.holder == self._me
+
+    def refused(self) -> int:
+        """Return how many namespaces another installation serves that this one should serve."""
+        return len(self._refused)
+
+    def contender(self, namespace: str) -> str:
+        """Return which installation should serve a namespace of ours, too; empty for none."""
+        held = self._held.get(namespace)
+        if held is None or held.holder != self._me or self._outdated(held):
+            return ""
+        return held.contender
+
+    async def admits(self, namespace: str) -> bool:
+        """Return whether models of a namespace may be touched; take the namespace if it is free.
+
+        Raises:
+            ClusterError: the Lease could not be read or written.
+        """
+        held = self._held.get(namespace)
+        if held is not None and held.holder == self._me:
+            if held.contender and self._outdated(held):
+                await self._write(namespace, held)
+            return True
+        if held is None or not held.holder or await self._gone(held.holder):
+            return await self._write(namespace, held)
+        self._refuse(namespace, held.holder)
+        if self._clock() - self._beats.get(namespace, float("-inf")) >= BEAT_SECONDS:
+            self._beats[namespace] = self._clock()
+            await self._leave_mark(namespace, held)
+        return False
+
+    def _forget(self, namespace: str) -> None:
+        if self._held.pop(namespace, None) is not None:
+            self._on_change(namespace)
+
+    def _outdated(self, held: _Held) -> bool:
+        return self._clock() - held.beat_seen >= CONTENDER_SECONDS
+
+    def _refuse(self, namespace: str, holder: str) -> None:
+        if self._refused.get(namespace) == holder:
+            return
+        self._refused[namespace] = holder
+        _LOG.warning(
+            "namespace %s is served by the operator %s: its models are left alone here. Take the "
+            "namespace out of one of the two installations; should %s be gone, delete the Lease %s "
+            "in %s",
+            namespace,
+            holder,
+            holder,
+            LEASE_NAME,
+            namespace,
+        )
+
+    async def _gone(self, holder: str) -> bool:
+        """Return whether an installation has no leader any more; False where that is unknown."""
+        where, slash, name = holder.partition("/")
+        if not slash:
+            return False
+        try:
+            lease = await self._client.get(LEASE, where, name)
+        except ClusterError as error:
+            _LOG.debug("whether %s still runs is unknown: %s", holder, error)
+            return False
+        if lease is None:
+            return True
+        version = lease["metadata"]["resourceVersion"]
+        known = self._leaders.get(holder)
+        if known is None or known[0] != version:
+            self._leaders[holder] = version, self._clock()
+            return False
+        return self._clock() - known[1] >= SILENT_SECONDS
+
+    async def _write(self, namespace: str, held: _Held | None) -> bool:
+        """Write this installation as the holder, without marks; False when another was faster."""
+        metadata: dict[str, Any] = {
+            "name": LEASE_NAME,
+            "namespace": namespace,
+            "labels": {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE},
+        }
+        metadata |= await self._owners(namespace)
+        body: dict[str, Any] = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": metadata,
+            "spec": {"holderIdentity": self._me, "acquireTime": _now()},
+        }
+        try:
+            if held is None:
+                answer = await self._client.create(LEASE, namespace, body)
+                _LOG.info("serving namespace %s", namespace)
+            else:
+                metadata["resourceVersion"] = held.lease["metadata"]["resourceVersion"]
+                answer = await self._client.update(LEASE, namespace, LEASE_NAME, body)
+                if held.holder != self._me:
+                    _LOG.info("serving namespace %s after %r", namespace, held.holder)
+        except ClusterError as error:
+            if error.status == _NOT_FOUND:  # deleted, which the watch did not tell yet
+                self._forget(namespace)
+            if error.status in {_CONFLICT, _NOT_FOUND}:
+                return held is not None and held.holder == self._me
+            raise
+        self._refused.pop(namespace, None)
+        self.put(LEASE.kind, answer)
+        return True
+
+    async def _owners(self, namespace: str) -> dict[str, Any]:
+        """Return the owner of a new Lease as part of its metadata; nothing where it is unknown."""
+        if not self._role:
+            return {}
+        resource = ROLE if self._namespaced else CLUSTER_ROLE
+        place = namespace if self._namespaced else None
+        try:
+            role = await self._client.get(resource, place, self._role)
+        except ClusterError as error:
+            _LOG.warning("the Lease of namespace %s gets no owner: %s", namespace, error)
+            return {}
+        if role is None:
+            return {}
+        owner = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "name": self._role,
+            "uid": role["metadata"]["uid"],
+        }
+        return {"ownerReferences": [owner]}
+
+    async def _leave_mark(self, namespace: str, held: _Held) -> None:
+        """Tell the holder, which shows it in a condition of its models."""
+        marks = {labels.REFUSED_OPERATOR: self._me, labels.REFUSED_AT: _now()}
+        metadata = held.lease["metadata"]
+        marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **marks}}
+        try:
+            await self._client.update(
+                LEASE, namespace, LEASE_NAME, {**held.lease, "metadata": marked}
+            )
+        except ClusterError as error:
+            _LOG.info("the operator %s was not informed: %s", held.holder, error)
+
+
+def _now() -> str:
+    """Return the time as Leases hold it, with microseconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

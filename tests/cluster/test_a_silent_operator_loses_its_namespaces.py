@@ -1,0 +1,179 @@
+"""When a namespace of another installation is free: decided by its leader Lease, with our clock."""
+
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.namespaces import (
+    BEAT_SECONDS,
+    CONTENDER_SECONDS,
+    LEASE_NAME,
+    SILENT_SECONDS,
+    ServedNamespaces,
+)
+from mm_operator.cluster.resources import LEASE, Resource
+from mm_operator.errors import ClusterError
+
+OURS, THEIRS = "home/ours", "away/theirs"
+
+
+class Leases:
+    """The Leases of an API server, with its optimistic concurrency."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], dict[str, Any]] = {}
+        self.forbidden: set[str] = set()
+        self.writes = 0
+
+    def set(self, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+        """Store a Lease with a version of its own."""
+        self.writes += 1
+        metadata = body.pop("metadata", {}) | {"namespace": namespace, "name": name}
+        metadata["resourceVersion"] = str(self.writes)
+        self.held[namespace, name] = {**body, "metadata": metadata}
+        return self.held[namespace, name]
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return a Lease."""
+        if namespace in self.forbidden:
+            raise ClusterError(403, resource.kind, name, "forbidden")
+        return self.held.get((namespace, name))
+
+    async def create(
+        self, resource: Resource, namespace: str, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Store a new Lease."""
+        if (namespace, body["metadata"]["name"]) in self.held:
+            raise ClusterError(409, resource.kind, LEASE_NAME, "exists")
+        name = body["metadata"]["name"]
+        return self.set(namespace, name, metadata=body["metadata"], spec=body["spec"])
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Replace a Lease that is as the writer saw it."""
+        there = self.held.get((namespace, name))
+        if there is None:
+            raise ClusterError(404, resource.kind, name, "not found")
+        if there["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise ClusterError(409, resource.kind, name, "changed")
+        return self.set(namespace, name, metadata=body["metadata"], spec=body["spec"])
+
+
+class Site:
+    """One installation, another one's Lease, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.leases = Leases()
+        self.told: list[str] = []
+        self.served = ServedNamespaces(
+            self.leases,  # type: ignore[arg-type]  # the three requests that are sent
+            OURS,
+            on_change=self.told.append,
+            clock=lambda: self.now,
+        )
+
+    def theirs(self, **marks: str) -> None:
+        """Give the namespace to the other installation, as the watch tells it."""
+        found = self.leases.set("team", LEASE_NAME, spec={"holderIdentity": THEIRS}, metadata=marks)
+        self.served.put(LEASE.kind, found)
+
+    def watched(self) -> None:
+        """Let the watch tell what is there."""
+        self.served.put(LEASE.kind, self.leases.held["team", LEASE_NAME])
+
+
+@pytest.fixture
+def site() -> Site:
+    """The namespace belongs to the other installation, whose leader has just renewed."""
+    made = Site()
+    made.leases.set("away", "theirs", spec={"holderIdentity": "pod"})
+    made.theirs()
+    return made
+
+
+async def test_a_namespace_without_a_lease_is_taken(site: Site) -> None:
+    """The first installation with a model there writes one, and does not write it again."""
+    assert await site.served.admits("other")
+    writes = site.leases.writes
+    assert await site.served.admits("other")
+
+    assert site.leases.writes == writes
+    assert site.leases.held["other", LEASE_NAME]["spec"]["holderIdentity"] == OURS
+
+
+async def test_it_is_kept_while_the_leader_renews(site: Site) -> None:
+    """Each renewal starts the time of silence anew."""
+    for _ in range(5):
+        assert not await site.served.admits("team")
+        site.now += SILENT_SECONDS - 1
+        site.leases.set("away", "theirs", spec={"holderIdentity": "pod"})
+        site.watched()
+
+
+async def test_it_is_taken_after_silence(site: Site) -> None:
+    """A leader Lease that does not change has nobody behind it, also one that was given back."""
+    assert not await site.served.admits("team")
+    site.watched()
+    site.now += SILENT_SECONDS
+
+    assert await site.served.admits("team")
+    assert site.served.serves("team")
+    assert site.served.refused() == 0
+
+
+async def test_it_is_taken_when_the_leader_lease_is_gone(site: Site) -> None:
+    """An uninstallation removes it."""
+    del site.leases.held["away", "theirs"]
+
+    assert await site.served.admits("team")
+
+
+async def test_it_is_kept_where_nothing_is_known(site: Site) -> None:
+    """Without the right to read the leader's Lease nothing is taken, however long it lasts."""
+    site.leases.forbidden.add("away")
+    for _ in range(3):
+        assert not await site.served.admits("team")
+        site.now += 10 * SILENT_SECONDS
+
+    assert site.served.refused() == 1
+
+
+async def test_a_refused_one_leaves_a_mark_once_a_minute(site: Site) -> None:
+    """Looks come every ten seconds; a write to the holder's Lease does not."""
+    before = site.leases.writes
+    for _ in range(6):
+        assert not await site.served.admits("team")
+        site.watched()
+        site.now += BEAT_SECONDS / 6
+
+    assert site.leases.writes == before + 1
+    marks = site.leases.held["team", LEASE_NAME]["metadata"]["annotations"]
+    assert marks[labels.REFUSED_OPERATOR] == OURS
+
+
+async def test_a_contender_that_went_is_forgotten(site: Site) -> None:
+    """The holder names it while its mark is renewed, then takes the mark away."""
+    del site.leases.held["away", "theirs"]
+    assert await site.served.admits("team")
+    held = site.leases.held["team", LEASE_NAME]
+    marks = {labels.REFUSED_OPERATOR: THEIRS, labels.REFUSED_AT: "then"}
+    marked = site.leases.set("team", LEASE_NAME, spec=held["spec"], metadata={"annotations": marks})
+    site.served.put(LEASE.kind, marked)
+    assert site.served.contender("team") == THEIRS
+    site.now += CONTENDER_SECONDS
+
+    assert site.served.contender("team") == ""
+    assert await site.served.admits("team")
+    assert "annotations" not in site.leases.held["team", LEASE_NAME]["metadata"]
+
+
+async def test_whoever_is_faster_has_it(site: Site) -> None:
+    """Both see a free namespace; the API server lets one write."""
+    del site.leases.held["away", "theirs"]
+    site.leases.set("team", LEASE_NAME, spec={"holderIdentity": "third/one"})
+
+    assert not await site.served.admits("team")
+    assert not site.served.serves("team")

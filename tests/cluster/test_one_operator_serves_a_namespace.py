@@ -1,0 +1,139 @@
+"""Two operators that are set to serve one namespace: one serves it, the other refuses it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.cluster.namespaces import LEASE_NAME
+from support.absent_kubelet import built, get, inspected
+from support.clusters import eventually
+from support.model_documents import document
+from support.model_namespace import Api
+from support.operator_process import OperatorProcess, running_operator
+
+pytestmark = pytest.mark.cluster
+
+IMAGES = {
+    name: (f"--runtime-image=localhost/multimodal/runtime:{name}",) for name in ("first", "second")
+}
+"""Different images: each operator alone would want another pod template."""
+
+
+def holder(api: Api) -> str:
+    """Return which installation serves the namespace; empty for none."""
+    found = api.kubectl("get", "lease", LEASE_NAME, "--ignore-not-found", "-o", "json")
+    return str(json.loads(found)["spec"]["holderIdentity"]) if found else ""
+
+
+def degraded(api: Api) -> tuple[str, str, str]:
+    """Return status, reason and message of the model's condition Degraded."""
+    conditions = get(api, "mmm", "llava")["status"]["conditions"]
+    (found,) = (one for one in conditions if one["type"] == "Degraded")
+    return found["status"], found["reason"], found["message"]
+
+
+def deployment(api: Api) -> tuple[str, int]:
+    """Return the uid and the generation of the model's Deployment."""
+    metadata = get(api, "deployment", "llava")["metadata"]
+    return metadata["uid"], metadata["generation"]
+
+
+def served(api: Api) -> None:
+    """Bring the model to its Deployment, in the kubelet's place."""
+    # No kubelet: pods that never run would be a reason of their own to be degraded.
+    api.apply(document({"replicas": 0}, name="llava"))
+    inspected(api, "llava")
+    built(api)
+    assert eventually(lambda: deployment(api))
+
+
+def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
+    """Return the lines of a log by which an operator refuses a namespace."""
+    lines = [json.loads(line) for line in operator.log.read_text().splitlines()]
+    return [line for line in lines if "is served by the operator" in line["message"]]
+
+
+def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
+    """The Deployment keeps its generation; log, metric and the served model's condition tell."""
+    with running_operator(
+        api.cluster, tmp_path, api.namespace, lease="first", arguments=IMAGES["first"]
+    ):
+        served(api)
+        before = deployment(api)
+        with running_operator(
+            api.cluster, tmp_path, api.namespace, lease="second", arguments=IMAGES["second"]
+        ) as second:
+            reason = "NamespaceContested"
+            assert eventually(lambda: degraded(api)[1] == reason), second.log.read_text()
+
+            refused = refusals(second)
+            assert [line["level"] for line in refused] == ["warning"]
+            assert f"{api.namespace}/first" in refused[0]["message"]
+            assert "\nmm_operator_namespaces_refused 1.0" in second.metrics()
+            assert f"{api.namespace}/second" in degraded(api)[2]
+            # A spec that both see: only the first may answer it.
+            api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", '{"spec":{"replicas":1}}')
+            replicas = "jsonpath={.spec.replicas}"
+            assert eventually(lambda: api.kubectl("get", "deploy", "llava", "-o", replicas) == "1")
+            assert deployment(api) == (before[0], before[1] + 1)
+            assert second.writes() == 0
+            image = get(api, "deployment", "llava")["spec"]["template"]["spec"]["containers"]
+            assert {one["image"] for one in image} == {"localhost/multimodal/runtime:first"}
+
+
+def test_an_uninstalled_operator_leaves_the_namespace_free(api: Api, tmp_path: Path) -> None:
+    """Without its leader Lease it is gone: the next operator takes the namespace at once."""
+    with running_operator(api.cluster, tmp_path, api.namespace, lease="first") as first:
+        api.apply(document(name="llava"))
+        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        assert first.stop() == 0
+    api.kubectl("delete", "lease", "first")
+
+    with running_operator(api.cluster, tmp_path, api.namespace, lease="second"):
+        assert eventually(lambda: holder(api) == f"{api.namespace}/second")
+
+
+def test_the_lease_goes_with_the_role_of_the_release(api: Api, tmp_path: Path) -> None:
+    """The Role that a Helm release removes owns it: the garbage collector deletes it."""
+    api.kubectl("create", "role", "rights", "--verb=get", "--resource=pods")
+    uid = get(api, "role", "rights")["metadata"]["uid"]
+    with running_operator(
+        api.cluster, tmp_path, api.namespace, lease="first", arguments=("--role-name=rights",)
+    ) as first:
+        api.apply(document(name="llava"))
+        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        owners = get(api, "lease", LEASE_NAME)["metadata"]["ownerReferences"]
+        assert [owner["uid"] for owner in owners] == [uid]
+        assert first.stop() == 0
+    api.kubectl("delete", "role", "rights")
+
+    assert eventually(lambda: holder(api) == "")
+
+
+def test_replicas_of_one_installation_share_it(api: Api, tmp_path: Path) -> None:
+    """The holder is the installation and not the pod: a new leader writes nothing."""
+    with running_operator(api.cluster, tmp_path, api.namespace) as leader:
+        api.apply(document(name="llava"))
+        assert eventually(lambda: holder(api))
+        version = get(api, "lease", LEASE_NAME)["metadata"]["resourceVersion"]
+        with running_operator(api.cluster, tmp_path, api.namespace) as standby:
+            assert leader.stop() == 0
+            assert eventually(standby.leads)
+            assert eventually(lambda: 'verb="patch"' in standby.metrics() or standby.leads())
+
+            assert get(api, "lease", LEASE_NAME)["metadata"]["resourceVersion"] == version
+            assert refusals(standby) == []
+
+
+def test_a_mark_names_the_refused_installation(api: Api, tmp_path: Path) -> None:
+    """The Lease itself says who serves the namespace and who is refused, for kubectl."""
+    with running_operator(api.cluster, tmp_path, api.namespace, lease="first"):
+        api.apply(document(name="llava"))
+        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        with running_operator(api.cluster, tmp_path, api.namespace, lease="second"):
+            marks = eventually(lambda: get(api, "lease", LEASE_NAME)["metadata"]["annotations"])
+
+    assert marks[labels.REFUSED_OPERATOR] == f"{api.namespace}/second"
