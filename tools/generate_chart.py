@@ -46,8 +46,28 @@ kubectl apply --server-side --force-conflicts -f charts/multimodal-operator/crds
 `helm install` applies the definition without force. Where kubectl has applied another version of
 it before, it stops with "conflict with kubectl: .spec.versions": run the command above first.
 
-With `watchNamespaces` the operator has rights in those namespaces only. Roles for users
-(`rbac.aggregateToUsers`) are cluster-wide objects: switch them off where you may not make any.
+## Rights
+
+Without `watchNamespaces` models are served in every namespace that opted in:
+
+```sh
+kubectl label namespace team-a serving.multimodal.dev/enabled=true
+```
+
+RBAC knows no such condition, so a ValidatingAdmissionPolicy refuses the operator's own writes
+elsewhere (`admissionPolicy`). It reads no Secret but those of `autoscaling.modelSecrets`.
+
+With `watchNamespaces` the operator has rights in those namespaces only, by Roles; they must exist.
+Roles for users (`rbac.aggregateToUsers`) are cluster-wide objects: switch them off where you may
+not make any.
+
+A namespace is served by one installation: the first to meet a model there writes the Lease
+`multimodal-operator-namespace`, the second one refuses the namespace and says so in its log, in
+the metric `mm_operator_namespaces_refused` and in the condition `Degraded` (`NamespaceContested`)
+of the models. The removal of the release frees its namespaces.
+
+`externalMetrics` makes the APIService `v1beta1.external.metrics.k8s.io`, of which a cluster has
+one: enable it in one release only.
 
 ## Values
 
@@ -89,6 +109,15 @@ def _has_own_rows(schema: Schema) -> bool:
     return all(part.get("$ref") != _ONE_ROW for part in schema["properties"].values())
 
 
+def _complete(schema: Schema) -> Schema:
+    """Return a schema that requires every value: null in a user's file removes a default."""
+    if schema.get("additionalProperties") is not False or not _has_own_rows(schema):
+        return schema
+    parts = {name: _complete(part) for name, part in schema["properties"].items()}
+    required = [name for name in parts if name != "global"]
+    return {**schema, "required": required, "properties": parts}
+
+
 def files(chart: Path) -> dict[Path, str]:
     """Return every generated file of a chart with its content.
 
@@ -98,7 +127,7 @@ def files(chart: Path) -> dict[Path, str]:
     schema = yaml.safe_load((chart / "values.schema.yaml").read_text(encoding="utf-8"))
     values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
     return {
-        chart / "values.schema.json": json.dumps(schema, indent=2) + "\n",
+        chart / "values.schema.json": json.dumps(_complete(schema), indent=2) + "\n",
         chart / "README.md": _HEAD + "".join(_rows("", schema, values)),
     }
 

@@ -8,7 +8,7 @@ import helm_python as helm
 import pytest
 import yaml
 
-from support.chart import CHART, EXHAUSTIVE, rendered
+from support.chart import CHART, EXHAUSTIVE, NAMESPACE, rendered
 from support.scripts import load_tool
 
 WARNING = 2
@@ -35,27 +35,43 @@ def test_default_release_has_these_objects() -> None:
         "ClusterRoleBinding": 1,
         "ConfigMap": 5,
         "Deployment": 1,
+        "Lease": 1,
+        "NetworkPolicy": 1,
         "PodDisruptionBudget": 1,
         "Role": 1,
         "RoleBinding": 1,
         "Service": 1,
         "ServiceAccount": 1,
+        "ValidatingAdmissionPolicy": 1,
+        "ValidatingAdmissionPolicyBinding": 1,
     }
 
 
 def test_everything_optional_can_be_switched_off() -> None:
-    """What a platform brings itself is left out: only the Deployment stays."""
+    """What a platform brings itself is left out: only the Deployment and its leader Lease stay."""
     values = {
         "rbac": {"create": False, "aggregateToUsers": False},
         "serviceAccount": {"create": False, "name": "mine"},
         "service": {"enabled": False},
         "podDisruptionBudget": {"enabled": False},
+        "admissionPolicy": {"enabled": False},
+        "networkPolicy": {"enabled": False},
         "observability": {"dashboards": {"enabled": False}},
     }
     objects = rendered(values)
 
-    assert [item["kind"] for item in objects] == ["Deployment"]
+    assert [item["kind"] for item in objects] == ["Deployment", "Lease"]
     assert objects[0]["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+
+
+def test_cluster_wide_objects_carry_the_namespace_of_the_release() -> None:
+    """Two releases of one name in different namespaces do not meet in one object."""
+    kinds = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
+    values = {"externalMetrics": {"enabled": True}}
+    names = [item["metadata"]["name"] for item in rendered(values) if item["kind"] in kinds]
+
+    assert len(names) > len(kinds)
+    assert [name for name in names if not name.startswith(f"{NAMESPACE}-")] == []
 
 
 def test_single_replica_has_no_budget() -> None:
@@ -90,6 +106,12 @@ def test_every_value_reaches_the_objects() -> None:
         "example.org/role",
         "port: 80",
         "prometheus.io/scrape",
+        "--watch-nodes",
+        "prometheus-token",
+        "port: 16443",
+        "port: 9091",
+        "port: 3128",
+        "team: monitoring",
     ]
 
     assert [text for text in texts if text not in output] == []

@@ -48,11 +48,17 @@ def test_release_is_installed_upgraded_rolled_back_and_removed(
     model = json.dumps(document(name="survivor"))
     kubectl(control_plane, "-n", NAMESPACE, "apply", "-f", "-", stdin=model)
     config.uninstall(RELEASE, timeout=120)
-    kinds = "deployment,service,serviceaccount,role,rolebinding,poddisruptionbudget"
+    kinds = (
+        "deployment,lease,networkpolicy,service,serviceaccount,role,rolebinding,poddisruptionbudget"
+    )
     selector = f"app.kubernetes.io/instance={RELEASE}"
     left = kubectl_json(control_plane, "-n", NAMESPACE, "get", kinds, "-l", selector)
     cluster_wide = kubectl_json(
-        control_plane, "get", "clusterrole,clusterrolebinding", "-l", selector
+        control_plane,
+        "get",
+        "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding",
+        "-l",
+        selector,
     )
 
     assert left["items"] + cluster_wide["items"] == []
@@ -79,15 +85,41 @@ def test_pods_are_admitted_where_restricted_is_enforced(
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == {RELEASE}
 
 
+def test_a_missing_namespace_is_named_before_anything_is_made(
+    control_plane: ClusterInfo, config: helm.Config
+) -> None:
+    """The message says which one and what to do; no object of the release is left."""
+    with pytest.raises(helm.HelmError, match="namespace chart-nowhere does not exist: create it"):
+        config.install(
+            CHART, RELEASE, {"watchNamespaces": [NAMESPACE, "chart-nowhere"]}, timeout=60
+        )
+
+    deployments = kubectl(control_plane, "-n", NAMESPACE, "get", "deployments", "-o", "name")
+    assert deployments == ""
+
+
+def test_a_lease_that_was_left_behind_hinders_no_installation(
+    control_plane: ClusterInfo, config: helm.Config
+) -> None:
+    """A former version left its Lease: the release is installed, and the Lease is not its own."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": RELEASE}}
+    kubectl(control_plane, "-n", NAMESPACE, "create", "-f", "-", stdin=json.dumps(lease))
+
+    config.install(CHART, RELEASE, {}, timeout=120)
+
+    assert _deployment(control_plane)["metadata"]["name"] == RELEASE
+
+
 ALLOWED = {
     ("patch", "multimodalmodels/status", "default"): "yes",
     ("update", "multimodalmodels", "default"): "no",
     ("create", "jobs.batch", "default"): "yes",
-    # Prometheus' token, by the name that a model's spec gives; never all of them.
-    ("get", "secrets", "default"): "yes",
+    ("get", "secrets", "default"): "no",
     ("list", "secrets", "default"): "no",
     ("create", "pods", "default"): "no",
-    ("create", "leases", "default"): "no",
+    ("create", "leases", "default"): "yes",
+    ("delete", "leases", "default"): "no",
+    ("list", "leases", "default"): "no",
     ("create", "leases", NAMESPACE): "yes",
     ("delete", "namespaces", "default"): "no",
 }

@@ -13,6 +13,7 @@ import helm_python as helm
 import pytest
 import yaml
 
+from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE, of_kind
 from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
@@ -68,11 +69,10 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
 ) -> None:
     """The Job is made, the status is written, and the API server forbids nothing on the way."""
     install_definition(control_plane)
-    # Pods of the Deployment would never start here: the process below is the operator.
-    values = values | {"operator": {"replicas": 0}}
     (deployment,) = of_kind("Deployment", values)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    arguments = [*container["args"], "--port=0", f"--lease-namespace={HOME}"]
+    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
+    arguments = [*container["args"], "--port=0", *own]
     log = tmp_path / "operator.log"
     with (
         namespace(control_plane, HOME),
@@ -98,6 +98,44 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
         if "orbidden" in line and "is being terminated" not in line
     ]
     assert forbidden == []
+
+
+def test_a_namespace_without_the_label_is_left_alone(
+    control_plane: ClusterInfo, tmp_path: Path
+) -> None:
+    """The model says which command opts in; after it, the operator goes on by itself."""
+    install_definition(control_plane)
+    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
+    arguments = ["run", "--runtime-image=localhost/runtime:test", "--port=0", *own]
+    command = f"kubectl label namespace {MODELS} {labels.ENABLED}=true"
+    with (
+        namespace(control_plane, HOME),
+        namespace(control_plane, MODELS),
+        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
+    ):
+        kubectl(control_plane, "label", "namespace", MODELS, f"{labels.ENABLED}-")
+        config.install(CHART, RELEASE, {}, timeout=60)
+        try:
+            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
+            with _operator(arguments, kubeconfig, tmp_path / "operator.log"):
+                model = document()
+                model["metadata"]["namespace"] = MODELS
+                apply(control_plane, model)
+                assert eventually(lambda: command in _degraded(control_plane))
+                assert kubectl(control_plane, "-n", MODELS, "get", "jobs,leases") == ""
+
+                kubectl(control_plane, *command.split()[1:])
+
+                assert eventually(lambda: _planned(control_plane)) == "InspectPending"
+        finally:
+            config.uninstall(RELEASE, timeout=60)
+
+
+def _degraded(cluster: ClusterInfo) -> str:
+    """Return the message of the condition Degraded."""
+    model = kubectl_json(cluster, "-n", MODELS, "get", "mmm", "llava")
+    conditions = {one["type"]: one for one in model["status"]["conditions"]}
+    return str(conditions["Degraded"]["message"])
 
 
 def _planned(cluster: ClusterInfo) -> str | None:

@@ -3,26 +3,37 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from mm_operator.cluster.permissions import (
     CLUSTER,
+    ITSELF,
     KEDA,
     MODEL_NAMESPACES,
     OWN_NAMESPACE,
+    SECRETS,
+    SINGLE_NAMESPACE,
     Permission,
 )
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind, rendered
 
-Right = tuple[str, str, str]
-"""API group, resource, verb."""
+Right = tuple[str, str, str, tuple[str, ...]]
+"""API group, resource, verb, names (none: every object)."""
 
 
 def _needed(table: Iterable[Permission]) -> set[Right]:
-    return {(one.group, one.resource, verb) for one in table for verb in one.verbs}
+    return {(one.group, one.resource, verb, one.names) for one in table for verb in one.verbs}
 
 
 def _given(role: dict[str, Any]) -> set[Right]:
+    own = role["metadata"]["name"]
     return {
-        (group, resource, verb)
+        (
+            group,
+            resource,
+            verb,
+            tuple(ITSELF if name == own else name for name in rule.get("resourceNames", ())),
+        )
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -70,15 +81,42 @@ def test_lease_role_is_for_leases_it_can_name() -> None:
 
 def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
-    roles = _bound("Role", EXHAUSTIVE)
-    models = _needed((*MODEL_NAMESPACES, *KEDA))
+    values = EXHAUSTIVE | {"watchNodes": False, "autoscaling": {"modelSecrets": []}}
+    roles = _bound("Role", values)
+    models = _needed((*MODEL_NAMESPACES, *SINGLE_NAMESPACE, *KEDA))
 
-    assert _bound("ClusterRole", EXHAUSTIVE) == []
+    assert _bound("ClusterRole", values) == []
     assert {role["metadata"]["namespace"]: _given(role) for role in roles} == {
         NAMESPACE: _needed(OWN_NAMESPACE),
         "team-a": models,
         "team-b": models,
     }
+
+
+@pytest.mark.parametrize(
+    "values", [pytest.param({}, id="every-namespace"), pytest.param(EXHAUSTIVE, id="some")]
+)
+def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
+    """No role gives a right on Secrets but those of the value autoscaling.modelSecrets."""
+    listed = [{"namespace": "team-a", "names": ["token", "authority"]}]
+    asked = values | {"autoscaling": {"modelSecrets": listed}}
+    (role,) = (role for role in _bound("Role", asked) if "secrets" in str(role["rules"]))
+    every = _bound("Role", asked) + _bound("ClusterRole", asked)
+    (needed,) = SECRETS
+
+    assert [one for one in every if "secrets" in str(one["rules"])] == [role]
+    assert role["metadata"]["namespace"] == "team-a"
+    assert _given(role) == {("", "secrets", verb, ("token", "authority")) for verb in needed.verbs}
+
+
+def test_nodes_are_read_where_the_chart_is_asked_to() -> None:
+    """With single namespaces, `watchNodes` adds the flag and a ClusterRole for nodes alone."""
+    values = {"watchNamespaces": ["team-a"], "watchNodes": True}
+    (role,) = _bound("ClusterRole", values)
+    (deployment,) = of_kind("Deployment", values)
+
+    assert _given(role) == {("", "nodes", verb, ()) for verb in ("list", "watch")}
+    assert "--watch-nodes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_no_role_has_a_wildcard() -> None:

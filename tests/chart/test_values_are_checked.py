@@ -19,7 +19,7 @@ def test_every_value_may_be_set() -> None:
     [
         pytest.param({"oprator": {}}, "'oprator' not allowed", id="typo"),
         pytest.param({"operator": {"replica": 2}}, "'replica' not allowed", id="typo-inside"),
-        pytest.param({"operator": {"replicas": -1}}, "minimum: got -1, want 0", id="too-few"),
+        pytest.param({"operator": {"replicas": 0}}, "minimum: got 0, want 1", id="too-few"),
         pytest.param({"operator": {"replicas": 6}}, "maximum: got 6, want 5", id="too-many"),
         pytest.param({"operator": {"replicas": "2"}}, "got string, want integer", id="type"),
         pytest.param({"operator": {"logLevel": "loud"}}, "value must be one of", id="enum"),
@@ -36,6 +36,30 @@ def test_every_value_may_be_set() -> None:
             {"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2", id="alone"
         ),
         pytest.param({"watchNamespaces": ["a", "a"]}, "items at 0 and 1 are equal", id="twice"),
+        pytest.param({"operator": {"image": None}}, "missing property 'image'", id="null"),
+        pytest.param({"operator": None}, "missing property 'operator'", id="null-group"),
+        pytest.param(
+            {"operator": {"tolerations": [{"keyy": "x"}]}}, "'keyy' not allowed", id="toleration"
+        ),
+        pytest.param(
+            {"operator": {"affinity": {"bogus": 1}}}, "'bogus' not allowed", id="affinity"
+        ),
+        pytest.param({"operator": {"podLabels": {"a b": "c"}}}, "propertyName 'a b'", id="label"),
+        pytest.param(
+            {"operator": {"podLabels": {"app.kubernetes.io/name": "c"}}},
+            "propertyName 'app.kubernetes.io/name'",
+            id="label-of-the-selector",
+        ),
+        pytest.param(
+            {"keda": {"clusterTriggerAuthentication": "x"}},
+            "clusterTriggerAuthentication': value must be ''",
+            id="keda-is-off",
+        ),
+        pytest.param(
+            {"autoscaling": {"modelSecrets": [{"namespace": "a"}]}},
+            "missing property 'names'",
+            id="no-names",
+        ),
         pytest.param({"service": {"port": 0}}, "minimum: got 0, want 1", id="port"),
     ],
 )

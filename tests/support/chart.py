@@ -15,6 +15,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "nameOverride": "mm",
     "fullnameOverride": "mm-operator",
     "watchNamespaces": ["team-a", "team-b"],
+    "watchNodes": True,
     "imagePullSecrets": ["registry"],
     "operator": {
         "image": "registry.example/operator@sha256:" + 64 * "0",
@@ -39,7 +40,10 @@ EXHAUSTIVE: dict[str, Any] = {
         "serverName": "prometheus.example",
         "insecureSkipVerify": True,
     },
-    "autoscaling": {"intervalSeconds": 30},
+    "autoscaling": {
+        "intervalSeconds": 30,
+        "modelSecrets": [{"namespace": "team-a", "names": ["prometheus-token"]}],
+    },
     "externalMetrics": {"enabled": True},
     "keda": {
         "enabled": True,
@@ -48,6 +52,14 @@ EXHAUSTIVE: dict[str, Any] = {
     },
     "serviceAccount": {"create": True, "name": "mm", "annotations": {"example.org/role": "a"}},
     "rbac": {"create": True, "aggregateToUsers": True},
+    "admissionPolicy": {"enabled": True, "namespaceLabel": "example.org/models"},
+    "networkPolicy": {
+        "enabled": True,
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}],
+        "apiServerPorts": [16443],
+        "prometheusPorts": [9091],
+        "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}], "ports": [{"port": 3128}]}],
+    },
     "podDisruptionBudget": {"enabled": True},
     "service": {"enabled": True, "port": 80, "annotations": {"prometheus.io/scrape": "true"}},
     "observability": {

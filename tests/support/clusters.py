@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from mm_api import labels
 from mm_devcluster.binaries import ensure_binaries
 from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, info, up
 from mm_devcluster.paths import state_dir
@@ -115,16 +116,16 @@ def eventually(
 
 @contextmanager
 def namespace(cluster: ClusterInfo, name: str, *, enforce: str = "restricted") -> Iterator[str]:
-    """Make a namespace under a Pod Security level; it is being deleted when this ends.
+    """Make a namespace that opted in to models, under a Pod Security level; it goes at the end.
 
     One of that name that is still there, from an earlier test, is waited out first.
     """
     removal = ["delete", "namespace", name, "--ignore-not-found"]
     kubectl(cluster, *removal, "--wait=true", "--timeout=170s")
-    labels = {"pod-security.kubernetes.io/enforce": enforce}
+    marks = {"pod-security.kubernetes.io/enforce": enforce, labels.ENABLED: "true"}
     apply(
         cluster,
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}},
     )
     try:
         yield name

@@ -18,7 +18,24 @@
 
 {{/* Cluster-wide objects carry the namespace: two releases of one name may live side by side. */}}
 {{- define "multimodal-operator.clusterName" -}}
-{{- printf "%s-%s" .Release.Namespace (include "multimodal-operator.fullname" .) -}}
+{{- /* Helm's linter renders without a namespace. */}}
+{{- printf "%s-%s" .Release.Namespace (include "multimodal-operator.fullname" .) | trimPrefix "-" -}}
+{{- end -}}
+
+{{/*
+A namespace that does not exist would fail the installation after half of its objects are made.
+Rendering without a cluster finds no namespace at all and decides nothing.
+*/}}
+{{- define "multimodal-operator.requireNamespaces" -}}
+{{- $found := dict -}}
+{{- range prepend .Values.watchNamespaces .Release.Namespace -}}
+{{- if lookup "v1" "Namespace" "" . -}}{{- $_ := set $found . true -}}{{- end -}}
+{{- end -}}
+{{- range .Values.watchNamespaces -}}
+{{- if and $found (not (hasKey $found .)) -}}
+{{- fail (printf "watchNamespaces: namespace %s does not exist: create it first (kubectl create namespace %s) or take it out of the list" . .) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "multimodal-operator.serviceAccountName" -}}

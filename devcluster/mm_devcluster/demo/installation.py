@@ -9,6 +9,7 @@ from typing import Any
 import helm_python
 import yaml
 
+from mm_api import labels as api_labels
 from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
@@ -25,7 +26,11 @@ UPLOAD_TIMEOUT = 300.0  # seconds; 5 MB, measured about 3
 
 
 def namespace(name: str) -> dict[str, Any]:
-    """Return a namespace that accepts only pods of Pod Security level `restricted`."""
+    """Return a namespace that accepts only pods of Pod Security level `restricted`.
+
+    The demo's own opted in to models, without which the operator's writes are refused there.
+    """
+    served = {api_labels.ENABLED: "true"} if name == settings.DEMO_NAMESPACE else {}
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -34,6 +39,7 @@ def namespace(name: str) -> dict[str, Any]:
             "labels": {
                 "pod-security.kubernetes.io/enforce": "restricted",
                 MANAGED_BY: settings.MADE_BY_DEMO,
+                **served,
             },
         },
     }

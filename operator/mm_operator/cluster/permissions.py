@@ -1,20 +1,32 @@
 """Every verb the operator needs, and why: the table that the chart's RBAC is compared with.
 
-No wildcard anywhere. Verbs on children are for the namespaces of models, those on Leases for the
-operator's own namespace.
+No wildcard anywhere, and no Secret but those that the chart is given by name. Where every namespace
+is served, a ValidatingAdmissionPolicy of the chart narrows the writes to namespaces that opted in.
+Verbs on children are for the namespaces of models, those on Leases for the operator's own
+namespace, but for the Leases that namespaces belong to an installation by.
 """
 
 from dataclasses import dataclass
 
+from mm_operator.cluster.namespaces import LEASE_NAME
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Permission:
-    """One rule: API group (empty: core), resource with subresource, verbs, reason."""
+    """One rule: API group (empty: core), resource with subresource, verbs, reason, names.
+
+    Without names the verbs are for every object of the resource.
+    """
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     why: str
+    names: tuple[str, ...] = ()
+
+
+ITSELF = "(the role itself)"
+"""Stands for the name of the role that holds the rule."""
 
 
 _CHILD = ("create", "delete", "get", "list", "patch", "watch")
@@ -47,9 +59,6 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission("batch", "jobs", _CHILD, "Inspection and build."),
     Permission("policy", "poddisruptionbudgets", _CHILD, "Drains leave a replica running."),
     Permission(
-        "", "secrets", ("get",), "Prometheus' token and authority, by the name in the spec."
-    ),
-    Permission(
         "autoscaling",
         "horizontalpodautoscalers",
         _CHILD,
@@ -68,7 +77,36 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         ("create", "list"),
         "Transitions of a model; and why a Job has no pods (a quota says so only in events).",
     ),
+    Permission(
+        "coordination.k8s.io",
+        "leases",
+        ("get", "list", "update", "watch"),
+        "Which installation serves the namespace.",
+        (LEASE_NAME,),
+    ),
+    Permission(
+        "coordination.k8s.io",
+        "leases",
+        ("create",),
+        "The first of them; a rule with a name lets nothing be created.",
+    ),
 )
+
+SECRETS: tuple[Permission, ...] = (
+    Permission("", "secrets", ("get",), "Prometheus' token and authority, of models' specs."),
+)
+"""By name, in the namespaces of the chart value autoscaling.modelSecrets; nowhere else."""
+
+SINGLE_NAMESPACE: tuple[Permission, ...] = (
+    Permission(
+        "rbac.authorization.k8s.io",
+        "roles",
+        ("get",),
+        "Its own uid: the Role owns the Lease of the namespace, which goes with it.",
+        (ITSELF,),
+    ),
+)
+"""Beside `MODEL_NAMESPACES`, where single namespaces are served."""
 
 KEDA: tuple[Permission, ...] = (
     Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),
@@ -99,6 +137,19 @@ CLUSTER: tuple[Permission, ...] = (
         "persistentvolumes",
         ("get",),
         "Whether the stores of two namespaces are one, from the volumes of their claims.",
+    ),
+    Permission(
+        "coordination.k8s.io",
+        "leases",
+        ("get",),
+        "Whether an installation that serves a namespace still runs: its leader Lease.",
+    ),
+    Permission(
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        ("get",),
+        "Its own uid: the ClusterRole owns the Leases of served namespaces, which go with it.",
+        (ITSELF,),
     ),
 )
 """Only where every namespace is served: an operator of single namespaces asks `spec` for the GPU,

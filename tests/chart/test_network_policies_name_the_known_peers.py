@@ -1,0 +1,105 @@
+"""Whom the operator and the Jobs may reach, and who may reach them, by the chart's policies."""
+
+from typing import Any
+
+import pytest
+
+from mm_api import labels
+from mm_operator.servers.pods import METRICS_PORT
+from support.chart import NAMESPACE, of_kind
+from support.network_policies import Direction, Peer, allows
+
+
+def operator(values: dict[str, Any]) -> Peer:
+    """Return the operator's pod as the chart makes it."""
+    (deployment,) = of_kind("Deployment", values)
+    marks = deployment["spec"]["template"]["metadata"]["labels"]
+    return Peer(labels=marks, namespace=NAMESPACE)
+
+
+def model_pod(component: str = labels.Component.SERVER) -> Peer:
+    """Return a pod of a model."""
+    marks = {
+        labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE,
+        labels.APP_COMPONENT: component,
+    }
+    return Peer(labels=marks, namespace="team-a", namespace_labels={"team": "a"})
+
+
+STRANGER = Peer(labels={"app": "x"}, namespace="team-b", namespace_labels={"team": "b"})
+MONITORING = Peer(
+    labels={"app": "prometheus"}, namespace="monitoring", namespace_labels={"team": "monitoring"}
+)
+API_SERVER = Peer(address="192.0.2.1")
+PROMETHEUS = {"prometheus": {"addresses": ["http://p.example:9091/x", "https://q.example"]}}
+SCRAPED = {
+    "networkPolicy": {
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+    }
+}
+SERVED_METRICS = {"externalMetrics": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "other", "port", "protocol", "expected"),
+    [
+        pytest.param({}, "ingress", STRANGER, "http", "TCP", True, id="metrics"),
+        pytest.param(SCRAPED, "ingress", MONITORING, "http", "TCP", True, id="metrics-by-named"),
+        pytest.param(SCRAPED, "ingress", STRANGER, "http", "TCP", False, id="metrics-by-other"),
+        pytest.param({}, "ingress", API_SERVER, "metrics-api", "TCP", False, id="api-off"),
+        pytest.param(SERVED_METRICS, "ingress", API_SERVER, "metrics-api", "TCP", True, id="api"),
+        pytest.param({}, "ingress", STRANGER, 22, "TCP", False, id="other-port"),
+        pytest.param({}, "egress", STRANGER, 53, "UDP", True, id="names"),
+        pytest.param({}, "egress", API_SERVER, 6443, "TCP", True, id="api-server"),
+        pytest.param({}, "egress", model_pod(), METRICS_PORT, "TCP", True, id="server-state"),
+        pytest.param({}, "egress", model_pod(), 8001, "TCP", False, id="servers-grpc"),
+        pytest.param({}, "egress", STRANGER, METRICS_PORT, "TCP", False, id="strange-pod"),
+        pytest.param({}, "egress", STRANGER, 9090, "TCP", True, id="models-prometheus"),
+        pytest.param({}, "egress", STRANGER, 9091, "TCP", False, id="prometheus-elsewhere"),
+        pytest.param(PROMETHEUS, "egress", MONITORING, 9091, "TCP", True, id="own-prometheus"),
+        pytest.param(
+            {}, "egress", Peer(address="169.254.169.254"), 80, "TCP", False, id="metadata"
+        ),
+        pytest.param({}, "egress", STRANGER, 5432, "TCP", False, id="database"),
+    ],
+)
+def test_the_operator_reaches_and_is_reached(
+    values: dict[str, Any],
+    direction: Direction,
+    other: Peer,
+    port: int | str,
+    protocol: str,
+    *,
+    expected: bool,
+) -> None:
+    """Metrics and the metrics API come in; names, API server, Prometheus, servers' state go out."""
+    policies = of_kind("NetworkPolicy", values)
+
+    assert (
+        allows(policies, operator(values), direction, other, port=port, protocol=protocol)
+        is expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("component", "expected"),
+    [
+        pytest.param(labels.Component.BUILD, False, id="build"),
+        pytest.param(labels.Component.INSPECT, False, id="inspect"),
+        pytest.param(labels.Component.SWEEP, False, id="sweep"),
+        pytest.param(labels.Component.SERVER, True, id="server"),
+    ],
+)
+def test_nobody_reaches_a_job(component: str, *, expected: bool) -> None:
+    """Where the namespaces are known, their Jobs listen to nobody; serving pods are not meant."""
+    policies = of_kind("NetworkPolicy", {"watchNamespaces": ["team-a"]})
+
+    assert allows(policies, model_pod(component), "ingress", STRANGER, port=8000) is expected
+    assert allows(policies, model_pod(component), "egress", API_SERVER, port=443)
+
+
+def test_none_is_made_where_it_is_switched_off() -> None:
+    """A platform with policies of its own gets none of ours."""
+    off = {"networkPolicy": {"enabled": False}, "watchNamespaces": ["team-a"]}
+
+    assert of_kind("NetworkPolicy", off) == []

@@ -1,0 +1,265 @@
+"""A cluster-wide operator's writes end at namespaces that opted in, on a real API server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+
+from mm_api import labels
+from mm_devcluster.cluster import ClusterInfo
+from support.chart import CHART, RELEASE
+from support.clusters import apply, eventually, kubectl, namespace
+from support.definition import install_definition
+from support.keda_definitions import install_keda_definitions
+from support.scripts import ROOT
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+HOME, OPEN, CLOSED = "policy-home", "policy-open", "policy-closed"
+ACCOUNT = f"--as=system:serviceaccount:{HOME}:{RELEASE}"
+
+OURS = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE}
+CHILDREN = [
+    pytest.param(one, id=f"{path.stem}-{one['kind']}-{one['metadata']['name']}")
+    for path in sorted((ROOT / "tests/children/golden").glob("[!s]*.yaml"))
+    for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+]
+POD = {
+    "automountServiceAccountToken": False,
+    "restartPolicy": "Never",
+    "containers": [
+        {"name": "c", "image": "i", "securityContext": {"allowPrivilegeEscalation": False}}
+    ],
+}
+
+
+def workload(kind: str = "Job", marks: dict[str, str] = OURS, **pod: object) -> dict[str, Any]:
+    """Return a workload as the operator makes them, with what is laid over its pod."""
+    spec: dict[str, Any] = {"template": {"metadata": {"labels": {"a": "b"}}, "spec": POD | pod}}
+    if kind == "Deployment":
+        spec["selector"] = {"matchLabels": {"a": "b"}}
+        spec["template"]["spec"] |= {"restartPolicy": "Always"}
+    group = "apps/v1" if kind == "Deployment" else "batch/v1"
+    return {
+        "apiVersion": group,
+        "kind": kind,
+        "metadata": {"name": "probe", "labels": marks},
+        "spec": spec,
+    }
+
+
+def simple(kind: str, marks: dict[str, str] = OURS, **body: object) -> dict[str, Any]:
+    """Return an object of the core group."""
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": "probe", "labels": marks},
+        **body,
+    }
+
+
+SERVICE = {"spec": {"ports": [{"port": 80}]}}
+CONTAINER = POD["containers"][0]
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
+    """The chart with its defaults; a namespace that opted in, and one that did not."""
+    install_definition(control_plane)
+    install_keda_definitions(control_plane)
+    with (
+        namespace(control_plane, HOME),
+        namespace(control_plane, OPEN),
+        namespace(control_plane, CLOSED),
+        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
+    ):
+        kubectl(control_plane, "label", "namespace", CLOSED, f"{labels.ENABLED}-")
+        config.install(CHART, RELEASE, {"keda": {"enabled": True}}, timeout=60)
+        try:
+            # A policy counts about a second after it was made.
+            assert eventually(lambda: "denied" in _made(control_plane, CLOSED, workload()))
+            yield control_plane
+        finally:
+            config.uninstall(RELEASE, timeout=60)
+
+
+def _made(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
+    """Return what the API server says when the operator's account creates an object."""
+    command = ["-n", where, "create", "--dry-run=server", "-f", "-", ACCOUNT]
+    return kubectl(cluster, *command, stdin=json.dumps(manifest), check=False)
+
+
+def _applied(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
+    """Return what the API server says to the operator's own way of writing."""
+    command = ["-n", where, "apply", "--server-side", "--force-conflicts", "--dry-run=server"]
+    return kubectl(cluster, *command, "-f", "-", ACCOUNT, stdin=json.dumps(manifest), check=False)
+
+
+@pytest.mark.parametrize("where", ["kube-system", HOME, CLOSED])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(workload("Deployment"), id="deployment"),
+        pytest.param(workload(), id="job"),
+        pytest.param(simple("ConfigMap"), id="configmap"),
+        pytest.param(simple("Service", **SERVICE), id="service"),
+    ],
+)
+def test_nothing_is_made_elsewhere(
+    cluster: ClusterInfo, where: str, manifest: dict[str, Any]
+) -> None:
+    """System namespaces, the operator's own, and those without the label: refused by the policy."""
+    said = _made(cluster, where, manifest)
+
+    assert "ValidatingAdmissionPolicy" in said, said
+    assert f"label namespace {CLOSED}" in said or where != CLOSED, said
+
+
+@pytest.mark.parametrize("where", ["kube-system", CLOSED, OPEN])
+@pytest.mark.parametrize("kind", ["pod", "service", "configmap", "deployment"])
+def test_nothing_of_others_is_deleted_or_changed(
+    cluster: ClusterInfo, where: str, kind: str
+) -> None:
+    """Objects without the operator's label stay as they are, also where models are served."""
+    strange = {
+        "pod": simple("Pod", {}, spec=POD | {"automountServiceAccountToken": True}),
+        "service": simple("Service", {}, **SERVICE),
+        "configmap": simple("ConfigMap", {}),
+        "deployment": workload("Deployment", {}),
+    }[kind]
+    if kind == "pod":
+        security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        container = {
+            **CONTAINER,
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }
+        strange["spec"] |= {"securityContext": security, "containers": [container]}
+    strange["metadata"] |= {"name": f"strange-{kind}", "namespace": where}
+    apply(cluster, strange)
+    try:
+        deleted = kubectl(
+            cluster,
+            *("-n", where, "delete", kind, f"strange-{kind}", "--dry-run=server", ACCOUNT),
+            check=False,
+        )
+        assert "ValidatingAdmissionPolicy" in deleted, deleted
+        if kind != "pod":
+            taken = {**strange, "metadata": strange["metadata"] | {"labels": OURS}}
+            said = _applied(cluster, where, taken)
+            assert "ValidatingAdmissionPolicy" in said, said
+    finally:
+        kubectl(cluster, "-n", where, "delete", kind, f"strange-{kind}", "--wait=false")
+
+
+@pytest.mark.parametrize(
+    ("pod", "word"),
+    [
+        pytest.param({"automountServiceAccountToken": True}, "token", id="token"),
+        pytest.param({"hostNetwork": True}, "hostNetwork", id="host-network"),
+        pytest.param({"hostPID": True}, "hostPID", id="host-pid"),
+        pytest.param({"hostIPC": True}, "hostIPC", id="host-ipc"),
+        pytest.param(
+            {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "volumes", id="host-path"
+        ),
+        pytest.param(
+            {
+                "volumes": [
+                    {
+                        "name": "v",
+                        "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+                    }
+                ]
+            },
+            "volumes",
+            id="projected-token",
+        ),
+        pytest.param(
+            {"containers": [CONTAINER | {"securityContext": {"privileged": True}}]},
+            "privileged",
+            id="privileged",
+        ),
+        pytest.param(
+            {"initContainers": [{"name": "i", "image": "i"}]}, "allowPrivilege", id="escalation"
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_pods_get_no_rights_of_their_own(
+    cluster: ClusterInfo, kind: str, pod: dict[str, Any], word: str
+) -> None:
+    """A template that the operator never makes is refused also where models are served."""
+    said = _made(cluster, OPEN, workload(kind, **pod))
+
+    assert "ValidatingAdmissionPolicy" in said, said
+    assert word in said, said
+
+
+@pytest.mark.parametrize("manifest", CHILDREN)
+def test_what_the_operator_makes_is_accepted(
+    cluster: ClusterInfo, manifest: dict[str, Any]
+) -> None:
+    """Every recorded child passes, sent as the operator sends it."""
+    moved = {**manifest, "metadata": {**manifest["metadata"], "namespace": OPEN}}
+    said = _applied(cluster, OPEN, moved)
+
+    assert "serverside-applied" in said, said
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(simple("ConfigMap"), id="configmap"),
+        pytest.param(workload(), id="job"),
+        pytest.param(workload("Deployment"), id="deployment"),
+    ],
+)
+def test_what_the_operator_made_it_changes_and_deletes(
+    cluster: ClusterInfo, manifest: dict[str, Any]
+) -> None:
+    """The label that it gives its objects is enough where models are served."""
+    kind = manifest["kind"]
+    metadata = manifest["metadata"] | {"name": f"own-{kind.lower()}", "namespace": OPEN}
+    apply(cluster, manifest | {"metadata": metadata})
+
+    patch = ("--type=merge", "-p", '{"metadata": {"annotations": {"a": "b"}}}')
+    where = ("-n", OPEN)
+    assert "patched" in kubectl(cluster, *where, "patch", kind, metadata["name"], *patch, ACCOUNT)
+    assert "deleted" in kubectl(cluster, *where, "delete", kind, metadata["name"], ACCOUNT)
+
+
+def test_no_secret_is_read(cluster: ClusterInfo) -> None:
+    """Not by name and not as a list, neither in kube-system nor where models are served."""
+    for where in ("kube-system", OPEN):
+        secret = ["create", "secret", "generic", "probe", "--from-literal=a=b"]
+        kubectl(cluster, "-n", where, *secret)
+        try:
+            for target in (["secret", "probe"], ["secrets"]):
+                said = kubectl(cluster, "-n", where, "get", *target, ACCOUNT, check=False)
+                assert "orbidden" in said, said
+        finally:
+            kubectl(cluster, "-n", where, "delete", "secret", "probe")
+
+
+def test_others_are_not_bound(cluster: ClusterInfo) -> None:
+    """The policy is for the operator's account: everybody else writes as before."""
+    manifest = json.dumps(simple("ConfigMap", {}))
+    command = ["-n", "kube-system", "create", "--dry-run=server", "-f", "-"]
+
+    assert "configmap/probe created" in kubectl(cluster, *command, stdin=manifest)
+
+
+def test_leases_of_the_own_namespace_are_written(cluster: ClusterInfo) -> None:
+    """The election needs no label of the operator's namespace."""
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "engine-probe"},
+    }
+
+    assert "created" in _made(cluster, HOME, lease)
