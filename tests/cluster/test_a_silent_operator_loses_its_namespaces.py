@@ -30,7 +30,7 @@ class Leases:
         """Store a Lease with a version of its own."""
         self.writes += 1
         metadata = body.pop("metadata", {}) | {"namespace": namespace, "name": name}
-        metadata["resourceVersion"] = str(self.writes)
+        metadata |= {"resourceVersion": str(self.writes), "uid": f"{namespace}/{name}"}
         self.held[namespace, name] = {**body, "metadata": metadata}
         return self.held[namespace, name]
 
@@ -177,3 +177,25 @@ async def test_whoever_is_faster_has_it(site: Site) -> None:
 
     assert not await site.served.admits("team")
     assert not site.served.serves("team")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "version", "kept"),
+    [
+        pytest.param(None, 99, False, id="list-of-all"),
+        pytest.param("team", 99, False, id="list-of-the-namespace"),
+        pytest.param("other", 99, True, id="list-of-another"),
+        pytest.param(None, 0, True, id="older-list"),
+    ],
+)
+async def test_a_lease_that_a_list_does_not_hold_is_gone(
+    site: Site, namespace: str | None, version: int, *, kept: bool
+) -> None:
+    """A deletion that no watch told: the namespace is free, and its models are looked at."""
+    site.told.clear()
+    site.served.keep(LEASE.kind, set(), namespace=namespace, version=version)
+    del site.leases.held["team", LEASE_NAME]
+
+    assert site.told == ([] if kept else ["team"])
+    if not kept:
+        assert await site.served.admits("team")
