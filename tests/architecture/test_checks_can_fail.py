@@ -70,7 +70,7 @@ SOURCE = """\
 class Limits:
     least: int = 1
 
-def fits(size: int | None, limit: int) -> bool:
+def fits(size: int | None, *, limit: int) -> bool:
     return size is not None and size <= limit
 """
 
@@ -110,7 +110,9 @@ def test_a_mutant_is_caught_by_a_test_that_fails(
     )
     source = (tmp_path / "fits.py").read_text()
     [place] = (one for one in places_of("fits.py", source) if one.operator.endswith("LtE_Lt"))
-    assert load("mutants")._is_caught(tmp_path, place, {"test_fits.py::test_fits"}) == caught
+    mutants = load("mutants")
+    assert mutants._is_caught(tmp_path, place, {"test_fits.py::test_fits"}, ()) == caught
+    assert mutants._is_caught(tmp_path, place, set(), ("test_fits.py",)) == caught
     assert (tmp_path / "fits.py").read_text() == source
 
 

@@ -75,12 +75,17 @@ def places_of(file: str, source: str) -> list[Place]:
         operator = get_operator(name)()
         starts = [start for node in nodes for start, _ in operator.mutation_positions(node)]
         seen: Counter[str] = Counter()
-        for occurrence, (line, _) in enumerate(starts):
+        for occurrence, (line, column) in enumerate(starts):
             text = lines[line - 1].strip()
-            if not text.startswith("@"):
+            if not (text.startswith("@") or _is_marker(lines[line - 1], column)):
                 found.append(Place(file, name, occurrence, line, text, seen[text]))
             seen[text] += 1
     return found
+
+
+def _is_marker(line: str, column: int) -> bool:
+    """Return whether a star marks keyword-only parameters or unpacks: it multiplies nothing."""
+    return line[column : column + 1] == "*" and line[:column].rstrip()[-1:] in {"", "(", ",", "["}
 
 
 def sample(places: Iterable[Place], count: int) -> list[Place]:
