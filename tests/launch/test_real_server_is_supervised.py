@@ -57,6 +57,7 @@ def regions(served: Served) -> list[str]:
         ports=Ports(),
         pools=serving_plan("0" * 64).pools,
         exit_seconds=5,
+        secret="unused",
     )
     assert len(options.shm_prefix) == SHM_PREFIX_DIGITS + 3
     return [path.name for path in SHM.glob(f"{options.shm_prefix}*")]
