@@ -2,6 +2,7 @@
 
 import logging
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.bounds import LIST_PAGE
 from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.deployments import claim_state, deployment_state
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.resources import CONFIG, JOB
+from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB
 
 OWNER = {"apiVersion": f"{labels.GROUP}/v1alpha1", "kind": labels.KIND, "name": "m", "uid": "u"}
 
@@ -116,3 +118,14 @@ def test_it_is_told_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> No
 def test_config_maps_are_listed_in_small_pages() -> None:
     """A page is whole in memory before anything of it is left out."""
     assert LIST_PAGE[CONFIG.kind] <= 25
+
+
+@pytest.mark.parametrize("state", [deployment_state, claim_state], ids=["deployment", "claim"])
+def test_what_is_not_held_is_absent(state: Callable[[dict[str, Any]], object]) -> None:
+    """A reconcile of its own model goes on, and applies the object again."""
+    cache = Cache()
+    strange = {**config("m", 0), "spec": {"template": {"x": "x" * 100_000}}}
+    cache.put(DEPLOYMENT.kind, strange)
+    found = cache.find(DEPLOYMENT.kind, "bad", "m")
+    assert found is not None
+    assert state(found.parse()) is None

@@ -10,8 +10,13 @@ from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 
 
-def deployment_state(item: Mapping[str, Any]) -> DeploymentState:
-    """Return a Deployment's counters and troubles."""
+def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
+    """Return a Deployment's counters and troubles.
+
+    None for one whose content is not held (`mm_operator.cluster.bounds`): it is applied again.
+    """
+    if "spec" not in item:
+        return None
     metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     template = (spec["template"].get("metadata") or {}).get("annotations") or {}
     progressing = condition(status, "Progressing")
@@ -36,8 +41,10 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState:
     )
 
 
-def claim_state(item: Mapping[str, Any]) -> ClaimState:
-    """Return a claim as it was asked for, and whether it is bound."""
+def claim_state(item: Mapping[str, Any]) -> ClaimState | None:
+    """Return a claim as it was asked for, and whether it is bound; None as for a Deployment."""
+    if "spec" not in item:
+        return None
     metadata, spec = item["metadata"], item["spec"]
     return ClaimState(
         name=metadata["name"],
