@@ -179,6 +179,14 @@ async def test_whoever_is_faster_has_it(site: Site) -> None:
     assert not site.served.serves("team")
 
 
+async def test_of_two_workers_the_slower_one_serves_too(site: Site) -> None:
+    """Models of a new namespace come at once: none of them waits for a later look."""
+    site.leases.set("other", LEASE_NAME, spec={"holderIdentity": OURS})  # not watched yet
+
+    assert await site.served.admits("other")
+    assert site.served.serves("other")
+
+
 @pytest.mark.parametrize(
     ("namespace", "version", "kept"),
     [

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration
 
+from mm_operator.cluster.bounds import LIST_PAGE
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import CONFIG
@@ -81,4 +82,4 @@ async def test_each_page_is_taken_and_the_end_tells_what_stays(
 
     puts = [("put", "ConfigMap", name) for name in "abc"]
     assert heard.calls == [*puts, ("keep", "ConfigMap", ["a", "b", "c"], "demo", 7)]
-    assert told == ["100", "100"]
+    assert told == [str(LIST_PAGE[CONFIG.kind])] * 2

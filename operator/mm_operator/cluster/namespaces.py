@@ -227,11 +227,19 @@ class ServedNamespaces:
             if error.status == _NOT_FOUND:  # deleted, which the watch did not tell yet
                 self._forget(namespace)
             if error.status in {_CONFLICT, _NOT_FOUND}:
-                return held is not None and held.holder == self._me
+                return await self._is_mine(namespace)
             raise
         self._refused.pop(namespace, None)
         self.put(LEASE.kind, answer)
         return True
+
+    async def _is_mine(self, namespace: str) -> bool:
+        """Read whose the Lease is by now: another worker of this process may have been faster."""
+        lease = await self._client.get(LEASE, namespace, LEASE_NAME)
+        if lease is None:
+            return False
+        self.put(LEASE.kind, lease)
+        return self.serves(namespace)
 
     async def _owners(self, namespace: str) -> dict[str, Any]:
         """Return the owner of a new Lease as part of its metadata; nothing where it is unknown."""
