@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 from mm_operator.control.controller import Controller, RetryLaterError
 from mm_operator.control.queue import WorkQueue
@@ -137,3 +138,24 @@ async def test_recheck_comes_by_itself() -> None:
 
     async with leading(reconcile, ("a",)):
         await eventually(lambda: tries == ["a", "a"])
+
+
+async def test_rounds_that_await_nothing_leave_turns_to_others() -> None:
+    """After a resync at rest no round sends anything: the rest of the program runs all the same."""
+    done: list[str] = []
+    turns: list[int] = []
+
+    async def reconcile(key: str) -> None:
+        done.append(key)
+
+    async def others() -> None:
+        while True:
+            turns.append(len(done))
+            await asyncio.sleep(0)
+
+    neighbour = asyncio.create_task(others())
+    async with leading(reconcile, tuple(map(str, range(100)))):
+        await eventually(lambda: len(done) == 100)
+    neighbour.cancel()
+    steps = [later - former for former, later in pairwise(turns)]
+    assert max(steps) <= 2  # one round of each worker

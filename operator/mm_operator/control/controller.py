@@ -73,6 +73,9 @@ class Controller(Generic[K]):
             finally:
                 self._queue.done(key)
                 self._on_key(None)
+            # A round that sends nothing awaits nothing: a thousand of them in a row, as after a
+            # resync, would hold the event loop for seconds.
+            await asyncio.sleep(0)
 
     async def _one(self, key: K) -> None:
         started = time.monotonic()
