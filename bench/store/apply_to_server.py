@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from mm_api import labels  # noqa: E402
 from support import clusters  # noqa: E402
+from support.eventually import eventually  # noqa: E402
 from support.installed import Space, install, model_space  # noqa: E402
 from support.tiny_llava import CHECKPOINT  # noqa: E402
 
@@ -93,7 +94,7 @@ def until_started(space: Space, model: dict[str, Any]) -> float:
         ]
         return any(one["name"] == "server" and "running" in one["state"] for one in states)
 
-    assert clusters.eventually(runs, timeout=START_SECONDS, interval=POLL_SECONDS), "not in time"
+    eventually(runs, seconds=START_SECONDS, pause_seconds=POLL_SECONDS)
     return time.monotonic() - began
 
 

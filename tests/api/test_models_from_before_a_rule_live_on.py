@@ -10,7 +10,8 @@ import yaml
 
 from mm_api.v1alpha1.definition import NAME
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import apply, eventually, kubectl, namespace
+from support.clusters import apply, kubectl, namespace
+from support.eventually import eventually
 from support.model_documents import at, document
 from support.model_namespace import Api
 from support.scripts import ROOT
@@ -50,11 +51,11 @@ def earlier(control_plane: ClusterInfo) -> Iterator[Api]:
     apply(control_plane, _definition(strict=False))
     with namespace(control_plane, "earlier-tests") as name:
         api = Api(control_plane, name)
-        assert eventually(lambda: "created" in api.apply(_model()))
+        eventually(lambda: "created" in api.apply(_model()))
         apply(control_plane, _definition(strict=True))
         refused = document(at("autoscaling.schedules", [SCHEDULE]), name="another")
         refused |= {"apiVersion": f"{GROUP}/v1alpha1", "kind": KIND}
-        assert eventually(lambda: "for example" in api.apply(refused, "--dry-run=server"))
+        eventually(lambda: "for example" in api.apply(refused, "--dry-run=server"))
         yield api
         api.kubectl("delete", "earliermodel", "--all")
     kubectl(control_plane, "delete", "crd", f"earliermodels.{GROUP}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.model_namespace import Api
 from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
@@ -25,7 +25,9 @@ THREE = ("pod-0", "pod-1", "pod-2")
 async def seen(prometheus: Prometheus, pods: int = 1) -> None:
     """Wait until every rate is there."""
     query = "rate(mm_requests_accepted_total[60s])"
-    await eventually(lambda: len(prometheus.query(query)) >= pods, seconds=60, pause=0.2)
+    await eventually_async(
+        lambda: len(prometheus.query(query)) >= pods, seconds=60, pause_seconds=0.2
+    )
 
 
 async def falls(site: Site) -> int:
@@ -123,7 +125,7 @@ async def test_replicas_without_a_node_are_not_multiplied(
     await seen(prometheus)
     site.api.kubectl("scale", "mmm", NAME, "--replicas=2")
     site.start("pod-1", ready=False)
-    await eventually(
+    await eventually_async(
         lambda: "Unschedulable" in site.api.kubectl("get", "pod", "pod-1", "-o", "yaml")
     )
     site.clock.ahead += 60

@@ -9,7 +9,8 @@ import yaml
 
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import EXHAUSTIVE, rendered
-from support.clusters import eventually, kubectl, namespace
+from support.clusters import kubectl, namespace
+from support.eventually import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +58,7 @@ def test_every_monitor_is_taken(definitions: ClusterInfo) -> None:
                 return True
 
             # Discovery learns of a new kind a moment after it is established.
-            assert eventually(taken)
+            eventually(taken)
         found = {
             kind: kubectl(
                 definitions, "get", plural, "--namespace", "monitors", "-o", "name"
@@ -81,4 +82,4 @@ def test_a_misspelt_field_would_be_refused(definitions: ClusterInfo) -> None:
             return kubectl(definitions, *apply, stdin=yaml.safe_dump(monitor), check=False)
 
         # Discovery may not know the kind yet.
-        assert eventually(lambda: 'unknown field "spec.podMetricsEndpoint"' in told()), told()
+        eventually(lambda: 'unknown field "spec.podMetricsEndpoint"' in told(), showing=told)

@@ -9,7 +9,8 @@ import pytest
 
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE
-from support.clusters import eventually, kubectl, kubectl_json, namespace
+from support.clusters import kubectl, kubectl_json, namespace
+from support.eventually import eventually
 from support.model_documents import document
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -16,8 +16,9 @@ import yaml
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE, of_kind
-from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
+from support.clusters import apply, kubectl, kubectl_json, namespace
 from support.definition import install_definition
+from support.eventually import eventually
 from support.model_documents import document
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -121,7 +122,7 @@ def test_a_namespace_without_the_label_is_left_alone(
                 model = document()
                 model["metadata"]["namespace"] = MODELS
                 apply(control_plane, model)
-                assert eventually(lambda: command in _degraded(control_plane))
+                eventually(lambda: command in _degraded(control_plane))
                 assert kubectl(control_plane, "-n", MODELS, "get", "jobs,leases") == ""
 
                 kubectl(control_plane, *command.split()[1:])

@@ -11,8 +11,9 @@ import yaml
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE
-from support.clusters import apply, eventually, kubectl, namespace
+from support.clusters import apply, kubectl, namespace
 from support.definition import install_definition
+from support.eventually import eventually
 from support.keda_definitions import install_keda_definitions
 from support.scripts import ROOT
 
@@ -80,7 +81,7 @@ def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
         config.install(CHART, RELEASE, {"keda": {"enabled": True}}, timeout=60)
         try:
             # A policy counts about a second after it was made.
-            assert eventually(lambda: "denied" in _made(control_plane, CLOSED, workload()))
+            eventually(lambda: "denied" in _made(control_plane, CLOSED, workload()))
             yield control_plane
         finally:
             config.uninstall(RELEASE, timeout=60)

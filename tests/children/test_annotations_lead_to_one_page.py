@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_operator.model import PlanSettings
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.models import SETTINGS
 from support.pod_targets import discovered
 from support.ports import free_ports
@@ -74,8 +74,8 @@ async def test_each_pod_is_scraped_once(tmp_path: Path) -> None:
 
     with running_prometheus(folder, {"scrape_configs": [job]}, port=free_ports(1)[0]) as server:
         # Prometheus takes what it finds every five seconds.
-        await eventually(
-            lambda: bool(server.api("targets")["activeTargets"]), seconds=60, pause=0.2
+        await eventually_async(
+            lambda: bool(server.api("targets")["activeTargets"]), seconds=60, pause_seconds=0.2
         )
         pages = [target["scrapeUrl"] for target in server.api("targets")["activeTargets"]]
 

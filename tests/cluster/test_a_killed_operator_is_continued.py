@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -47,7 +47,7 @@ def test_the_successor_finishes(
         api.apply(document(name="llava"))
         for step in rest[:played]:
             step(api)
-        assert eventually(lambda: reached(api))
+        eventually(lambda: reached(api))
         first.kill()
     # Its leader Lease would hold the namespace until it counts as silent.
     api.kubectl("delete", "lease", "first", "--ignore-not-found")
@@ -59,7 +59,7 @@ def test_the_successor_finishes(
         for step in rest:
             step(api)
 
-        assert eventually(lambda: ready(api)), get(api, "mmm", "llava")["status"]
+        eventually(lambda: ready(api), showing=lambda: get(api, "mmm", "llava")["status"])
         attempts = get(api, "mmm", "llava")["status"]["build"].get("attempts", 1)
         jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
         assert attempts == 1

@@ -7,7 +7,7 @@ import pytest
 
 from mm_devcluster.cluster import restart_part
 from support.absent_kubelet import get
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -35,16 +35,16 @@ def test_work_goes_on_after_an_api_server_died(api: Api, tmp_path: Path) -> None
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
         for name in ("stays", "goes"):
             api.apply(document(name=name))
-        assert eventually(lambda: observed(api, "stays") and observed(api, "goes"))
+        eventually(lambda: observed(api, "stays") and observed(api, "goes"))
 
         restart_part(api.cluster.name, "kube-apiserver")
-        assert eventually(lambda: "ok" in api.kubectl("get", "--raw", "/readyz"))
+        eventually(lambda: "ok" in api.kubectl("get", "--raw", "/readyz"))
         # It may refuse one or the other request for a moment.
-        assert eventually(lambda: api.kubectl("delete", "mmm", "goes", "--wait=false"))
-        assert eventually(lambda: applied(api, document({"replicas": 2}, name="stays")))
-        assert eventually(lambda: applied(api, document(name="comes")))
+        eventually(lambda: api.kubectl("delete", "mmm", "goes", "--wait=false"))
+        eventually(lambda: applied(api, document({"replicas": 2}, name="stays")))
+        eventually(lambda: applied(api, document(name="comes")))
 
-        assert eventually(lambda: observed(api, "comes"))
-        assert eventually(lambda: observed(api, "stays"))
-        assert eventually(lambda: "goes-inspect" not in api.kubectl("get", "jobs", "-o", "name"))
+        eventually(lambda: observed(api, "comes"))
+        eventually(lambda: observed(api, "stays"))
+        eventually(lambda: "goes-inspect" not in api.kubectl("get", "jobs", "-o", "name"))
         assert operator.process.poll() is None, operator.log.read_text()[-3000:]

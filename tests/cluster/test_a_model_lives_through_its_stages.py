@@ -8,7 +8,7 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason
 from support.absent_kubelet import build_failed, built, get, inspected, serving
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
@@ -26,8 +26,9 @@ def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
 
 def reaches(api: Api, name: str, kind: str, reason: str) -> None:
     """Wait until a condition has a reason."""
-    assert eventually(lambda: condition(api, name, kind).get("reason") == reason), (
-        f"{kind} is {condition(api, name, kind)}, expected {reason}"
+    eventually(
+        lambda: condition(api, name, kind).get("reason") == reason,
+        showing=lambda: f"{kind} is {condition(api, name, kind)}, expected {reason}",
     )
 
 
@@ -36,7 +37,7 @@ def make_ready(api: Api, name: str) -> None:
     inspected(api, name)
     built(api)
     serving(api, name)
-    assert eventually(lambda: condition(api, name, "Ready").get("status") == "True")
+    eventually(lambda: condition(api, name, "Ready").get("status") == "True")
 
 
 def children(api: Api) -> set[str]:
@@ -64,7 +65,7 @@ def quiet(operator: OperatorProcess) -> int:
         seen.append(operator.writes())
         return len(seen) > 15 and len(set(seen[-15:])) == 1
 
-    assert eventually(unchanged)
+    eventually(unchanged)
     return seen[-1]
 
 
@@ -98,7 +99,7 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
         api.kubectl("delete", "mmm", "llava")
 
         # The garbage collector looks for new kinds, this one included, every 30 s.
-        assert eventually(lambda: not children(api), timeout=90), children(api)
+        eventually(lambda: not children(api), seconds=90, showing=lambda: children(api))
         assert "finalizers" not in model["metadata"]
 
 
@@ -110,7 +111,7 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
         _, before = at_rest(api, first)
         assert first.stop() == 0
     with running_operator(api.cluster, tmp_path, api.namespace) as second:
-        assert eventually(second.leads)
+        eventually(second.leads)
 
         assert (quiet(second), versions(api)) == (0, before)
 
@@ -159,7 +160,7 @@ def test_edited_children_are_repaired(
         api.kubectl("patch", child, "--type=merge", "-p", json.dumps(mine))
         api.kubectl("patch", child, "--type=merge", "-p", json.dumps(patch))
 
-        assert eventually(lambda: value() == expected), value()
+        eventually(lambda: value() == expected, showing=value)
         assert get(api, *child.split("/"))["metadata"]["annotations"]["example.com/mine"] == "stays"
 
 
@@ -176,7 +177,7 @@ def test_deleted_children_come_back(api: Api, tmp_path: Path, child: str) -> Non
 
         if child.startswith("configmap"):  # the facts are gone: only a new inspection knows them
             inspected(api, "llava")
-        assert eventually(lambda: children(api) >= before), before - children(api)
+        eventually(lambda: children(api) >= before, showing=lambda: before - children(api))
 
 
 def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         assert engines[0] in children(api)
         assert "persistentvolumeclaim/multimodal-store" in children(api)
         api.kubectl("delete", "mmm", "two")
-        assert eventually(lambda: not children(api)), children(api)
+        eventually(lambda: not children(api), showing=lambda: children(api))
 
 
 def test_failed_build_is_told(api: Api, tmp_path: Path) -> None:
@@ -233,9 +234,10 @@ def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="llava"))
 
-        assert eventually(
+        eventually(
             lambda: "exceeded quota" in condition(api, "llava", "Planned").get("message", ""),
-        ), condition(api, "llava", "Planned")
+            showing=lambda: condition(api, "llava", "Planned"),
+        )
 
         api.kubectl("delete", "quota", "none")
         inspected(api, "llava")
@@ -252,7 +254,7 @@ def test_events_tell_the_way_to_ready(api: Api, tmp_path: Path) -> None:
         api.apply(document(name="llava"))
         make_ready(api, "llava")
         # In the background, after the status that tells the same.
-        assert eventually(lambda: "RolloutComplete" in told()), told()
+        eventually(lambda: "RolloutComplete" in told(), showing=told)
         events = told()
 
         # "InspectPending" when the scheduler was first to say that there is no node.

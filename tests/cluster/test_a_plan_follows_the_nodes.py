@@ -12,7 +12,8 @@ import pytest
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import built, get, inspected, serving
-from support.clusters import apply, eventually, kubectl
+from support.clusters import apply, kubectl
+from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
 from support.model_configs import facts_of
 from support.model_documents import document
@@ -87,7 +88,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             status = get(api, "mmm", "m")["status"]["plan"]
             assert status["gpu"]["product"] == H100
             assert 0 < status["kvCacheFreeGpuMemoryFraction"] < 1
-            assert eventually(lambda: set(engine_jobs(api)) == {H100})
+            eventually(lambda: set(engine_jobs(api)) == {H100})
 
             label = ["label", "node", name, "--overwrite"]
             kubectl(api.cluster, *label, "nvidia.com/gpu.memory=16384")
@@ -101,7 +102,7 @@ def test_labels_of_nodes_plan_and_plan_anew(api: Api, tmp_path: Path) -> None:
             kubectl(api.cluster, *label, product, "nvidia.com/gpu.memory=46068")
             verdict = planned(api, "True", "PlanComplete")
             assert f"on 1 x {L40S}: " in verdict["message"]
-            assert eventually(lambda: set(engine_jobs(api)) == {L40S})
+            eventually(lambda: set(engine_jobs(api)) == {L40S})
 
         assert conditions(api)["Planned"]["status"] == "True"
 
@@ -130,11 +131,11 @@ def test_an_engine_is_served_on_its_gpus(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(spec, name="m"))
         inspected(api, "m", facts_of("llava"))
-        assert eventually(lambda: set(engine_jobs(api)) == {H100})
+        eventually(lambda: set(engine_jobs(api)) == {H100})
         job = engine_jobs(api)[H100]
         built(api, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
         serving(api, "m")
-        assert eventually(lambda: conditions(api)["Ready"]["status"] == "True")
+        eventually(lambda: conditions(api)["Ready"]["status"] == "True")
         pod = get(api, "deployment", "m")["spec"]["template"]["spec"]
 
     server = next(one for one in pod["initContainers"] if one["name"] == "server")

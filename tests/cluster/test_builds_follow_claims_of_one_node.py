@@ -9,7 +9,8 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.claims import Attached, attached_by
 from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
-from support.clusters import apply, eventually, kubectl
+from support.clusters import apply, kubectl
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -98,7 +99,7 @@ def test_a_second_build_follows_the_first_models_pods(
             api.apply(document({"build": {"store": STORE}}, name="first"))
             inspected(api, "first")
             built(api)
-            assert eventually(lambda: api.kubectl("get", "deployments", "-o", "name"))
+            eventually(lambda: api.kubectl("get", "deployments", "-o", "name"))
             serving(api, "first")
             other = {"build": {"store": STORE}, "engine": {"maxBatchSize": 2}}
             api.apply(document(other, name="second"))

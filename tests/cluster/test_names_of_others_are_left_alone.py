@@ -9,7 +9,7 @@ import pytest
 
 from mm_api import labels
 from support.absent_kubelet import built, get, inspected, serving
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -97,7 +97,9 @@ def test_a_foreign_object_is_named_and_left_alone(
         api.apply(document(name=MODEL))
         for step in PLAYED[:before]:
             step(api)
-        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+        eventually(
+            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
+        )
         assert f"{kind} {name} exists already" in degraded(api)["message"]
         assert content(get(api, kind, name)) == original
 
@@ -105,7 +107,7 @@ def test_a_foreign_object_is_named_and_left_alone(
 
         for step in PLAYED[before:]:
             step(api)
-        assert eventually(lambda: is_ready(api)), degraded(api)
+        eventually(lambda: is_ready(api), showing=lambda: degraded(api))
         assert content(get(api, kind, name)) != original
         assert degraded(api)["status"] == "False"
 
@@ -117,7 +119,9 @@ def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> No
         api.apply(document(name=MODEL))
         for step in PLAYED[:2]:
             step(api)
-        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+        eventually(
+            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
+        )
 
         assert "deployment" not in api.kubectl("get", "deployments", "-o", "name")
 
@@ -135,7 +139,7 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
         api.apply(document(name=MODEL))
         for step in PLAYED:
             step(api)
-        assert eventually(lambda: is_ready(api))
+        eventually(lambda: is_ready(api))
     api.kubectl("delete", "jobs", "--all")  # what a build left is nowhere but in the ConfigMap
     listed = json.loads(api.kubectl("get", kind, "-o", "json"))["items"]
     before = next(one for one in listed if one["metadata"]["name"].startswith(name))
@@ -148,7 +152,7 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
             now = get(api, kind, before["metadata"]["name"])["metadata"]
             return bool(now.get("labels") == before["metadata"]["labels"])
 
-        assert eventually(mended), get(api, kind, before["metadata"]["name"])["metadata"]
+        eventually(mended, showing=lambda: get(api, kind, before["metadata"]["name"])["metadata"])
         after = get(api, kind, before["metadata"]["name"])
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after.get("data") == before.get("data")
@@ -175,6 +179,8 @@ def test_labels_of_ours_do_not_give_a_foreign_object_away(api: Api, tmp_path: Pa
         api.apply(document(name=MODEL))
         inspected(api, MODEL)
 
-        assert eventually(lambda: degraded(api).get("reason") == "NameTaken"), degraded(api)
+        eventually(
+            lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
+        )
         assert "is controlled by ConfigMap database" in degraded(api)["message"]
         assert content(get(api, "configmap", f"{MODEL}-facts")) == original

@@ -17,7 +17,8 @@ from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.flights import Flights
 from mm_operator.cluster.stores import volume_identity
 from support.absent_kubelet import built, get, inspected
-from support.clusters import apply, eventually, kubectl, namespace
+from support.clusters import apply, kubectl, namespace
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
@@ -109,9 +110,9 @@ def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) ->
     first, second = pair
     with sharing(pair, tmp_path):
         begin(first, "one")
-        assert eventually(lambda: build_jobs(first))
+        eventually(lambda: build_jobs(first))
         begin(second, "two")
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
+        eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
         waiting = build_of(second, "two")
         assert f"{first.namespace}/one builds this engine" in waiting["message"]
         assert len(leases(first)) == 1
@@ -121,10 +122,10 @@ def test_one_namespace_builds_for_both(pair: tuple[Api, Api], tmp_path: Path) ->
         built(first)
 
         built(second, reused=True)
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
+        eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
         assert build_of(second, "two")["reusedFrom"] == "store"
         assert build_of(second, "two")["fingerprint"] == build_of(first, "one")["fingerprint"]
-        assert eventually(lambda: not leases(first)), leases(first)
+        eventually(lambda: not leases(first), showing=lambda: leases(first))
 
 
 def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> 
     first, second = pair
     with running_operator(first.cluster, tmp_path, first.namespace, second.namespace):
         begin(first, "one")
-        assert eventually(lambda: build_jobs(first))
+        eventually(lambda: build_jobs(first))
         (engine,) = [
             one["metadata"]["name"]
             for one in json.loads(first.kubectl("get", "configmaps", "-o", "json"))["items"]
@@ -144,7 +145,7 @@ def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> 
         begin(second, "two")
         built(second)
 
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
+        eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
         assert leases(first) == []
 
 
@@ -153,15 +154,15 @@ def test_who_waits_goes_on_when_the_builder_leaves(pair: tuple[Api, Api], tmp_pa
     first, second = pair
     with sharing(pair, tmp_path):
         begin(first, "one")
-        assert eventually(lambda: build_jobs(first))
+        eventually(lambda: build_jobs(first))
         begin(second, "two")
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
+        eventually(lambda: build_of(second, "two").get("phase") == "Waiting")
 
         first.kubectl("delete", "mmm", "one")
 
-        assert eventually(lambda: build_jobs(second), timeout=90)
+        eventually(lambda: build_jobs(second), seconds=90)
         built(second)
-        assert eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
+        eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
         assert "reusedFrom" not in build_of(second, "two")
 
 

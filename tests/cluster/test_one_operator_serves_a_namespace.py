@@ -9,7 +9,7 @@ import pytest
 from mm_api import labels
 from mm_operator.cluster.namespaces import LEASE_NAME
 from support.absent_kubelet import built, get, inspected
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
@@ -47,7 +47,7 @@ def served(api: Api) -> None:
     api.apply(document({"replicas": 0}, name="llava"))
     inspected(api, "llava")
     built(api)
-    assert eventually(lambda: deployment(api))
+    eventually(lambda: deployment(api))
 
 
 def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
             api.cluster, tmp_path, api.namespace, lease="second", arguments=IMAGES["second"]
         ) as second:
             reason = "NamespaceContested"
-            assert eventually(lambda: degraded(api)[1] == reason), second.log.read_text()
+            eventually(lambda: degraded(api)[1] == reason, showing=second.log.read_text)
 
             refused = refusals(second)
             assert [line["level"] for line in refused] == ["warning"]
@@ -77,7 +77,7 @@ def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
             # A spec that both see: only the first may answer it.
             api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", '{"spec":{"replicas":1}}')
             replicas = "jsonpath={.spec.replicas}"
-            assert eventually(lambda: api.kubectl("get", "deploy", "llava", "-o", replicas) == "1")
+            eventually(lambda: api.kubectl("get", "deploy", "llava", "-o", replicas) == "1")
             assert deployment(api) == (before[0], before[1] + 1)
             assert second.writes() == 0
             image = get(api, "deployment", "llava")["spec"]["template"]["spec"]["containers"]
@@ -88,12 +88,12 @@ def test_an_uninstalled_operator_leaves_the_namespace_free(api: Api, tmp_path: P
     """Without its leader Lease it is gone: the next operator takes the namespace at once."""
     with running_operator(api.cluster, tmp_path, api.namespace, lease="first") as first:
         api.apply(document(name="llava"))
-        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        eventually(lambda: holder(api) == f"{api.namespace}/first")
         assert first.stop() == 0
     api.kubectl("delete", "lease", "first")
 
     with running_operator(api.cluster, tmp_path, api.namespace, lease="second"):
-        assert eventually(lambda: holder(api) == f"{api.namespace}/second")
+        eventually(lambda: holder(api) == f"{api.namespace}/second")
 
 
 def test_the_lease_goes_with_the_role_of_the_release(api: Api, tmp_path: Path) -> None:
@@ -104,25 +104,25 @@ def test_the_lease_goes_with_the_role_of_the_release(api: Api, tmp_path: Path) -
         api.cluster, tmp_path, api.namespace, lease="first", arguments=("--role-name=rights",)
     ) as first:
         api.apply(document(name="llava"))
-        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        eventually(lambda: holder(api) == f"{api.namespace}/first")
         owners = get(api, "lease", LEASE_NAME)["metadata"]["ownerReferences"]
         assert [owner["uid"] for owner in owners] == [uid]
         assert first.stop() == 0
     api.kubectl("delete", "role", "rights")
 
-    assert eventually(lambda: holder(api) == "")
+    eventually(lambda: holder(api) == "")
 
 
 def test_replicas_of_one_installation_share_it(api: Api, tmp_path: Path) -> None:
     """The holder is the installation and not the pod: a new leader writes nothing."""
     with running_operator(api.cluster, tmp_path, api.namespace) as leader:
         api.apply(document(name="llava"))
-        assert eventually(lambda: holder(api))
+        eventually(lambda: holder(api))
         version = get(api, "lease", LEASE_NAME)["metadata"]["resourceVersion"]
         with running_operator(api.cluster, tmp_path, api.namespace) as standby:
             assert leader.stop() == 0
-            assert eventually(standby.leads)
-            assert eventually(lambda: 'verb="patch"' in standby.metrics() or standby.leads())
+            eventually(standby.leads)
+            eventually(lambda: 'verb="patch"' in standby.metrics() or standby.leads())
 
             assert get(api, "lease", LEASE_NAME)["metadata"]["resourceVersion"] == version
             assert refusals(standby) == []
@@ -132,7 +132,7 @@ def test_a_mark_names_the_refused_installation(api: Api, tmp_path: Path) -> None
     """The Lease itself says who serves the namespace and who is refused, for kubectl."""
     with running_operator(api.cluster, tmp_path, api.namespace, lease="first"):
         api.apply(document(name="llava"))
-        assert eventually(lambda: holder(api) == f"{api.namespace}/first")
+        eventually(lambda: holder(api) == f"{api.namespace}/first")
         with running_operator(api.cluster, tmp_path, api.namespace, lease="second"):
             marks = eventually(lambda: get(api, "lease", LEASE_NAME)["metadata"]["annotations"])
 

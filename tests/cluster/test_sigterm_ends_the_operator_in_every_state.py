@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.absent_kubelet import get
-from support.clusters import eventually
+from support.eventually import eventually
 from support.fickle_server import Behaviour, fickle_server
 from support.model_documents import document
 from support.model_namespace import Api
@@ -29,13 +29,11 @@ def test_a_leader_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> None:
         cluster = replace(api.cluster, kubeconfig=kubeconfig)
         with running_operator(cluster, tmp_path, api.namespace) as operator:
             api.apply(document(name="llava"))
-            assert eventually(lambda: get(api, "mmm", "llava").get("status"))
+            eventually(lambda: get(api, "mmm", "llava").get("status"))
 
             server.become(behaviour)
             if behaviour is not Behaviour.FORWARDS:
-                assert eventually(
-                    lambda: "could not be read or renewed" in operator.log.read_text()
-                )
+                eventually(lambda: "could not be read or renewed" in operator.log.read_text())
 
             assert operator.stop() == 0, operator.log.read_text()[-3000:]
 
@@ -50,13 +48,13 @@ def test_a_candidate_ends(api: Api, tmp_path: Path, behaviour: Behaviour) -> Non
         fickle_server(api.cluster, tmp_path) as (server, kubeconfig),
         running_operator(api.cluster, tmp_path, api.namespace) as leader,
     ):
-        assert eventually(leader.leads)
+        eventually(leader.leads)
         cluster = replace(api.cluster, kubeconfig=kubeconfig)
         with running_operator(cluster, tmp_path, api.namespace) as candidate:
-            assert eventually(lambda: candidate.get("/readyz") == "ok")
+            eventually(lambda: candidate.get("/readyz") == "ok")
 
             server.become(behaviour)
-            assert eventually(lambda: "not be read or renewed" in candidate.log.read_text())
+            eventually(lambda: "not be read or renewed" in candidate.log.read_text())
 
             assert candidate.stop() == 0, candidate.log.read_text()[-3000:]
             assert "leading as" not in candidate.log.read_text()
@@ -73,7 +71,7 @@ def test_a_start_that_hangs_is_ended(api: Api, tmp_path: Path) -> None:
         with log.open("wb") as stream:
             process = subprocess.Popen(tied(command), stdout=stream, stderr=stream)
         try:
-            assert eventually(lambda: server.connections > 0)
+            eventually(lambda: server.connections > 0)
             process.send_signal(signal.SIGTERM)
 
             process.wait(timeout=60)

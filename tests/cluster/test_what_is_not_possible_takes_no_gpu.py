@@ -7,7 +7,7 @@ import pytest
 
 from mm_api.documents.model_facts import ModelFacts
 from support.absent_kubelet import get, inspected
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_configs import facts_of
 from support.model_documents import document
 from support.model_namespace import Api
@@ -44,7 +44,7 @@ def test_the_verdict_is_a_condition(
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(spec, name="m"))
         inspected(api, "m", facts)
-        assert eventually(lambda: planned(api).get("reason") == reason), planned(api)
+        eventually(lambda: planned(api).get("reason") == reason, showing=lambda: planned(api))
 
         condition = planned(api)
         assert condition["status"] == "False"

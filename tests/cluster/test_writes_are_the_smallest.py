@@ -11,7 +11,7 @@ from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.owners import Change, OwnerWriter, change_between, owners_in
 from mm_operator.cluster.status_writer import merge_patch
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 
 def config(*owners: str, version: int = 1, **data: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def test_owners_are_written_once_for_many_models() -> None:
     for number in range(10):
         intent = make_intent(config("x", f"m{number}"))
         writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await eventually(lambda: len(woken) == 10)
+    await eventually_async(lambda: len(woken) == 10)
     await writer.close()
 
     assert len(sent) == 1
@@ -131,7 +131,7 @@ async def test_owners_are_not_written_over_newer_content() -> None:
     )
     intent = make_intent(config("x", "m"))
     writer.defer(("ConfigMap", "demo", "engine-1"), change_between(live, intent))
-    await eventually(lambda: bool(woken))
+    await eventually_async(lambda: bool(woken))
     await writer.close()
 
     assert woken == [Key("demo", "m")]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mm_operator.control.controller import Controller, RetryLaterError
 from mm_operator.control.queue import WorkQueue
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 
 class FenceError(Exception):
@@ -58,10 +58,10 @@ async def test_refusals_are_tried_again() -> None:
             raise RetryLaterError("refused")
 
     async with leading(reconcile, ("bad", "good")) as (results, _):
-        await eventually(lambda: tries.count("bad") == 3)
+        await eventually_async(lambda: tries.count("bad") == 3)
 
         assert tries.count("good") == 1
-        await eventually(lambda: sorted(results.seen) == ["error", "error", "ok", "ok"])
+        await eventually_async(lambda: sorted(results.seen) == ["error", "error", "ok", "ok"])
 
 
 async def test_defects_are_logged_and_retried() -> None:
@@ -75,7 +75,7 @@ async def test_defects_are_logged_and_retried() -> None:
         done.append(key)
 
     async with leading(reconcile, ("bad",)):
-        await eventually(lambda: done == ["first", "bad"])
+        await eventually_async(lambda: done == ["first", "bad"])
 
 
 async def test_a_closed_fence_costs_a_retry_and_no_worker() -> None:
@@ -90,10 +90,10 @@ async def test_a_closed_fence_costs_a_retry_and_no_worker() -> None:
         done.append(key)
 
     async with leading(reconcile, tuple(closed)) as (results, task):
-        await eventually(lambda: sorted(done) == ["a", "b", "c"])
+        await eventually_async(lambda: sorted(done) == ["a", "b", "c"])
 
         assert not task.done()
-        await eventually(lambda: sorted(results.seen) == ["fenced"] * 9 + ["ok"] * 3)
+        await eventually_async(lambda: sorted(results.seen) == ["fenced"] * 9 + ["ok"] * 3)
 
 
 async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
@@ -116,13 +116,13 @@ async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
         fence=FenceError,
     )
     first = asyncio.create_task(controller.lead())
-    await eventually(lambda: begun == ["a"])
+    await eventually_async(lambda: begun == ["a"])
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
 
     second = asyncio.create_task(controller.lead())
     try:
-        await eventually(lambda: done == ["a"])
+        await eventually_async(lambda: done == ["a"])
     finally:
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
@@ -137,7 +137,7 @@ async def test_recheck_comes_by_itself() -> None:
         return 0.01 if len(tries) == 1 else None
 
     async with leading(reconcile, ("a",)):
-        await eventually(lambda: tries == ["a", "a"])
+        await eventually_async(lambda: tries == ["a", "a"])
 
 
 async def test_rounds_that_await_nothing_leave_turns_to_others() -> None:
@@ -155,7 +155,7 @@ async def test_rounds_that_await_nothing_leave_turns_to_others() -> None:
 
     neighbour = asyncio.create_task(others())
     async with leading(reconcile, tuple(map(str, range(100)))):
-        await eventually(lambda: len(done) == 100)
+        await eventually_async(lambda: len(done) == 100)
     neighbour.cancel()
     steps = [later - former for former, later in pairwise(turns)]
     assert max(steps) <= 2  # one round of each worker

@@ -13,7 +13,7 @@ from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelRecord, Setter
 from mm_operator.errors import ClusterError
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 RECORD = ModelRecord(
     key=Key("demo", "llava"),
@@ -124,7 +124,7 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
     )
     told(poster, 1000)
     task = asyncio.create_task(poster.run())
-    await eventually(lambda: len(dropped) == 1000 and bool(caplog.messages))
+    await eventually_async(lambda: len(dropped) == 1000 and bool(caplog.messages))
     task.cancel()
 
     assert set(dropped) == {"Refused"}
@@ -144,7 +144,7 @@ async def test_a_closed_fence_loses_no_event() -> None:
     )
     told(poster, 1)
     task = asyncio.create_task(poster.run())
-    await eventually(lambda: posts.taken == ["Planned: number 0"])
+    await eventually_async(lambda: posts.taken == ["Planned: number 0"])
     task.cancel()
 
     assert dropped == []

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from mm_devcluster.cluster import ClusterOptions
-from support.clusters import apply, eventually, kubectl_json, running_cluster
+from support.clusters import apply, kubectl_json, running_cluster
+from support.eventually import eventually
 
 # Slow: kwok is compiled the first time, 4 CPU-minutes.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]

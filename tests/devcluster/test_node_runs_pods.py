@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mm_devcluster.cluster import ClusterInfo, restart_part
-from support.clusters import apply, eventually, kubectl, kubectl_json, namespace
+from support.clusters import apply, kubectl, kubectl_json, namespace
+from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -159,4 +160,4 @@ def test_a_deleted_node_comes_back_when_its_kubelet_does(node_cluster: ClusterIn
         conditions = {item["type"]: item["status"] for item in node["status"]["conditions"]}
         return conditions["Ready"] == "True" and not node["spec"].get("taints")
 
-    assert eventually(ready, timeout=240)
+    eventually(ready, seconds=240)

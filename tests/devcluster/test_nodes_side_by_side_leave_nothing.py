@@ -16,7 +16,8 @@ from mm_devcluster.node.store import store_path
 from mm_devcluster.paths import cluster_dir
 from mm_devcluster.processes import find_process
 from mm_devcluster.record import Record
-from support.clusters import apply, eventually, kubectl, kubectl_json
+from support.clusters import apply, kubectl, kubectl_json
+from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import NotFoundError, OpenAI
 
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import CLAIM, Installed, Space, model_space
 from support.pictures import data_url
 from support.service_clients import client_of

@@ -12,7 +12,7 @@ from openai import OpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.labels import APP_COMPONENT, Component
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.service_clients import client_of
 from support.tiny_llava import CHECKPOINT, Sample, samples
@@ -126,14 +126,18 @@ def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI
     assert sum(_counted(space, Component.SERVER, 8080, "mm_encoder_fallbacks_total").values()) > 0
     space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
     before = _by(space)["encoders"]
-    assert eventually(lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before)
+    eventually(lambda: bool(_ask(client, samples()[0])) and _by(space)["encoders"] > before)
 
 
 def test_a_change_of_mind_leaves_nothing(space: Space, client: OpenAI) -> None:
     """Colocated again: the encoders' objects go, and the model answers by itself."""
     space.apply(space.model(MODEL, "tiny", vision={"placement": "Colocated"}))
     for kind in ("deployment", "service", "poddisruptionbudget"):
-        assert eventually(lambda kind=kind: ENCODERS not in space.names(kind), timeout=120), kind
+        eventually(
+            lambda kind=kind: ENCODERS not in space.names(kind),
+            seconds=120,
+            showing=lambda: space.names("deployment,service,poddisruptionbudget"),
+        )
     space.wait(MODEL, "RollingOut", lambda found: found.reason == "RolloutComplete", READY_SECONDS)
     assert "encoders" not in space.read(MODEL)["status"]
     assert _ask(client, samples()[0]) == samples()[0].answer

@@ -10,7 +10,7 @@ import pytest
 
 from mm_devcluster.demo.walk import Condition
 from support.builds import back_offs, pods_ever
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
 
@@ -133,5 +133,5 @@ def test_unused_engines_are_removed(space: Space) -> None:
         texts = [end["terminated"]["message"] for end in ends if "terminated" in end]
         return [gone for text in texts for gone in json.loads(text)["removed"]]
 
-    assert eventually(removed, timeout=300) == [former]
+    assert eventually(removed, seconds=300) == [former]
     assert space.condition("first", "Ready").holds

@@ -14,7 +14,7 @@ import pytest
 from openai import APIConnectionError, APIStatusError, OpenAI
 
 from mm_api.labels import APP_COMPONENT, Component
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.outside import kill_container
 from support.tiny_llava import CHECKPOINT, Sample, samples
@@ -166,13 +166,13 @@ def test_a_rolling_update_under_load_fails_no_request(
         space.apply(space.model(MODEL, "tiny", **change))
         eventually(
             lambda: space.get("deployment", MODEL)["metadata"]["generation"] > before,
-            timeout=BUILD_SECONDS,
+            seconds=BUILD_SECONDS,
         )
         space.wait_ready(MODEL)
         # The old pod drains after the new one is ready: until it is gone, requests may meet it.
-        eventually(lambda: len(serving_pods(space)) == 1, timeout=120, interval=1)
+        eventually(lambda: len(serving_pods(space)) == 1, seconds=120, pause_seconds=1)
         time.sleep(2)
-        assert eventually(lambda: load.right >= LEAST_REQUESTS), load.right
+        eventually(lambda: load.right >= LEAST_REQUESTS, showing=lambda: load.right)
     assert (load.failed, len(serving_pods(space))) == ([], 1)
 
 
@@ -222,15 +222,15 @@ def test_a_killed_gateway_costs_what_was_in_flight(space: Space, address: str) -
     before = _restarts(pod)
     load = Load(address)
     with load.running():
-        eventually(lambda: load.right >= LEAST_REQUESTS, timeout=90, interval=1)
+        eventually(lambda: load.right >= LEAST_REQUESTS, seconds=90, pause_seconds=1)
         kill_container(pod, "mm-runtime\0gateway")
         eventually(
             lambda: _restarts(space.get("pod", name))["gateway"] > before["gateway"],
-            timeout=90,
-            interval=1,
+            seconds=90,
+            pause_seconds=1,
         )
         answered = load.right
-        eventually(lambda: load.right >= answered + LEAST_REQUESTS, timeout=90, interval=1)
+        eventually(lambda: load.right >= answered + LEAST_REQUESTS, seconds=90, pause_seconds=1)
         broken = len(load.failed)
         time.sleep(5)
     assert {one.partition(":")[0] for one in load.failed} <= {

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from support.advertised_gpus import GPU, gpu_node
-from support.clusters import eventually
+from support.eventually import eventually
 from support.gpu_nodes import H100
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.lora_adapters import LLAMA, pair, write_adapter
@@ -117,7 +117,7 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
             said = space.kubectl("logs", name, check=False) if name else ""
             return found[0] if "[build-llm] $" in said else None
 
-        first = eventually(in_the_middle, timeout=BUILD_SECONDS)
+        first = eventually(in_the_middle, seconds=BUILD_SECONDS)
         assert first, "the engine's build never began"
         kill_container(first, "mm-runtime")
         space.wait("m", "EngineBuilt", lambda one: one.holds, BUILD_SECONDS)
@@ -140,6 +140,6 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
         assert spec["nodeSelector"] == {"nvidia.com/gpu.product": H100}
         assert server["resources"]["limits"][GPU] == "2"
         placed = eventually(
-            lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), timeout=120
+            lambda: pods_of(space, "server")[0]["spec"].get("nodeName"), seconds=120
         )
         assert placed == node

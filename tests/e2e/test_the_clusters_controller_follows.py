@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from mm_devcluster.demo import monitoring, settings
-from support.clusters import eventually, kubectl_json
+from support.clusters import kubectl_json
+from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
 
@@ -42,7 +43,7 @@ def wish(space: Space, number: int, **more: Any) -> None:
 
 def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> None:
     """Up and down by the cluster's own controller; the operator's certificate is verified."""
-    assert eventually(lambda: available(installed) == "True"), registered(installed)
+    eventually(lambda: available(installed) == "True", showing=lambda: registered(installed))
     spec = registered(installed)["spec"]
     assert (bool(spec.get("caBundle")), spec.get("insecureSkipTLSVerify", False)) == (True, False)
     assert spec["service"]["namespace"] == settings.SYSTEM_NAMESPACE
@@ -63,15 +64,17 @@ def test_replicas_move_through_the_aggregation_layer(installed: Installed) -> No
             prometheus={"addresses": [prometheus]},
         )
 
-        assert eventually(lambda: replicas(space) == 2, timeout=MOVED_SECONDS), hpa(space)
+        eventually(lambda: replicas(space) == 2, seconds=MOVED_SECONDS, showing=lambda: hpa(space))
         space.wait_ready(MODEL)
         wish(space, 1)
 
-        assert eventually(lambda: replicas(space) == 1, timeout=2 * MOVED_SECONDS), hpa(space)
+        eventually(
+            lambda: replicas(space) == 1, seconds=2 * MOVED_SECONDS, showing=lambda: hpa(space)
+        )
         told = {one["type"]: one["reason"] for one in hpa(space)["status"]["conditions"]}
         assert told["ScalingActive"] == "ValidMetricFound", told
         # The operator sees at its next tick what another controller has moved.
-        assert eventually(lambda: moves(space) == [1, 2]), moves(space)
+        eventually(lambda: moves(space) == [1, 2], showing=lambda: moves(space))
 
 
 def moves(space: Space) -> list[int]:

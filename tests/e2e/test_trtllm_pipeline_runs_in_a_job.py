@@ -8,7 +8,7 @@ import pytest
 
 from mm_api.documents.build_result import BuildResult
 from mm_devcluster.images.sources import USER
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.outside import kill_container
 from support.recorded_image import make_image
@@ -81,7 +81,7 @@ def ended(space: Space, name: str) -> dict[str, Any]:
     def succeeded() -> bool:
         return bool(space.get("job", name).get("status", {}).get("succeeded"))
 
-    done = eventually(succeeded, timeout=JOB_SECONDS, interval=1)
+    done = eventually(succeeded, seconds=JOB_SECONDS, pause_seconds=1)
     assert done, space.kubectl("logs", f"job/{name}", "--tail=40", check=False)
     return pods(space, name)[-1]
 
@@ -115,7 +115,7 @@ def test_a_killed_build_job_goes_on(installed: Installed, tmp_path: Path) -> Non
             found = pods(space, "build")
             return found[0] if found and "[build-llm] $" in log_of(space, found[0]) else None
 
-        first = eventually(in_the_middle, timeout=JOB_SECONDS)
+        first = eventually(in_the_middle, seconds=JOB_SECONDS)
         assert first, "the engine's build never began"
         kill_container(first, "mm-runtime")
 

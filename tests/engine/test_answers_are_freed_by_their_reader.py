@@ -13,8 +13,8 @@ from mm_api.documents.serving_plan import MemoryPools
 from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
 from mm_runtime.launch.backends import copy_backends, find_installation
 from mm_runtime.settings import Ports
-from support.encoder_pairs import until
 from support.ended import end
+from support.eventually import eventually
 from support.ports import free_ports
 from support.tied import tied
 
@@ -50,7 +50,7 @@ def server(tmp_path: Path) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )
     try:
-        until(lambda: _ready(url))
+        eventually(lambda: _ready(url))
         yield url
     finally:
         end(process, STOP_SECONDS)

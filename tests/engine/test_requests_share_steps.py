@@ -15,6 +15,7 @@ from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Finish, Piece, Request
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
 from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine
+from support.eventually import eventually
 from support.tiny_llava import VOCABULARY
 
 PROMPT = (2, 10, 11, 12)
@@ -27,10 +28,12 @@ def _request(tokens: int, prompt: tuple[int, ...] = PROMPT, **changes: object) -
 
 def _wait(engine: Engine, running: int) -> None:
     """Wait until so many requests run."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while engine.counts().running != running:
-        assert time.monotonic() < deadline, engine.counts()
-        time.sleep(0.001)
+    eventually(
+        lambda: engine.counts().running == running,
+        seconds=DEADLINE_SECONDS,
+        pause_seconds=0.001,
+        showing=engine.counts,
+    )
 
 
 def _wait_stopping(engine: Engine) -> None:

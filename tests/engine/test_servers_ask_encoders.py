@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.encoder_pairs import TIMEOUT_SECONDS, Pair, counted, run_encoder_pair, until
+from support.encoder_pairs import TIMEOUT_SECONDS, Pair, counted, run_encoder_pair
 from support.ensemble import Ensemble, EnsembleError
+from support.eventually import eventually
 from support.served import Served
 from support.tiny_llava import BuiltEngine, Sample, samples
 
@@ -89,7 +90,7 @@ def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
     ):
         before = counted(pair.server, PREPARED).get("", 0)
         waiting = pool.submit(_ask, one, samples()[0])
-        until(lambda: counted(pair.server, PREPARED).get("", 0) > before)
+        eventually(lambda: counted(pair.server, PREPARED).get("", 0) > before)
         other.ask("What is in the image?", max_tokens=1)
         answered_first = not waiting.done()
         os.kill(pair.encoder.server_pid, signal.SIGCONT)
@@ -114,10 +115,10 @@ def test_bad_pictures_reach_no_encoder(pair: Pair) -> None:
             if counted(pair.server, BY)["encoders"] == before:
                 return False
             # Triton counts a run once its answer is out.
-            until(lambda: runs_of(pair.encoder) > run)
+            eventually(lambda: runs_of(pair.encoder) > run)
             return True
 
-        until(an_encoder_answers)
+        eventually(an_encoder_answers)
         asked = counted(pair.server, BY), counted(pair.server, WHY)
         runs = runs_of(pair.encoder)
         with pytest.raises(EnsembleError):
@@ -144,9 +145,9 @@ def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
     with ThreadPoolExecutor(CLIENTS) as pool:
         clients = pool.map(ask, range(CLIENTS))
         child = Path(f"/proc/{pair.encoder.process.pid}/task/{pair.encoder.process.pid}/children")
-        until(lambda: counted(pair.server, BY).get("encoders", 0) > len(samples()))
+        eventually(lambda: counted(pair.server, BY).get("encoders", 0) > len(samples()))
         os.kill(int(child.read_text().split()[0]), signal.SIGKILL)
-        until(lambda: sum(counted(pair.server, WHY).values()) > 0)
+        eventually(lambda: sum(counted(pair.server, WHY).values()) > 0)
         killed.set()
         results = list(clients)
     assert [asked for _, asked in results] == [right for right, _ in results]
@@ -158,4 +159,4 @@ def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
             _ask(client, samples()[0])
         return counted(pair.server, BY)["encoders"] > before
 
-    until(encoders_answer)
+    eventually(encoders_answer)

@@ -1,7 +1,6 @@
 """Concurrent streams of the real server interleave, and a client that goes frees its slot."""
 
 import threading
-import time
 
 import httpx
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from PIL import Image
 
 from support.ensemble import DEADLINE_SECONDS, Ensemble, ask_all
+from support.eventually import eventually
 from support.served import Served
 from support.tiny_llava import samples
 
@@ -39,10 +39,12 @@ def _active(served: Served) -> float:
 
 
 def _wait_active(served: Served, expected: float) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while _active(served) != expected:
-        assert time.monotonic() < deadline, _active(served)
-        time.sleep(0.02)
+    eventually(
+        lambda: _active(served) == expected,
+        seconds=DEADLINE_SECONDS,
+        pause_seconds=0.02,
+        showing=lambda: _active(served),
+    )
 
 
 def test_concurrent_streams_interleave(served: Served) -> None:
@@ -106,7 +108,6 @@ def test_steps_are_counted_by_their_size(served: Served) -> None:
     before = _metric(served, name)
     with Ensemble(served.grpc_url) as ensemble:
         ensemble.ask("Hello!", **{**ENDLESS, "min_tokens": 30, "max_tokens": 30})
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while _metric(served, name) < before + 29:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    eventually(
+        lambda: _metric(served, name) >= before + 29, seconds=DEADLINE_SECONDS, pause_seconds=0.1
+    )

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.pictures import data_url, encode, picture
 from support.real_gateway import RealGateway
 from support.tiny_llava import FEATURES_PER_IMAGE, Sample, samples
@@ -171,7 +171,7 @@ async def test_a_client_that_leaves_frees_the_engine(
         ) as response:
             async for _ in response.aiter_lines():
                 break
-    await eventually(lambda: _active(real) == 0, pause=0.1)
+    await eventually_async(lambda: _active(real) == 0, pause_seconds=0.1)
     again = await real_http.post("/v1/chat/completions", json=_body(real))
     assert again.status_code == 200
 
@@ -189,7 +189,7 @@ async def test_tritons_series_are_on_the_same_page(
         return "nv_inference_count" in page
 
     # A server that is slow to answer costs its part of the page.
-    await eventually(is_whole, pause=0.2)
+    await eventually_async(is_whole, pause_seconds=0.2)
     samples = [
         sample for family in text_string_to_metric_families(page) for sample in family.samples
     ]

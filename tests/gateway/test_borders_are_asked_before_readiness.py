@@ -21,7 +21,7 @@ from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.openai import ChatRequest
 from mm_runtime.gateway.video import VideoLimits, read_video
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -80,7 +80,7 @@ async def test_the_largest_requests_come_before_readiness(tmp_path: Path) -> Non
     """The most pictures of a plan, a prompt of every token there is, then a question."""
     engine = ScriptedEngine()
     async with watched(tmp_path, engine) as running:
-        await eventually(partial(is_ready, running))
+        await eventually_async(partial(is_ready, running))
         most, longest, question = engine.requests[:3]
         phase = phases(running)
         metrics = running.gateway.metrics.render().decode()
@@ -103,12 +103,12 @@ async def test_a_pod_that_fails_its_longest_prompt_is_not_ready(
     engine = Fails()
     async with watched(tmp_path, engine) as running:
         failure = f"the longest prompt ({MAX_INPUT} tokens) failed: "
-        await eventually(partial(says, running, failure))
-        await eventually(lambda: len(engine.requests) >= 4)
+        await eventually_async(partial(says, running, failure))
+        await eventually_async(lambda: len(engine.requests) >= 4)
         status, body = await state_of(running)
         phase = phases(running)
         engine.words = MAX_INPUT
-        await eventually(partial(is_ready, running))
+        await eventually_async(partial(is_ready, running))
 
     assert (status, body["phase"]) == (503, "WarmingUp")
     assert phase == {"Loading": 0, "WarmingUp": 1, "Ready": 0}
@@ -119,9 +119,9 @@ async def test_a_failure_is_told_while_the_server_starts_again(tmp_path: Path) -
     """A prompt that ends the server leaves its name in `/readyz`, not only that nobody is there."""
     engine = Fails()
     async with watched(tmp_path, engine) as running:
-        await eventually(partial(says, running, "the longest prompt"))
+        await eventually_async(partial(says, running, "the longest prompt"))
         engine.ready = False
-        await eventually(lambda: phases(running)["Loading"] == 1)
+        await eventually_async(lambda: phases(running)["Loading"] == 1)
         status, body = await state_of(running)
 
     assert (status, body["phase"]) == (503, "Loading")
@@ -132,7 +132,7 @@ async def test_a_server_that_loads_is_told(tmp_path: Path) -> None:
     """Before the server is there, the pod is Loading."""
     engine = ScriptedEngine(ready=False)
     async with watched(tmp_path, engine) as running:
-        await eventually(partial(says, running, "Triton is not ready yet"))
+        await eventually_async(partial(says, running, "Triton is not ready yet"))
         status, body = await state_of(running)
         phase = phases(running)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from mm_runtime.gateway.connection import ConnectionLimits
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.raw_http import say
 from support.scripted_engine import ScriptedEngine
@@ -31,7 +31,7 @@ async def test_half_a_head_has_a_deadline(tmp_path: Path) -> None:
             writer.write(b"a")
             await asyncio.sleep(0.02)
         writer.close()
-        await eventually(lambda: _open(running) == 0)
+        await eventually_async(lambda: _open(running) == 0)
     assert (answer.status, answer.closed) == (408, True)
     assert answer.error["message"].endswith("not complete within 0.2 seconds.")
     assert (await ended).startswith(b"HTTP/1.1 408 ")
@@ -62,7 +62,7 @@ async def test_a_body_behind_its_answer_has_one_too(tmp_path: Path) -> None:
             writer.write(b"64\r\n" + b"x" * 100 + b"\r\n")
             await asyncio.sleep(0.02)
         writer.close()
-        await eventually(lambda: _open(running) == 0)
+        await eventually_async(lambda: _open(running) == 0)
     await asyncio.gather(ended, return_exceptions=True)
 
 
@@ -71,7 +71,7 @@ async def test_idle_connections_make_room(tmp_path: Path) -> None:
     limits = ConnectionLimits(most=4)
     async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
         silent = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(10)]
-        await eventually(lambda: _open(running) == 4)
+        await eventually_async(lambda: _open(running) == 4)
         async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
             answer = await client.post("/v1/chat/completions", json=QUESTION)
             # Connections that asked something stay before those that never did.
@@ -94,7 +94,7 @@ async def test_where_all_are_answered_a_new_one_gets_503(tmp_path: Path) -> None
             asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
             for _ in range(2)
         ]
-        await eventually(lambda: gateway.admission.load.running == 2)
+        await eventually_async(lambda: gateway.admission.load.running == 2)
         refused = await say(running.port, HEALTH)
         gate.set()
         answers = await asyncio.gather(*asked)

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from mm_runtime.gateway.drain import Phase
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -22,7 +22,7 @@ async def test_latecomers_are_served_and_sent_away(tmp_path: Path) -> None:
     ):
         before = await client.post("/v1/chat/completions", json=QUESTION)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=60, timeout_seconds=60))
-        await eventually(lambda: gateway.drain.phase is Phase.LEAVING)
+        await eventually_async(lambda: gateway.drain.phase is Phase.LEAVING)
         late = await client.post("/v1/chat/completions", json=QUESTION)
         ready = await client.get("/readyz")
         leaving.cancel()
@@ -42,9 +42,9 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
         stream = asyncio.create_task(
             client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
         )
-        await eventually(lambda: gateway.admission.inside == 1)
+        await eventually_async(lambda: gateway.admission.inside == 1)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
-        await eventually(lambda: gateway.drain.phase is Phase.REFUSING)
+        await eventually_async(lambda: gateway.drain.phase is Phase.REFUSING)
         refused = await client.post("/v1/chat/completions", json=QUESTION)
         assert not leaving.done()
         gate.set()
@@ -66,9 +66,9 @@ async def test_a_request_that_was_there_before_is_told_to_go_elsewhere(tmp_path:
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         asked = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
-        await eventually(lambda: gateway.admission.inside == 1)
+        await eventually_async(lambda: gateway.admission.inside == 1)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
-        await eventually(lambda: gateway.drain.phase is Phase.REFUSING)
+        await eventually_async(lambda: gateway.drain.phase is Phase.REFUSING)
         gate.set()
         assert (await asked).headers["connection"] == "close"
         assert await leaving
@@ -82,6 +82,6 @@ async def test_a_drain_gives_up_at_its_deadline(tmp_path: Path) -> None:
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         stream = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
-        await eventually(lambda: gateway.admission.inside == 1)
+        await eventually_async(lambda: gateway.admission.inside == 1)
         assert not await gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=0.1)
         stream.cancel()

@@ -15,7 +15,7 @@ from mm_runtime.gateway.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
 )
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -94,12 +94,12 @@ async def test_a_client_that_leaves_cancels_at_once(tmp_path: Path, *, stream: b
         _, writer = await asyncio.open_connection("127.0.0.1", running.port)
         head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        await eventually(lambda: engine.running == 1)
+        await eventually_async(lambda: engine.running == 1)
         writer.close()
         await writer.wait_closed()
-        await eventually(lambda: engine.running == 0)
+        await eventually_async(lambda: engine.running == 0)
         assert engine.cancelled == 1
-        await eventually(partial(_is_counted, running))
+        await eventually_async(partial(_is_counted, running))
 
 
 async def test_a_client_that_stops_reading_is_gone(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ async def test_a_client_that_stops_reading_is_gone(tmp_path: Path) -> None:
             await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", running.port))
             head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
             await asyncio.get_running_loop().sock_sendall(client, f"{head}\r\n\r\n".encode() + body)
-            await eventually(lambda: engine.cancelled == 1)
-            await eventually(lambda: running.gateway.admission.load.running == 0)
-        await eventually(partial(_is_counted, running))
+            await eventually_async(lambda: engine.cancelled == 1)
+            await eventually_async(lambda: running.gateway.admission.load.running == 0)
+        await eventually_async(partial(_is_counted, running))
 
 
 async def _is_counted(running: Running) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -25,7 +25,7 @@ async def test_a_full_queue_answers_429_and_the_rest_is_served(tmp_path: Path) -
             for _ in range(3)
         ]
         admission = running.gateway.admission
-        await eventually(lambda: (admission.inside, engine.running) == (3, 2))
+        await eventually_async(lambda: (admission.inside, engine.running) == (3, 2))
         refused = await client.post("/v1/chat/completions", json=QUESTION)
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
@@ -51,7 +51,7 @@ async def test_many_at_once_never_exceed_the_slots(tmp_path: Path) -> None:
             *(client.post("/v1/chat/completions", json=QUESTION) for _ in range(40))
         )
         assert {200} == {answer.status_code for answer in answers}
-        await eventually(lambda: running.gateway.admission.inside == 0)
+        await eventually_async(lambda: running.gateway.admission.inside == 0)
     assert engine.most_running == 2
 
 
@@ -66,7 +66,7 @@ async def test_bodies_that_never_end_hold_no_place(tmp_path: Path) -> None:
         for _, writer in slow:
             writer.write(unfinished)
             await writer.drain()
-        await eventually(lambda: len(run.server.server_state.tasks) == 4)
+        await eventually_async(lambda: len(run.server.server_state.tasks) == 4)
         answer = await client.post("/v1/chat/completions", json=QUESTION)
         for _, writer in slow:
             writer.close()

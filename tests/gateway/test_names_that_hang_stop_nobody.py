@@ -8,7 +8,7 @@ import pytest
 
 from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 from mm_runtime.pictures.resolver import Entry, NoAddressError, Resolver
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.http_servers import Exchange, serve_local
 
 POLICY = FetchPolicy((), allow_private_networks=True, timeout_seconds=60, max_bytes=1000)
@@ -42,7 +42,7 @@ async def test_a_good_name_is_found_beside_names_that_hang() -> None:
         hanging = [
             asyncio.create_task(fetcher.fetch(f"http://slow-{number}/")) for number in range(50)
         ]
-        await eventually(lambda: names.asked == 50)
+        await eventually_async(lambda: names.asked == 50)
         assert await fetcher.fetch(f"http://good:{server.port}/") == b"x"
         assert await asyncio.to_thread(lambda: 7) == 7
         names.released.set()
@@ -59,7 +59,7 @@ async def test_a_lookup_has_a_deadline() -> None:
             await resolver.addresses("slow", 80)
     assert names.asked == 2
     names.released.set()
-    await eventually(lambda: not any(one.name == "dns" for one in threading.enumerate()))
+    await eventually_async(lambda: not any(one.name == "dns" for one in threading.enumerate()))
     assert await resolver.addresses("good", 80) == ["127.0.0.1"]
 
 
@@ -81,4 +81,4 @@ async def test_the_process_does_not_wait_for_a_name_server() -> None:
     kinds = [one.daemon for one in threading.enumerate() if one.name == "dns"]
     names.released.set()
     assert kinds == [True]
-    await eventually(lambda: not any(one.name == "dns" for one in threading.enumerate()))
+    await eventually_async(lambda: not any(one.name == "dns" for one in threading.enumerate()))

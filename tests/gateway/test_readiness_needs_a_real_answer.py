@@ -12,7 +12,7 @@ from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
 from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway, build_gateway
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import (
     Running,
     serve,
@@ -53,7 +53,7 @@ async def test_ready_after_one_picture_and_question(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await eventually(partial(_is_ready, running))
+        await eventually_async(partial(_is_ready, running))
         assert engine.requests[0].images
         engine.ready = False
         assert await _status(running) == 503
@@ -68,10 +68,10 @@ async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await eventually(lambda: len(engine.requests) == 2)
+        await eventually_async(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         engine.pieces, engine.error = ("a",), None
-        await eventually(partial(_is_ready, running))
+        await eventually_async(partial(_is_ready, running))
         watching.cancel()
 
 
@@ -81,7 +81,7 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await eventually(lambda: len(engine.requests) == 2)
+        await eventually_async(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         watching.cancel()
 
@@ -120,10 +120,10 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
                 detail = (await client.get("/readyz")).json().get("detail", "")
             return "the answer is 'a blue'; when the engine was built it was 'a red'" in detail
 
-        await eventually(told)
+        await eventually_async(told)
         assert await _status(running) == 503
         engine.pieces = ("a", " red", " square")
-        await eventually(partial(_is_ready, running))
+        await eventually_async(partial(_is_ready, running))
         watching.cancel()
 
     asked = [one for one in engine.requests if one.prompt == GOLDEN.text]

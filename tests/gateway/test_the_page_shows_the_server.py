@@ -7,7 +7,7 @@ import pytest
 
 from mm_runtime.gateway import server_metrics
 from mm_runtime.gateway.server_metrics import ServerMetrics
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 PAGE = b'nv_inference_count{model="tiny"} 7\n'
 
@@ -52,7 +52,7 @@ async def test_a_server_that_hangs_ends_no_scrape(monkeypatch: pytest.MonkeyPatc
         port = server.sockets[0].getsockname()[1]
         async with asyncio.timeout(60):
             assert await ServerMetrics(f"127.0.0.1:{port}").read() == b""
-        await eventually(lambda: len(hung) == 1)
+        await eventually_async(lambda: len(hung) == 1)
         for writer in hung:
             writer.close()
 

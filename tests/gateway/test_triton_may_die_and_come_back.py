@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from support.ended import leaving_nothing
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.pictures import data_url
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, samples
@@ -71,7 +71,7 @@ async def test_what_was_in_flight_may_come_again(
                 page = (await client.get("/metrics")).text
                 return f'mm_requests_accepted_total{{model="{pair.model}"}} 4.0' in page
 
-            await eventually(accepted, seconds=60)
+            await eventually_async(accepted, seconds=60)
             os.kill(process, signal.SIGKILL)
             told = await asyncio.gather(*asked)
             assert [(one.status_code, one.headers.get("retry-after")) for one in told] == [
@@ -83,7 +83,7 @@ async def test_what_was_in_flight_may_come_again(
                 again = await client.post("/v1/chat/completions", json=_body(pair))
                 return again.status_code == httpx.codes.OK
 
-            await eventually(answers, seconds=120, pause=0.2)
+            await eventually_async(answers, seconds=120, pause_seconds=0.2)
 
 
 async def test_readiness_follows_triton_and_requests_are_told(
@@ -102,12 +102,12 @@ async def test_readiness_follows_triton_and_requests_are_told(
             async def away() -> bool:
                 return not await ready()
 
-            await eventually(away)
+            await eventually_async(away)
             refused = await client.post("/v1/chat/completions", json=_body(pair))
             assert refused.status_code == 503
             assert refused.headers["retry-after"] == "1"
             assert refused.json()["error"]["code"] == "engine_unavailable"
             assert (await client.get("/healthz")).status_code == 200
             pair.restart_server()
-            await eventually(ready, seconds=120, pause=0.2)
+            await eventually_async(ready, seconds=120, pause_seconds=0.2)
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200

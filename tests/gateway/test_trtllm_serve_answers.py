@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.gateway.trtllm_serve import TrtllmServeEngine
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.pictures import data_url, encode, picture
 from support.recorded_server import RecordedServer, recorded_server
@@ -148,7 +148,7 @@ async def test_a_stop_string_ends_the_servers_work(
     answer = (await client.post("/v1/chat/completions", json=asked)).json()
     assert answer["choices"][0]["message"]["content"] == "1 2 3 4"
     assert answer["choices"][0]["finish_reason"] == "stop"
-    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+    await eventually_async(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -173,12 +173,12 @@ async def test_a_client_that_leaves_ends_the_servers_work(
     )
     writer.write(head.encode() + content)
     load = gateway.gateway.admission.load
-    await eventually(lambda: len(server.asked) == asked + 1, seconds=SECONDS)
+    await eventually_async(lambda: len(server.asked) == asked + 1, seconds=SECONDS)
     assert load.running == 1
     writer.close()
     await writer.wait_closed()
-    await eventually(lambda: load.running == 0, seconds=SECONDS)
-    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+    await eventually_async(lambda: load.running == 0, seconds=SECONDS)
+    await eventually_async(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
 
 
 async def test_a_salt_goes_on(client: httpx.AsyncClient, server: RecordedServer) -> None:
@@ -240,7 +240,7 @@ async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) 
     await engine.close()
     assert answer.status_code == 504
     assert f'mm_requests_total{{code="504",model="{MODEL}"}} 1.0' in metrics
-    await eventually(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
+    await eventually_async(lambda: server.log.count(ABORTED) == before + 1, seconds=SECONDS)
 
 
 async def test_times_are_measured(client: httpx.AsyncClient) -> None:
@@ -270,7 +270,7 @@ async def test_a_server_that_dies_costs_what_it_had(
             hanging = asyncio.create_task(
                 client.post("/v1/chat/completions", json=body(order("hang")))
             )
-            await eventually(lambda: len(server.asked) == 1, seconds=SECONDS)
+            await eventually_async(lambda: len(server.asked) == 1, seconds=SECONDS)
             stream = await client.post("/v1/chat/completions", json=body(order("die"), stream=True))
             plain = await hanging
             later = await client.post("/v1/chat/completions", json=body(order("none")))

@@ -12,7 +12,7 @@ import pytest
 from mm_runtime.gateway.costs import Timed, costs_of
 from mm_runtime.gateway.engine import EngineRequest
 from mm_runtime.gateway.work import probes_of
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
@@ -124,7 +124,7 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await eventually(partial(_is_ready, running))
+        await eventually_async(partial(_is_ready, running))
         watching.cancel()
     metrics = gateway.metrics.render().decode()
 
@@ -151,7 +151,7 @@ async def test_what_was_measured_in_time_counts(
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.preflight.watch())
-        await eventually(partial(_is_ready, running))
+        await eventually_async(partial(_is_ready, running))
         watching.cancel()
 
     assert len(engine.requests) > answered

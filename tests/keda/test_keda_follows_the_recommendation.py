@@ -16,8 +16,9 @@ import pytest
 
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import get, serving
-from support.clusters import eventually, namespace
+from support.clusters import namespace
 from support.definition import install_definition
+from support.eventually import eventually
 from support.keda import module_folder, running_keda
 from support.keda_definitions import FILES
 from support.model_namespace import Api
@@ -83,8 +84,8 @@ def followed(world: World, operator: OperatorProcess) -> None:
     world.scrape(world.gateways.port, operator.port)
     start(world.api, scaled(world.prometheus, engine="KEDA", fallback={"replicas": 1}))
     load(world.api, world.gateways, requests_running=1, requests_waiting=2, **ARRIVALS)
-    assert eventually(lambda: scaling(world.api).get("desired") == 4, timeout=90)
-    assert eventually(lambda: replicas(world.api) == 4, timeout=120), told(world.api)
+    eventually(lambda: scaling(world.api).get("desired") == 4, seconds=90)
+    eventually(lambda: replicas(world.api) == 4, seconds=120, showing=lambda: told(world.api))
 
 
 ARRIVALS = {"requests_accepted_total": 3.0}
@@ -123,7 +124,12 @@ def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
         assert condition(api, "Ready") == "True"
         serving(api, "llava")
         load(api, world.gateways, requests_running=0.01, requests_accepted_total=0.01)
-        assert eventually(lambda: replicas(api) == 1, timeout=FALL_SECONDS, interval=1), told(api)
+        eventually(
+            lambda: replicas(api) == 1,
+            seconds=FALL_SECONDS,
+            pause_seconds=1,
+            showing=lambda: told(api),
+        )
         fallen = time.monotonic()
         _LOG.info("1 -> 4 after %.0f s, 4 -> 1 after %.0f s", risen - began, fallen - risen)
         assert "replicas 1 -> 4" not in operator.log.read_text()
@@ -132,8 +138,10 @@ def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
         api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", back)
 
         gone = ("get", "scaledobject,hpa", "-o", "name")
-        assert eventually(lambda: not api.kubectl(*gone).strip(), timeout=60)
-        assert eventually(lambda: active(api).get("status") == "True", timeout=60), active(api)
+        eventually(lambda: not api.kubectl(*gone).strip(), seconds=60)
+        eventually(
+            lambda: active(api).get("status") == "True", seconds=60, showing=lambda: active(api)
+        )
         assert replicas(api) == 1
 
 
@@ -144,13 +152,15 @@ def test_nobody_answers_and_replicas_stay(world: World) -> None:
         followed(world, operator)
         operator.kill()
         query = "mm_autoscaling_desired_replicas"
-        assert eventually(lambda: not world.prometheus.query(query), timeout=30)
+        eventually(lambda: not world.prometheus.query(query), seconds=30)
 
         assert held(api, 4) == [4], told(api)
         assert condition(api, "Fallback") == "True"
     with operated(api, world.folder, arguments=("--keda",)) as operator:
         world.scrape(world.gateways.port, operator.port)
-        assert eventually(lambda: condition(api, "Fallback") == "False", timeout=90), told(api)
+        eventually(
+            lambda: condition(api, "Fallback") == "False", seconds=90, showing=lambda: told(api)
+        )
         assert replicas(api) == 4
 
 
@@ -162,10 +172,12 @@ def test_a_second_owner_is_refused_by_both(world: World) -> None:
         api.kubectl("autoscale", "--name=rival", "--min=4", "--max=4", "multimodalmodel/llava")
 
         reason = "ReplicasContested"
-        assert eventually(lambda: active(api).get("reason") == reason, timeout=60), active(api)
+        eventually(
+            lambda: active(api).get("reason") == reason, seconds=60, showing=lambda: active(api)
+        )
         names = ("get", "scaledobject,hpa", "-o", "name")
         rival = ["horizontalpodautoscaler.autoscaling/rival"]
-        assert eventually(lambda: api.kubectl(*names).split() == rival, timeout=60)
+        eventually(lambda: api.kubectl(*names).split() == rival, seconds=60)
         assert replicas(api) == 4
 
 

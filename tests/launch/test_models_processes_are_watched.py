@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from mm_runtime.launch.stubs import Stubs
-from support.encoder_pairs import counted, until
+from support.encoder_pairs import counted
 from support.ensemble import Ensemble, EnsembleError
+from support.eventually import eventually
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine, build_engine, samples
 
@@ -72,11 +73,11 @@ def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -
         assert {stubs.name(one) for one in stubs.descriptors} == set(MODELS)
     with ThreadPoolExecutor(3) as pool:
         streams = [pool.submit(stream, number) for number in range(3)]
-        until(lambda: counted(served, "nv_trt_llm_request_metrics").get("active") == 3)
+        eventually(lambda: counted(served, "nv_trt_llm_request_metrics").get("active") == 3)
         os.kill(process_of(served, model), signal.SIGKILL)
         # Without the watch each of them would wait for ever.
         assert all(one.result(60) != "answered" for one in streams)
-    until(lambda: "it is started again" in served.log)
+    eventually(lambda: "it is started again" in served.log)
     served.wait_until_ready(starts=2)
     sample = samples()[0]
     pixels = np.asarray(Image.open(sample.picture).convert("RGB"))[np.newaxis, np.newaxis]

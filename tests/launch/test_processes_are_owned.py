@@ -3,13 +3,13 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
 from mm_runtime.launch.process import LINE_BYTES, TAIL_LINES, ChildProcess
 from mm_runtime.launch.stopping import StopSignal
 from support.ended import wait_until_gone
+from support.eventually import eventually
 
 
 def start(script: str, lines: list[str] | None = None) -> ChildProcess:
@@ -101,7 +101,4 @@ def test_handlers_are_restored() -> None:
 
 
 def _wait_for(lines: list[str]) -> None:
-    deadline = time.monotonic() + 60
-    while not lines:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: lines, seconds=60, pause_seconds=0.01)

@@ -22,6 +22,7 @@ from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
 from mm_runtime.settings import QUIET_SECONDS, Ports
 from support.build_plans import change_serving, serving_plan
 from support.ended import leaving_nothing, wait_until_gone
+from support.eventually import eventually
 from support.picture_host import serve_pictures
 from support.ports import free_ports
 from support.served import EngineFiles, Served, start_serving
@@ -294,10 +295,12 @@ def test_another_engines_plan_is_refused(
 
 
 def _wait_for_log(served: Served, words: str) -> None:
-    deadline = time.monotonic() + REQUEST_SECONDS
-    while words not in served.log:
-        assert time.monotonic() < deadline, served.log
-        time.sleep(0.05)
+    eventually(
+        lambda: words in served.log,
+        seconds=REQUEST_SECONDS,
+        pause_seconds=0.05,
+        showing=lambda: served.log,
+    )
 
 
 def _wait_until_taken_up(served: Served, requests: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.cli import main
+from support.eventually import eventually
 from support.served import EngineFiles, Served, start_serving
 from support.trtllm_pods import VERSION, hollow_engine, tool_environment, with_free_port
 from support.trtllm_tools.install import Tools, install
@@ -53,10 +54,9 @@ def ready(served: Served) -> int | None:
 
 def wait_for(served: Served, words: str) -> None:
     """Wait for words in the log of a command that runs."""
-    deadline = time.monotonic() + SECONDS
-    while words not in served.log:
-        assert time.monotonic() < deadline, served.log
-        time.sleep(0.05)
+    eventually(
+        lambda: words in served.log, seconds=SECONDS, pause_seconds=0.05, showing=lambda: served.log
+    )
 
 
 def wait_until_ready(served: Served, starts: int = 1) -> None:

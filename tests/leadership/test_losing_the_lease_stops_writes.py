@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from mm_operator.errors import ClusterError
 from mm_operator.leadership.elector import Elector
 from mm_operator.leadership.lease import Timing
-from support.eventually import eventually
+from support.eventually import eventually, eventually_async
 
 FAST = Timing(duration=1.0, renew_deadline=0.2, retry=0.02)
 CALM = Timing(duration=120.0, renew_deadline=60.0, retry=0.02)
@@ -66,10 +65,12 @@ class LeaseInMemory:
 
 def standing_still(condition: Callable[[], bool]) -> None:
     """Block the event loop until a condition holds, which only another thread can bring about."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened beside the event loop"
-        time.sleep(0.001)
+    eventually(
+        condition,
+        seconds=60,
+        pause_seconds=0.001,
+        showing=lambda: "nothing happened beside the event loop",
+    )
 
 
 class Work:
@@ -100,13 +101,13 @@ async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> 
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=FAST)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
 
     lease.reachable = False
-    await eventually(lambda: not elector.leads() and work.running == 0)
+    await eventually_async(lambda: not elector.leads() and work.running == 0)
     lease.reachable = True
 
-    await eventually(lambda: elector.leads() and work.running == 1)
+    await eventually_async(lambda: elector.leads() and work.running == 1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -116,12 +117,12 @@ async def test_a_stolen_lease_ends_the_lead(lease: LeaseInMemory) -> None:
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
 
     spec = {"holderIdentity": "thief", "leaseDurationSeconds": 60}
     lease.lease = {"metadata": {"resourceVersion": "99"}, "spec": spec}
 
-    await eventually(lambda: not elector.leads() and work.running == 0)
+    await eventually_async(lambda: not elector.leads() and work.running == 0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert lease.lease["spec"]["holderIdentity"] == "thief"
@@ -133,7 +134,7 @@ async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> Non
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM, clock=lambda: moment[0])
     task = asyncio.create_task(elector.run())
-    await eventually(elector.leads)
+    await eventually_async(elector.leads)
 
     moment[0] += CALM.renew_deadline
 
@@ -147,7 +148,7 @@ async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -161,7 +162,7 @@ async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory)
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
     update, lost = lease.update, []
 
     async def update_late(read: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +201,7 @@ async def test_a_loop_that_stands_still_keeps_the_lease(lease: LeaseInMemory) ->
     elector = Elector(lease.connect, "me", work.lead, **options)
     rival = Elector(lease.connect, "rival", rivals.lead, **options)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
     other = asyncio.create_task(rival.run())
 
     while moment[0] < 2 * CALM.renew_deadline:  # nothing is awaited here
@@ -224,7 +225,7 @@ async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=FAST)
     task = asyncio.create_task(elector.run())
-    await eventually(lambda: work.running == 1)
+    await eventually_async(lambda: work.running == 1)
 
     lease.reachable = False
     standing_still(lambda: not elector.leads())
@@ -233,7 +234,7 @@ async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory
     lease.reachable = True
     standing_still(elector.leads)
 
-    await eventually(lambda: work.started >= 2 and work.running == 1)
+    await eventually_async(lambda: work.started >= 2 and work.running == 1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

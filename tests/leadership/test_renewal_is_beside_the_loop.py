@@ -13,7 +13,7 @@ from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.leadership.elector import Elector
 from mm_operator.leadership.lease import Timing
 from support.absent_kubelet import get
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.model_namespace import Api
 
 pytestmark = pytest.mark.cluster
@@ -46,7 +46,7 @@ async def test_a_blocked_loop_does_not_cost_the_lease(api: Api) -> None:
 
     one, two = elector("one"), elector("two")
     tasks = [asyncio.create_task(one.run())]
-    await eventually(lambda: begun == ["one"])
+    await eventually_async(lambda: begun == ["one"])
     tasks.append(asyncio.create_task(two.run()))
     await asyncio.sleep(0)
 

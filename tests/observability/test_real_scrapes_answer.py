@@ -16,8 +16,8 @@ from mm_api.labels import APP_COMPONENT, Component
 from mm_observability.boards.all import every_query
 from mm_observability.rules.file import every_alert
 from mm_observability.upstream import TRITON
-from support.clusters import eventually
 from support.empty_queries import LEGITIMATELY_EMPTY
+from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.pod_targets import machine_address, scrape_config, write_targets
 from support.ports import free_ports
@@ -96,7 +96,7 @@ def _paused(space: Space) -> dict[str, object]:
 def _two_replicas(space: Space) -> None:
     """Ask for one more by hand: the policy, which needs one, has vetoes against giving it back."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=2")
-    assert eventually(lambda: _scaling(space).get("vetoes"), timeout=TICKS_SECONDS)
+    eventually(lambda: _scaling(space).get("vetoes"), seconds=TICKS_SECONDS)
 
 
 def _let_the_second_go_first(space: Space) -> None:
@@ -104,7 +104,7 @@ def _let_the_second_go_first(space: Space) -> None:
 
     Of two pods of about one age Kubernetes ends either (LogarithmicScaleDown).
     """
-    assert eventually(lambda: len(_servers(space)) == 2, timeout=TICKS_SECONDS)
+    eventually(lambda: len(_servers(space)) == 2, seconds=TICKS_SECONDS)
     second = max(_servers(space), key=lambda pod: pod["metadata"]["creationTimestamp"])
     cost = "controller.kubernetes.io/pod-deletion-cost=-1"
     space.kubectl("annotate", "pod", second["metadata"]["name"], cost)
@@ -119,7 +119,7 @@ def _servers(space: Space) -> list[dict[str, Any]]:
 def _one_replica(space: Space) -> None:
     """Undo it, last of all: the change is noted by the next tick, and annotated for two minutes."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=1")
-    assert eventually(lambda: len(_scaling(space).get("history") or ()) == 2, timeout=TICKS_SECONDS)
+    eventually(lambda: len(_scaling(space).get("history") or ()) == 2, seconds=TICKS_SECONDS)
 
 
 def _scaling(space: Space) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
         groups = watched.prometheus.api("rules")["groups"]
         return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 
-    eventually(lambda: set(states().values()) == {"ok"}, timeout=30)
+    eventually(lambda: set(states().values()) == {"ok"}, seconds=30)
     found = states()
 
     assert {alert.name for alert in every_alert()} <= set(found)

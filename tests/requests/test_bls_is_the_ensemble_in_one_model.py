@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -13,6 +12,7 @@ from PIL import Image
 
 from support.build_plans import change_serving
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
+from support.eventually import eventually
 from support.served import Served, start_serving
 from support.tiny_llava import PICTURES, BuiltEngine, Sample, samples
 
@@ -43,10 +43,12 @@ def _active(served: Served) -> float:
 
 
 def _wait_active(served: Served, expected: float) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while _active(served) != expected:
-        assert time.monotonic() < deadline, _active(served)
-        time.sleep(0.02)
+    eventually(
+        lambda: _active(served) == expected,
+        seconds=DEADLINE_SECONDS,
+        pause_seconds=0.02,
+        showing=lambda: _active(served),
+    )
 
 
 @pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in samples()])

@@ -10,7 +10,7 @@ from mm_runtime.engine.errors import QueueFullError, RequestError
 from mm_runtime.engine.remote_pictures import MAX_REQUESTS, Fetched, RemotePictures, is_remote
 from mm_runtime.pictures.fetch import FetchPolicy
 from support.ensemble import Ensemble, EnsembleError
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.picture_host import PictureHost, serve_pictures
 from support.served import Served
 from support.tiny_llava import PICTURES
@@ -69,7 +69,7 @@ def _is_passed_by(served: Served, host: PictureHost) -> bool:
     waiting = threading.Thread(target=wait_for_the_picture)
     with Ensemble(served.grpc_url) as client:
         waiting.start()
-        asyncio.run(eventually(lambda: host.asked.count("hang") > asked))
+        asyncio.run(eventually_async(lambda: host.asked.count("hang") > asked))
         assert "i answer questions about shapes" == client.ask("Hello!").text  # noqa: SIM300
         passed = not refused.is_set()
     assert refused.wait(SECONDS)
@@ -114,7 +114,7 @@ def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
         ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]
     assert {dict} == {type(one) for one in ended}
     # A place is free once the answer has been dealt with, a moment after this test has it.
-    asyncio.run(eventually(lambda: _is_fetched(pictures, host.url("red-square.png"))))
+    asyncio.run(eventually_async(lambda: _is_fetched(pictures, host.url("red-square.png"))))
     pictures.end()
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from support.certificates import signed_by_itself
-from support.clusters import apply, eventually
+from support.clusters import apply
+from support.eventually import eventually
 from support.keda_definitions import FILES, install_keda_definitions
 from support.model_namespace import Api
 from support.prometheus import Prometheus
@@ -48,14 +49,14 @@ def test_every_handover_leaves_the_replicas(
         model["spec"]["replicas"] = 3
         start(api, model)
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
-        assert eventually(lambda: scaling(api).get("desired") == 3), scaling(api)
+        eventually(lambda: scaling(api).get("desired") == 3, showing=lambda: scaling(api))
 
         for engine in EVERY_PAIR:
             patch = json.dumps({"spec": {"autoscaling": {"engine": engine}}})
             api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
             expected = OBJECTS[engine]
-            assert eventually(lambda e=expected: objects(api) == e), engine
-            assert eventually(lambda: active(api).get("status") == "True"), active(api)
+            eventually(lambda e=expected: objects(api) == e, showing=lambda: objects(api))
+            eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
             assert (replicas(api), scaling(api)["history"]) == (3, [])
 
 
@@ -71,14 +72,16 @@ def test_keda_may_come_later(
         start(api, scaled(prometheus, engine="KEDA", customQuery="vector(4)"))
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
-        assert eventually(lambda: scaling(api).get("desired") == 4), scaling(api)
+        eventually(lambda: scaling(api).get("desired") == 4, showing=lambda: scaling(api))
         assert active(api)["reason"] == "EngineNotAvailable"
         assert "install KEDA" in active(api)["message"]
         assert replicas(api) == 1
 
         install_keda_definitions(api.cluster)
-        assert eventually(lambda: objects(api) == ["scaledobject"], timeout=90), active(api)
-        assert eventually(lambda: active(api).get("status") == "True"), active(api)
+        eventually(
+            lambda: objects(api) == ["scaledobject"], seconds=90, showing=lambda: active(api)
+        )
+        eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
 
 
 @pytest.mark.slow  # the operator looks at its neighbours every 30 s
@@ -91,24 +94,24 @@ def test_a_second_owner_takes_ours_away(
         rival = ["--name=rival", "--min=1", "--max=4", "multimodalmodel/llava"]
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=0.7, requests_accepted_total=3)
-        assert eventually(lambda: active(api).get("status") == "True"), active(api)
+        eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
         api.kubectl("autoscale", *rival)
 
         patch = json.dumps({"spec": {"autoscaling": {"engine": "KEDA"}}})
         api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
 
-        assert eventually(lambda: active(api).get("reason") == "ReplicasContested")
+        eventually(lambda: active(api).get("reason") == "ReplicasContested")
         assert "HorizontalPodAutoscaler rival moves the replicas too" in active(api)["message"]
         assert get_all(api, "scaledobject") == []
 
         api.kubectl("delete", "hpa", "rival")
-        assert eventually(lambda: get_all(api, "scaledobject"))
+        eventually(lambda: get_all(api, "scaledobject"))
         [made] = get_all(api, "scaledobject")
         apply(api.cluster, by_keda(api, made))
 
         # Long enough that the operator has looked at its neighbours again, and pruned.
         api.kubectl("annotate", "mmm", "llava", "look=again")
-        assert eventually(lambda: active(api).get("status") == "True"), active(api)
+        eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
         assert [one["metadata"]["name"] for one in get_all(api, "hpa")] == ["keda-hpa-llava"]
 
         # A KEDA that is away: it took the object on, and does not let it go.
@@ -116,12 +119,12 @@ def test_a_second_owner_takes_ours_away(
         back = json.dumps({"spec": {"autoscaling": {"engine": "Builtin"}}})
         api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", back)
 
-        assert eventually(lambda: active(api).get("reason") == "ReplicasContested")
+        eventually(lambda: active(api).get("reason") == "ReplicasContested")
         assert "keda-hpa-llava" in active(api)["message"]
 
         hold(api, finalizers=[])
-        assert eventually(lambda: objects(api) == [])
-        assert eventually(lambda: active(api).get("status") == "True"), active(api)
+        eventually(lambda: objects(api) == [])
+        eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
 
 
 def hold(api: Api, *, finalizers: list[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.absent_kubelet import serving
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_namespace import Api
 from support.prometheus import Prometheus
 from support.scaled_models import active, load, operated, replicas, scaled, scaling, start
@@ -23,14 +23,14 @@ def test_load_raises_replicas_and_the_reason_is_told(
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
-        assert eventually(lambda: replicas(api) == 4), scaling(api)
-        assert eventually(lambda: scaling(api).get("desired") == 4)
-        assert eventually(lambda: scaling(api).get("history"))
+        eventually(lambda: replicas(api) == 4, showing=lambda: scaling(api))
+        eventually(lambda: scaling(api).get("desired") == 4)
+        eventually(lambda: scaling(api).get("history"))
         told = scaling(api)
         assert told["history"][0]["toReplicas"] == 4
         assert told["inputs"]["inFlightRequests"] == 3
         assert active(api)["reason"] in {"FollowingLoad", "CapacityLimited"}
-        assert eventually(lambda: "ScaledUp" in reasons(api)), reasons(api)
+        eventually(lambda: "ScaledUp" in reasons(api), showing=lambda: reasons(api))
         assert 'mm_autoscaling_desired_replicas{model="llava"' in operator.metrics()
 
 
@@ -47,19 +47,19 @@ def test_silence_restart_and_other_hands_move_nothing(
     with operated(api, tmp_path):
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
-        assert eventually(lambda: replicas(api) == 3), scaling(api)
+        eventually(lambda: replicas(api) == 3, showing=lambda: scaling(api))
         serving(api, "llava")
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
         gateways.broken = "this is no exposition\n"
 
-        assert eventually(lambda: active(api).get("reason") == "MetricsMissing")
+        eventually(lambda: active(api).get("reason") == "MetricsMissing")
         assert "replicas stay as they are: Prometheus has" in active(api)["message"]
         assert replicas(api) == 3
     with operated(api, tmp_path, "two"):
-        assert eventually(lambda: active(api).get("reason") == "MetricsMissing")
+        eventually(lambda: active(api).get("reason") == "MetricsMissing")
         gateways.broken = ""
-        assert eventually(lambda: active(api).get("status") == "True"), active(api)
+        eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
         told = scaling(api)
         assert (replicas(api), told["desired"]) == (3, 3)
         assert [one["toReplicas"] for one in told["history"]] == [3]
@@ -67,7 +67,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         api.apply(scaled(prometheus, minReplicas=3))
         api.kubectl("scale", "mmm", "llava", "--replicas=2")
 
-        assert eventually(lambda: len(scaling(api)["history"]) >= 3)
+        eventually(lambda: len(scaling(api)["history"]) >= 3)
         back, other = scaling(api)["history"][:2]
         assert (other["reason"], other["toReplicas"], back["toReplicas"]) == ("SetBy others", 2, 3)
 
@@ -75,7 +75,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         api.kubectl("autoscale", *target)
         api.kubectl("scale", "mmm", "llava", "--replicas=4")
 
-        assert eventually(lambda: active(api).get("reason") == "ReplicasContested")
+        eventually(lambda: active(api).get("reason") == "ReplicasContested")
         assert "HorizontalPodAutoscaler rival moves the replicas too" in active(api)["message"]
         assert replicas(api) == 4
 
@@ -88,7 +88,7 @@ def test_recommendations_move_nothing(
         start(api, scaled(prometheus, mode="Recommend"))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
 
-        assert eventually(lambda: scaling(api).get("desired") == 3), scaling(api)
+        eventually(lambda: scaling(api).get("desired") == 3, showing=lambda: scaling(api))
         assert (replicas(api), active(api)["reason"]) == (1, "RecommendOnly")
         assert scaling(api)["history"] == []
 
@@ -111,7 +111,9 @@ def test_an_autoscaler_of_the_deployment_is_told(
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
-        assert eventually(lambda: active(api).get("reason") == "ReplicasContested"), active(api)
+        eventually(
+            lambda: active(api).get("reason") == "ReplicasContested", showing=lambda: active(api)
+        )
         assert "HorizontalPodAutoscaler rival moves" in active(api)["message"]
-        assert eventually(lambda: scaling(api).get("desired") == 4), scaling(api)
+        eventually(lambda: scaling(api).get("desired") == 4, showing=lambda: scaling(api))
         assert replicas(api) == 1

@@ -9,7 +9,8 @@ import pytest
 
 from support.absent_kubelet import get
 from support.certificates import signed_by_itself
-from support.clusters import apply, eventually
+from support.clusters import apply
+from support.eventually import eventually
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess
 from support.prometheus import Prometheus
@@ -89,12 +90,14 @@ def test_one_replica_more_counts_above_ten(
             model["spec"]["replicas"] = 10
             start(api, model)
             load(api, gateways, requests_running=0.01, requests_accepted_total=0.1)
-            assert eventually(lambda: scaling(api).get("desired") == 10), scaling(api)
+            eventually(lambda: scaling(api).get("desired") == 10, showing=lambda: scaling(api))
 
             patch = json.dumps({"spec": {"autoscaling": {"customQuery": "vector(11)"}}})
             api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", patch)
 
-            assert eventually(lambda: replicas(api) == 11, timeout=90), get(api, "hpa", "llava")
+            eventually(
+                lambda: replicas(api) == 11, seconds=90, showing=lambda: get(api, "hpa", "llava")
+            )
     finally:
         unregister(api)
 
@@ -113,15 +116,17 @@ def test_replicas_follow_through_the_clusters_controller(
                 api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3
             )
 
-            assert eventually(lambda: scaling(api).get("desired") == 3), scaling(api)
+            eventually(lambda: scaling(api).get("desired") == 3, showing=lambda: scaling(api))
             path = f"/apis/{VERSION}/namespaces/{api.namespace}/multimodal_desired_replicas"
             query = "labelSelector=serving.multimodal.dev%2Fmodel%3Dllava"
             answer = json.loads(api.kubectl("get", "--raw", f"{path}?{query}"))
             assert [one["value"] for one in answer["items"]] == ["3"]
-            assert eventually(lambda: replicas(api) == 3, timeout=90), get(api, "hpa", "llava")
+            eventually(
+                lambda: replicas(api) == 3, seconds=90, showing=lambda: get(api, "hpa", "llava")
+            )
             assert active(api)["status"] == "True"
             # The operator sees at its next tick what another controller has moved.
-            assert eventually(lambda: scaling(api).get("history")), scaling(api)
+            eventually(lambda: scaling(api).get("history"), showing=lambda: scaling(api))
             move = scaling(api)["history"][0]
             assert (move["toReplicas"], move["reason"].split()[0]) == (3, "SetBy")
     finally:

@@ -17,7 +17,7 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
 from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.model_documents import document
 
 WELL, BAD = Key("well", "llava"), Key("bad", "llava")
@@ -162,7 +162,7 @@ async def test_a_namespace_full_of_such_pods_delays_nobody(
     async with speaking({HERE: in_trouble, THERE: drip_body}) as port, rounds.session() as session:
         servers = servers_of(port, {BAD: [THERE] * 200, WELL: [HERE]}, woken)
         going = asyncio.create_task(servers.go_round(session))
-        await eventually(lambda: bool(woken))
+        await eventually_async(lambda: bool(woken))
         assert not going.done()
         going.cancel()
         await asyncio.wait([going])

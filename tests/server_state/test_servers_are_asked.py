@@ -20,7 +20,7 @@ from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
 from mm_runtime.settings import Ports
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.model_documents import document
 
 POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
@@ -225,7 +225,7 @@ async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> 
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE)
     term = asyncio.create_task(fleet.servers.lead())
-    await eventually(lambda: bool(fleet.woken))
+    await eventually_async(lambda: bool(fleet.woken))
     term.cancel()
     with pytest.raises(asyncio.CancelledError):
         await term

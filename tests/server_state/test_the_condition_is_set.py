@@ -15,8 +15,9 @@ from mm_operator.servers.pods import METRICS_PORT
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
 from mm_runtime.settings import Ports
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status
-from support.clusters import eventually, namespace
+from support.clusters import namespace
 from support.definition import install_definition
+from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -65,15 +66,15 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         serving(api, "llava")
         (pod,) = pods(api, SERVERS)
         set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
-        assert eventually(lambda: degraded(api).get("status") == "False")
+        eventually(lambda: degraded(api).get("status") == "False")
 
         server.watch(lambda _line: None)(f"W0102 memory.cc:183] {FULL_POOLS['cuda']}")
 
-        assert eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted")
+        eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted")
         assert "Set spec.runtime.memoryPools.cuda to 128Mi" in degraded(api)["message"]
         warned = ("get", "events", "--field-selector=reason=MemoryPoolExhausted,type=Warning")
-        assert eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
+        eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
 
         api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
         # No scheduler runs here: what is next to be told is that the new pod has no node.
-        assert eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")
+        eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")

@@ -25,8 +25,8 @@ from mm_runtime.sources.address import HubAddress
 from mm_runtime.sources.origin import opened
 from support.build_plans import build_plan
 from support.build_sites import text_only
-from support.clusters import eventually
 from support.ended import wait_until_gone
+from support.eventually import eventually
 from support.hub_server import COMMIT, REPOSITORY, Hub
 
 PINNED = f"hf://{REPOSITORY}@{COMMIT}"
@@ -64,7 +64,7 @@ def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
                 for path in places.work.rglob(f"{WEIGHTS}.*.partial")
                 if path.stat().st_size >= 10 * 1024 * 1024
             ],
-            timeout=SECONDS,
+            seconds=SECONDS,
         )
         assert partials, "nothing was fetched"
         step = children_of(process.pid)
@@ -165,7 +165,7 @@ def test_progress_is_told_while_a_file_comes(
     ):
         copies = {name: tmp_path / name for name in origin.sizes}
         fetching = pool.submit(fetch._copy_all, origin, copies)
-        told = eventually(lambda: "10 of 12 MiB, 83 %" in caplog.text, timeout=SECONDS)
+        told = eventually(lambda: "10 of 12 MiB, 83 %" in caplog.text, seconds=SECONDS)
         hub.resumed.set()
         digests = fetching.result(timeout=SECONDS)
     assert told, caplog.text

@@ -11,7 +11,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from support.clusters import eventually
+from support.eventually import eventually
 from support.model_namespace import Api
 from support.models import tiny_facts
 

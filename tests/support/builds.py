@@ -4,7 +4,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import Space
 
 SLOW = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "300m", "memory": "2Gi"}}
@@ -50,7 +50,7 @@ def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
             and any("running" in one["state"] for one in pod["status"].get("containerStatuses", ()))
         ]
 
-    found = eventually(running, timeout=120)
+    found = eventually(running, seconds=120)
     assert found, f"no pod of {job} runs"
     return found[0]
 

@@ -8,12 +8,11 @@ themselves anyway: make a namespace of your own, and delete what has none.
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -24,10 +23,6 @@ from mm_devcluster.paths import state_dir
 
 START_TIMEOUT = 240.0  # seconds; measured 5 (control plane) and 7 (node) idle, 23 at load 20
 KUBECTL_TIMEOUT = 180.0  # most take 0.1; a namespace goes in 5 to 50
-
-Answer = TypeVar("Answer")
-
-NOT_YET = (AssertionError, LookupError, OSError, subprocess.TimeoutExpired)
 
 
 @pytest.fixture(scope="session")
@@ -84,34 +79,6 @@ def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
     """Apply objects."""
     items = {"kind": "List", "apiVersion": "v1", "items": list(manifests)}
     kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(items))
-
-
-def eventually(
-    ask: Callable[[], Answer], *, timeout: float = 90.0, interval: float = 0.2
-) -> Answer:
-    """Ask until the answer is true and return it.
-
-    Args:
-        ask: The question; that kubectl fails, a field is missing or nobody answers is "not yet".
-        timeout: Seconds.
-        interval: Seconds between questions.
-
-    Raises:
-        AssertionError: Time is up; the message holds the last answer or error.
-    """
-    deadline = time.monotonic() + timeout
-    while True:
-        answer, refusal = None, None
-        try:
-            answer = ask()
-        except NOT_YET as error:
-            refusal = error
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            last = f"the last answer was {answer!r}" if refusal is None else f"{refusal}"
-            raise AssertionError(f"not within {timeout:g} s: {last[-2000:]}") from refusal
-        time.sleep(interval)
 
 
 @contextmanager

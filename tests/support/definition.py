@@ -2,7 +2,8 @@
 
 from mm_api.v1alpha1.definition import NAME
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import eventually, kubectl
+from support.clusters import kubectl
+from support.eventually import eventually
 from support.scripts import ROOT
 
 
@@ -11,4 +12,4 @@ def install_definition(cluster: ClusterInfo) -> None:
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     # kubectl wait fails on a definition that has no conditions yet, instead of waiting for them.
     path = "jsonpath={.status.conditions[?(@.type=='Established')].status}"
-    assert eventually(lambda: kubectl(cluster, "get", "crd", NAME, "-o", path) == "True")
+    eventually(lambda: kubectl(cluster, "get", "crd", NAME, "-o", path) == "True")

@@ -1,7 +1,6 @@
 """A server that asks an encoder in a pod of its own, both real and on the tiny model."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
+from support.eventually import eventually
 from support.served import Served, start_serving
 from support.tiny_llava import BuiltEngine
 
@@ -61,16 +61,8 @@ def _page(served: Served) -> str:
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
         return TRITONS in page
 
-    until(is_whole)
+    eventually(is_whole)
     return page
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Return once a condition holds; it is looked at five times a second, for `TIMEOUT_SECONDS`."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.2)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Processes that are ended, and those that end a moment after what ended them."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+
+from support.eventually import eventually
 
 SECONDS = 60.0
 
@@ -31,10 +32,12 @@ def is_gone(pid: int) -> bool:
 
 def wait_until_gone(pid: int) -> None:
     """Return once a process has ended."""
-    deadline = time.monotonic() + SECONDS
-    while not is_gone(pid):
-        assert time.monotonic() < deadline, f"process {pid} still runs"
-        time.sleep(0.02)
+    eventually(
+        lambda: is_gone(pid),
+        seconds=SECONDS,
+        pause_seconds=0.02,
+        showing=lambda: f"process {pid} still runs",
+    )
 
 
 @contextmanager

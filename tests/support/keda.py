@@ -17,8 +17,9 @@ import pytest
 
 from mm_devcluster.binaries import ensure_binaries, go_modules_dir, is_built
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import apply, eventually, kubectl
+from support.clusters import apply, kubectl
 from support.ended import end
+from support.eventually import eventually
 from support.ports import free_ports
 
 MODULE = "github.com/kedacore/keda/v2"
@@ -123,7 +124,7 @@ def _wait(
             return True
         return kubectl(cluster, "get", "apiservice", _EXTERNAL, "-o", path) == "True"
 
-    assert eventually(available, timeout=START_SECONDS), _tail(logs)
+    eventually(available, seconds=START_SECONDS, showing=lambda: _tail(logs))
     assert all(one.poll() is None for one in processes), _tail(logs)
 
 

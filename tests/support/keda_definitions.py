@@ -5,7 +5,8 @@ They are copies of `config/crd/bases` of github.com/kedacore/keda/v2 in the vers
 """
 
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import eventually, kubectl
+from support.clusters import kubectl
+from support.eventually import eventually
 from support.scripts import ROOT
 
 FOLDER = ROOT / "tests" / "support" / "keda"
@@ -24,4 +25,4 @@ def install_keda_definitions(cluster: ClusterInfo) -> None:
         rows = kubectl(cluster, *known).splitlines()
         return plurals <= {row.split()[0] for row in rows}
 
-    assert eventually(found, timeout=30)
+    eventually(found, seconds=30)

@@ -5,7 +5,8 @@ from typing import Any
 from mm_devcluster.binaries import ensure_binaries
 from mm_devcluster.cluster import ClusterInfo, load_image
 from mm_devcluster.images.builtin import PROBE_IMAGE, build_probe_image
-from support.clusters import apply, eventually, kubectl_json
+from support.clusters import apply, kubectl_json
+from support.eventually import eventually
 
 USER = 65532
 

@@ -7,7 +7,7 @@ import pytest
 
 from mm_operator.telemetry.lag import INTERVAL_SECONDS, watch_loop
 from mm_operator.telemetry.metrics import Metrics
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 
 async def test_a_long_stall_is_one_large_lag() -> None:
@@ -31,11 +31,11 @@ async def test_a_blocked_loop_is_seen() -> None:
     """A coroutine that blocks a real loop for 0.3 s leaves a lag of most of that."""
     lags: list[float] = []
     watch = asyncio.create_task(watch_loop(lags.append))
-    await eventually(lambda: len(lags) > 1)
+    await eventually_async(lambda: len(lags) > 1)
 
     time.sleep(0.3)  # noqa: ASYNC251  # the block is what is tested
 
-    await eventually(lambda: max(lags) > 0.3 - 2 * INTERVAL_SECONDS)
+    await eventually_async(lambda: max(lags) > 0.3 - 2 * INTERVAL_SECONDS)
     watch.cancel()
 
 

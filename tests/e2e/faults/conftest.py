@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.clusters import eventually, kubectl
+from support.clusters import kubectl
+from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.random_llava import write_random_llava
 from support.tiny_llava import CHECKPOINT
@@ -63,5 +64,5 @@ def delete_models(space: Space) -> None:
     def left() -> list[str]:
         return space.names("pods") + space.names("jobs")
 
-    eventually(lambda: not left(), timeout=GONE_SECONDS)
+    eventually(lambda: not left(), seconds=GONE_SECONDS)
     assert left() == []

@@ -7,7 +7,8 @@ import pytest
 
 from mm_devcluster.demo import settings
 from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
-from support.clusters import apply, eventually, kubectl, kubectl_json
+from support.clusters import apply, kubectl, kubectl_json
+from support.eventually import eventually
 from support.installed import Installed, Space
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -56,7 +57,12 @@ def test_the_build_is_taken_up_again(
     def others() -> list[str]:
         return [one["metadata"]["name"] for one in build_pods(alone, job)]
 
-    assert eventually(lambda: set(others()) - {pod}, timeout=LOST_SECONDS, interval=1), others()
+    eventually(
+        lambda: set(others()) - {pod},
+        seconds=LOST_SECONDS,
+        pause_seconds=1,
+        showing=others,
+    )
     condition = alone.condition("stranded", "EngineBuilt")
     register(installed, node)
     built = alone.wait("stranded", "EngineBuilt", lambda one: one.holds, timeout=300)

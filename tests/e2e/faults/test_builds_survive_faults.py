@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import Space
 from support.outside import kill_container
 from support.random_llava import write_random_llava
@@ -76,7 +76,7 @@ def test_a_build_that_waits_for_no_node_is_mended_in_the_spec(alone: Space) -> N
 
     assert condition.reason == "BuildPending"
     assert alone.wait("misplaced", "EngineBuilt", lambda one: one.holds).holds
-    assert eventually(lambda: job not in alone.names("jobs"))
+    eventually(lambda: job not in alone.names("jobs"))
 
 
 def test_a_changed_checkpoint_is_inspected_again(
@@ -97,7 +97,7 @@ def test_a_changed_checkpoint_is_inspected_again(
     alone.wait("changing", "EngineBuilt", lambda one: one.holds)
     after = alone.read("changing")["status"]
     chosen = "involvedObject.name=changing,reason=SourceChanged"
-    assert eventually(lambda: alone.get("events", "--field-selector", chosen)["items"])
+    eventually(lambda: alone.get("events", "--field-selector", chosen)["items"])
     assert before["sourceDigest"] != after["plan"]["sourceDigest"]
     assert before["fingerprint"] != after["build"]["fingerprint"]
     assert former.removesuffix("-1") not in alone.names("configmaps")
@@ -111,7 +111,7 @@ def test_a_running_build_tells_its_step(alone: Space) -> None:
         found: dict[str, Any] = alone.read("told").get("status", {}).get("build", {})
         return found if found.get("phase") == "Building" and "step" in found else {}
 
-    told = eventually(stands, timeout=180)
+    told = eventually(stands, seconds=180)
 
     assert told, alone.read("told")["status"]
     assert re.fullmatch(r"[1-9] of [1-9](, [0-9]{1,3} %)?", told["progress"]), told
@@ -125,7 +125,7 @@ def test_a_running_build_tells_its_step(alone: Space) -> None:
 
     assert (built["phase"], "step" in built) == ("Succeeded", False)
     # Posted in the background, after the status.
-    assert eventually(lambda: events() >= len(built["stepSeconds"])), events()
+    eventually(lambda: events() >= len(built["stepSeconds"]), showing=events)
     assert events() == len(built["stepSeconds"])
 
 
@@ -174,7 +174,7 @@ def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
     status = alone.read("moving")["status"]
     assert status["plan"]["limits"]["maxBatchSize"] == 5
     assert status["build"]["fingerprint"] == status["plan"]["fingerprint"]
-    assert eventually(lambda: not build_pods(alone, former))
+    eventually(lambda: not build_pods(alone, former))
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
@@ -190,5 +190,5 @@ def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:
         stay = {"kube-root-ca.crt", "checkpoints"}
         return [name for kind in kinds for name in alone.names(kind) if name not in stay]
 
-    eventually(lambda: not left(), timeout=90)
+    eventually(lambda: not left(), seconds=90)
     assert left() == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.builds import SLOW, build_only, build_pods, first_build, running_build
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import Space
 from support.outside import kill_container
 
@@ -81,7 +81,7 @@ def failed_at(pod: dict[str, Any]) -> datetime:
 
 def wait_for_step(space: Space, pod: str) -> None:
     """Wait until a build is in one of its steps."""
-    assert eventually(lambda: COMMAND in space.kubectl("logs", pod))
+    eventually(lambda: COMMAND in space.kubectl("logs", pod))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -124,7 +124,7 @@ def test_another_job_follows_by_itself(failing: Space) -> None:
     def attempts() -> int:
         return int(failing.read(name)["status"].get("build", {}).get("attempts") or 0)
 
-    assert eventually(lambda: attempts() > 1, timeout=180, interval=1), attempts()
+    eventually(lambda: attempts() > 1, seconds=180, pause_seconds=1, showing=attempts)
 
 
 def test_a_build_that_is_killed_whole_has_left_word(space: Space) -> None:

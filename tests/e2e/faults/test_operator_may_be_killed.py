@@ -7,7 +7,8 @@ import pytest
 
 from mm_devcluster.demo import settings
 from support.builds import SLOW, pods_ever
-from support.clusters import eventually, kubectl
+from support.clusters import kubectl
+from support.eventually import eventually
 from support.installed import Installed, Space, operator_pods
 from support.outside import kill_container
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.builds import build_only
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import Space
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]

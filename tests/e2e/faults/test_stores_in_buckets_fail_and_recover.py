@@ -12,8 +12,8 @@ from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.engines import problems
 from support.builds import build_only
-from support.clusters import eventually
 from support.cut_lines import Line, line_to
+from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space
 from support.s3_server import KEY, SECRET, S3Server, serving_s3
 
@@ -180,4 +180,4 @@ def test_a_damaged_blob_is_built_again(alone: Space, server: S3Server, line: Lin
     )
     assert "model.safetensors" in found.message
     alone.wait_ready("rotten")
-    assert eventually(lambda: len(whole(server, "rotten")) == 1)
+    eventually(lambda: len(whole(server, "rotten")) == 1)

@@ -14,7 +14,7 @@ from mm_api.documents.engine_manifest import MANIFEST_NAME
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import problems
 from support.builds import back_offs, build_only, build_pods, pods_ever, running_build
-from support.clusters import eventually
+from support.eventually import eventually
 from support.installed import RESOURCES, Installed, Space, model_space
 from support.node_disks import NodeDisk, claimed, node_disk
 
@@ -57,7 +57,7 @@ def job_of(space: Space, model: str) -> str:
     def told() -> str:
         return str(space.read(model).get("status", {}).get("build", {}).get("jobName") or "")
 
-    name = eventually(told, timeout=120)
+    name = eventually(told, seconds=120)
     assert name, space.read(model)
     return name
 
@@ -108,7 +108,7 @@ def test_a_disk_that_fills_up_during_a_build_is_told(alone: Space, disk: NodeDis
     alone.apply(build_only(alone, "filling", "good", build=on_claim()))
     job = job_of(alone, "filling")
     running_build(alone, job)
-    fetched = eventually(lambda: list(disk.files.glob("engines/.work/*/journal.json")), timeout=120)
+    fetched = eventually(lambda: list(disk.files.glob("engines/.work/*/journal.json")), seconds=120)
     assert fetched, "no step has finished"
     disk.fill(free=SPARE_BYTES)
 
@@ -213,7 +213,7 @@ def test_two_builders_build_one_engine(alone: Space, disk: NodeDisk) -> None:
 
     alone.wait("raced", "EngineBuilt", lambda one: one.holds)
     ended = eventually(
-        lambda: alone.get("job", "rival").get("status", {}).get("succeeded"), timeout=180
+        lambda: alone.get("job", "rival").get("status", {}).get("succeeded"), seconds=180
     )
     assert ended, alone.kubectl("logs", "job/rival", check=False)
     (pod,) = build_pods(alone, "rival")
