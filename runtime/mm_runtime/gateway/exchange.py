@@ -43,6 +43,7 @@ from mm_runtime.gateway.dataplane import (
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.errors import (
     EngineTimeoutError,
+    ErrorResponse,
     RetryLaterError,
     error_response,
 )
@@ -126,13 +127,9 @@ class Endpoint:
         record = ExchangeRecord(self._metrics, request_id)
         reply = Reply(send, partial(self._headers, request_id), record.completed)
         try:
-            with self._drain.inside():
-                await self._exchange(Headers(scope=scope), receive, reply, record)
-                record.completed()
-        except ClientGoneError:
-            pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
-            await self._fail(error, receive, reply, record)
+            failed = await self._attempt(Headers(scope=scope), receive, reply, record)
+            if failed is not None:
+                await _refuse(failed, receive, reply)
         finally:
             record.close()
 
@@ -143,6 +140,28 @@ class Endpoint:
         """
         headers = {"x-request-id": request_id}
         return {**headers, "connection": "close"} if self._drain.closing else headers
+
+    async def _attempt(
+        self,
+        headers: Headers,
+        receive: Receive,
+        reply: Reply,
+        record: ExchangeRecord,
+    ) -> ErrorResponse | None:
+        """Answer a request; return the refusal where it failed.
+
+        The exception ends here: its traceback holds the body, which a client that takes its
+        refusal slowly would keep beyond the claim.
+        """
+        try:
+            with self._drain.inside():
+                await self._exchange(headers, receive, reply, record)
+                record.completed()
+        except ClientGoneError:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
+            return self._failed(error, record)
+        return None
 
     async def _exchange(
         self,
@@ -177,11 +196,13 @@ class Endpoint:
         try:
             async with asyncio.timeout(left):
                 request = await self._parsed(body, kind)
+                # The request holds the same once more, while its files wait for a decoder.
+                del body
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed = _StreamForm.of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
-                del body, request
+                del request
                 claim.release()
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
                 claim.grow(chat.media_bytes)
@@ -204,13 +225,8 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, self._parse, body, kind)
 
-    async def _fail(
-        self,
-        error: Exception,
-        receive: Receive,
-        reply: Reply,
-        record: ExchangeRecord,
-    ) -> None:
+    def _failed(self, error: Exception, record: ExchangeRecord) -> ErrorResponse:
+        """Count and log a failure; return what its client gets."""
         response = error_response(error)
         record.status = response.status
         if isinstance(error, RetryLaterError):
@@ -218,14 +234,19 @@ class Endpoint:
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # Refusals are not logged: their messages can hold what the client wrote.
             _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
-        if reply.complete:
-            return
-        if reply.started:
-            await reply.break_stream(response.body)
-            return
-        if "connection" in response.headers:
-            await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
-        await reply.send_json(response.status, response.body, response.headers)
+        return response
+
+
+async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> None:
+    """Answer a request that failed, as far as its answer has not begun."""
+    if reply.complete:
+        return
+    if reply.started:
+        await reply.break_stream(response.body)
+        return
+    if "connection" in response.headers:
+        await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
+    await reply.send_json(response.status, response.body, response.headers)
 
 
 async def _watched(
@@ -317,3 +338,6 @@ async def _until_disconnect(
         watcher.cancel()
         task.cancel()
         await asyncio.wait({task, watcher})
+        # An exception of the task holds this frame by its traceback, and the frame the task: such
+        # a ring, with the body inside, stays until a full collection comes by.
+        del task, watcher

@@ -86,8 +86,16 @@ class ImageLoader:
         # which host answers first.
         count = len(references)
         loading = [self._load(reference, count, salt) for reference in references]
-        pictures = await asyncio.gather(*loading, return_exceptions=True)
-        return tuple(_result(picture) for picture in pictures)
+        loaded = await asyncio.gather(*loading, return_exceptions=True)
+        refused = next((one for one in loaded if isinstance(one, BaseException)), None)
+        if refused is not None:
+            try:
+                raise refused
+            finally:
+                # Its traceback holds this frame and the files of all frames below: without a name
+                # here they go with it, and with one they stay until a full collection comes by.
+                del refused, loaded
+        return tuple(one for one in loaded if not isinstance(one, BaseException))
 
     async def load_video(self, reference: ImageReference, *, most_frames: int) -> Pixels:
         """Return uint8[frames, height, width, 3]; a longer video is sampled evenly.
@@ -136,9 +144,3 @@ class ImageLoader:
             ) from error
         except (BadImageError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
-
-
-def _result(picture: Pixels | BaseException) -> Pixels:
-    if isinstance(picture, BaseException):
-        raise picture
-    return picture
