@@ -5,7 +5,6 @@ What never becomes a request is answered with OpenAI's error object, too.
 
 import asyncio
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
 from mm_runtime.gateway.errors import GatewayError, InvalidRequestError, error_response
+from mm_runtime.gateway.idle import IdleConnections
 from mm_runtime.gateway.json_text import encode
 from mm_runtime.gateway.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
 
@@ -49,6 +49,7 @@ class GatewayConfig(uvicorn.Config):
             **options,
         )
         self.connection_limits = limits
+        self.idle_connections: IdleConnections[GuardedProtocol] = IdleConnections()
 
 
 class GuardedProtocol(H11Protocol):
@@ -64,10 +65,10 @@ class GuardedProtocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         assert isinstance(config, GatewayConfig)  # noqa: S101  # build_server makes no other
         self._limits = config.connection_limits
+        self._idle = config.idle_connections
         self.conn = StrictConnection()
         self._deadline: asyncio.TimerHandle | None = None
         self._refused = False
-        self.idle_since = self.loop.time()
 
     @property
     def idle(self) -> bool:
@@ -81,14 +82,16 @@ class GuardedProtocol(H11Protocol):
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
         if len(self.connections) > self._limits.most:
-            ended = _idlest(self.connections, besides=self)
+            ended = self._idle.take()
             if ended is None:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _TooManyConnectionsError())
-            else:
-                ended.abandon()
+                return
+            ended.abandon()
+        self._idle.begun(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; no timer is left."""
+        self._idle.ended(self)
         self._unset_deadline()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
@@ -104,8 +107,9 @@ class GuardedProtocol(H11Protocol):
             self._deadline = self.loop.call_later(self._limits.head_seconds, self._head_is_late)
 
     def on_response_complete(self) -> None:
-        """Note since when the connection is idle."""
-        self.idle_since = self.loop.time()
+        """Note that the connection is idle from now on."""
+        if not self._refused:
+            self._idle.answered(self)
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -135,6 +139,7 @@ class GuardedProtocol(H11Protocol):
     def abandon(self) -> None:
         """Close an idle connection without an answer, as servers do with those kept alive."""
         self._refused = True
+        self._idle.ended(self)
         self._unset_keepalive_if_required()
         self._close_soon()
 
@@ -160,6 +165,7 @@ class GuardedProtocol(H11Protocol):
     def _refuse(self, status: int, error: GatewayError) -> None:
         """Answer, read on for a moment, close."""
         self._refused = True
+        self._idle.ended(self)
         self._unset_deadline()
         self._unset_keepalive_if_required()
         if self.cycle is not None:
@@ -215,13 +221,3 @@ class _TooManyConnectionsError(GatewayError):
     def __init__(self) -> None:
         text = "Too many connections are being answered. Try again."
         super().__init__(text, code="rate_limit_exceeded")
-
-
-def _idlest(connections: Iterable[object], besides: object) -> GuardedProtocol | None:
-    """Return the idle connection missed least: one without a request so far, then the oldest."""
-    idle = [
-        one
-        for one in connections
-        if isinstance(one, GuardedProtocol) and one is not besides and one.idle
-    ]
-    return min(idle, key=lambda one: (one.cycle is not None, one.idle_since), default=None)

@@ -5,6 +5,7 @@ import json
 import logging
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from mm_runtime.errors import ExitCode
 from mm_runtime.gateway.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
 from mm_runtime.gateway.engines import open_engine
+from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from mm_runtime.settings import GATEWAY_PORT
@@ -32,6 +34,11 @@ _KEEP_ALIVE_SECONDS = 75
 first meets requests already on their way."""
 _CONNECTIONS = 1024
 """Beside those of the requests inside: clients that keep connections, and bodies on their way."""
+_ACCEPTED_AT_ONCE = 32
+"""New connections taken in one turn of the event loop, in some 10 ms; asyncio takes as many as the
+backlog holds."""
+_BACKLOG = 2048
+"""Connections that the kernel holds until they are taken, up to its own net.core.somaxconn."""
 _OPEN_FILES = 65_536
 """Asked for at the start, up to what the container may have: containerd 2 gives 1,024 unasked."""
 _EXIT_SECONDS = 5
@@ -56,6 +63,14 @@ class GatewayOptions:
 class GatewayServer(uvicorn.Server):
     """Leaves signals to us: SIGTERM starts a drain, not an exit."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; new connections come in small groups, however many wait."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                with listening.dup() as same:
+                    same.listen(_BACKLOG)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture nothing."""
@@ -76,6 +91,7 @@ def build_server(
             log_config=None,
             access_log=False,
             server_header=False,
+            backlog=_ACCEPTED_AT_ONCE,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_EXIT_SECONDS,
         )
@@ -90,6 +106,7 @@ def run(options: GatewayOptions) -> int:
         engine's processor files are unusable.
     """
     _set_up_logging()
+    return_large_pieces()
     try:
         manifest = EngineManifest.from_json(options.manifest.read_bytes())
         serving = ServingPlan.from_json(options.serving.read_bytes())
