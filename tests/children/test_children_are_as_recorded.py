@@ -28,7 +28,6 @@ EVERYTHING: dict[str, Any] = {
     },
     "runtime": {
         "image": "example.org/runtime:2",
-        "gpu": {"count": 2},
         "resources": {"limits": {"memory": "16Gi", "cpu": 4}},
         "serviceAccountName": "serving",
         "imagePullSecrets": ["registry"],

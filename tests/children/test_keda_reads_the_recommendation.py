@@ -36,7 +36,9 @@ def staged(
     autoscaling: dict[str, Any], mover: str | None = "KEDA", **settings: Any
 ) -> dict[str, dict[str, Any]]:
     """Return the children of a serving model, by kind and component."""
-    spec = {"autoscaling": {"engine": "KEDA", "maxReplicas": 4, **autoscaling}}
+    objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
+    asked = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
+    spec = {"autoscaling": asked}
     keda = replace(SETTINGS, keda=KedaSettings(**settings))
     stage = inspected(
         spec, built=True, settings=keda, scaling=None if mover is None else view(mover)
@@ -122,6 +124,7 @@ def test_it_exists_while_the_autoscaler_says_so(
         "autoscaling": {
             "engine": "KEDA",
             "maxReplicas": 4,
+            "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
             "prometheus": {"addresses": ["http://a"]},
         }
     }

@@ -27,7 +27,9 @@ def test_an_engine_has_its_object_while_it_may_move(engine: str, mode: str, *, m
     """The mode of the spec counts, also where the autoscaler's last word is of the mode before."""
     status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
     view = ScalingView(status, active=True, reason=Reason.FOLLOWING_LOAD, message="", mover=engine)
-    spec = {"autoscaling": {"engine": engine, "mode": mode, "maxReplicas": 4}}
+    objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
+    asked = {"engine": engine, "mode": mode, "maxReplicas": 4, "objectives": objectives}
+    spec = {"autoscaling": asked}
     found = children(inspected(spec, built=True, settings=SETTINGS, scaling=view))
 
     assert (OBJECTS[engine] in found) is made

@@ -8,14 +8,13 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason
 from support.absent_kubelet import build_failed, built, get, inspected, serving
+from support.child_kinds import CHILD_KINDS
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
 
 pytestmark = pytest.mark.cluster
-
-CHILD_KINDS = "jobs,configmaps,persistentvolumeclaims,services,deployments,poddisruptionbudgets"
 
 
 def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
 def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
     """A model becomes Ready with every child, rests without a write, and leaves nothing."""
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
-        api.apply(document(name="llava"))
+        api.apply(document({"runtime": {"triton": {"expose": True}}}, name="llava"))
         make_ready(api, "llava")
         model = get(api, "mmm", "llava")
         rest = at_rest(api, operator)
@@ -93,6 +92,7 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
         assert model["status"]["url"] == f"http://llava.{api.namespace}.svc/v1"
         assert {"deployment.apps/llava", "service/llava"} <= children(api)
         assert "persistentvolumeclaim/multimodal-store" in children(api)
+        assert "networkpolicy.networking.k8s.io/llava-triton" in children(api)
         assert operator.get("/readyz") == "ok"
         assert (quiet(operator), versions(api)) == rest
 

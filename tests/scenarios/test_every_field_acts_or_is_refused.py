@@ -49,7 +49,7 @@ FIELDS = {
 def _stages(backend: str, spec: Mapping[str, Any], *, any_node: bool) -> list[str]:
     """Return what is applied and told at each stage of a model's life, digests masked."""
     family = FAMILY[backend]
-    given: dict[str, Any] = {"gpu_nodes": GPU_NODES if any_node else ()}
+    given: dict[str, Any] = {"gpu_nodes": GPU_NODES if any_node else (), "refused": None}
     if family:
         given["facts"] = facts_of(family)
     spec = dict(spec)

@@ -104,7 +104,7 @@ def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict
             id="scaled-to-zero",
         ),
         pytest.param(
-            inspected({"engine": {"maxSeqLen": 1000}}),
+            inspected({"engine": {"maxSeqLen": 1000}}, refused=True),
             {
                 "Ready": "False InvalidSpec",
                 "Planned": "False InvalidSpec",

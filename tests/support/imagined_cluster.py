@@ -14,6 +14,7 @@ from mm_api import labels
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
+from mm_api.v1alpha1.validation import validate
 from mm_operator.children.all import build, unwanted
 from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.model import (
@@ -40,6 +41,7 @@ from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
 from mm_operator.status.story import story
+from support.model_documents import document
 from support.models import EPOCH, snapshot_of
 
 STEPS = 12
@@ -67,7 +69,13 @@ class ImaginedCluster:
     # --- what people do -------------------------------------------------------------------------
 
     def apply(self, name: str, changes: Mapping[str, Any] | None = None) -> None:
-        """Apply a model, or change the spec of the one that exists."""
+        """Apply a model, or change the spec of the one that exists.
+
+        Raises:
+            AssertionError: the API refuses the spec.
+        """
+        problems = validate(document(changes, name=name))
+        assert problems == [], problems
         fresh = snapshot_of(changes, name=name)
         known = self.models.get(name)
         if known:

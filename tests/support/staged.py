@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.v1alpha1.validation import validate
 from mm_operator.children.all import build
 from mm_operator.model import (
     ConfigState,
@@ -18,11 +19,18 @@ from mm_operator.model import (
 from mm_operator.plan import decide, names
 from mm_operator.plan.inspection import inputs_hash
 from mm_operator.plan.records import FACTS_KEY, INSPECTION_KEY, RESULT_KEY, Inspection
+from support.model_documents import document
 from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
 
 
 def fresh(changes: Mapping[str, Any] | None = None) -> tuple[Snapshot, Plan]:
-    """Return a model nothing exists of: its inspection starts."""
+    """Return a model nothing exists of: its inspection starts.
+
+    Raises:
+        AssertionError: the API refuses the spec.
+    """
+    problems = validate(document(changes))
+    assert problems == [], problems
     return planned(snapshot_of(changes))
 
 
@@ -31,6 +39,7 @@ def inspected(
     *,
     written: bool = True,
     built: bool = False,
+    refused: bool | None = False,
     facts: ModelFacts | None = None,
     commit: str | None = None,
     **fields: Any,
@@ -41,16 +50,22 @@ def inspected(
         changes: the spec, laid over the smallest.
         written: the ConfigMap of its engine exists, so the build starts.
         built: the engine is built, so pods are rolled out.
+        refused: the plan refuses the spec once it knows the facts; None: it may.
         facts: of another checkpoint than the tiny one.
         commit: what the revision of the source stood for.
         fields: replace fields of the snapshot.
+
+    Raises:
+        AssertionError: the API refuses the spec, or the plan does though it should not.
     """
+    fresh(changes)
     record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)
     found = (facts or tiny_facts(source_revision=commit)).to_json()
     data = {FACTS_KEY: found, INSPECTION_KEY: record.to_json()}
     config = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
     snapshot = snapshot_of(changes, observed=Observed(configs={config.name: config}), **fields)
     plan = decide(snapshot)
+    assert refused is None or refused == (plan.problem is not None), plan.problem
     if not written or plan.build_plan is None:
         return snapshot, plan
     result = BuildResult(fingerprint=plan.build_plan.fingerprint, manifest_sha256="ab" * 32)

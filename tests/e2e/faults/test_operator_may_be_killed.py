@@ -7,6 +7,7 @@ import pytest
 
 from mm_devcluster.demo import settings
 from support.builds import SLOW, pods_ever
+from support.child_kinds import CHILD_KINDS
 from support.clusters import kubectl
 from support.eventually import eventually
 from support.installed import Installed, Space, operator_pods
@@ -22,7 +23,6 @@ STAGES = {
 """Stage, the condition that tells it, and its reasons while the stage is under way."""
 
 OURS = "app.kubernetes.io/managed-by=multimodal-operator"
-KINDS = "jobs,configmaps,persistentvolumeclaims,services,deployments,poddisruptionbudgets"
 
 
 def holder(installed: Installed) -> str:
@@ -45,7 +45,7 @@ def kill_operators(installed: Installed, *, all_of_them: bool) -> str:
 
 def orphans(space: Space) -> list[str]:
     """Return what is ours in the namespace and belongs to nobody who exists."""
-    found = space.get(f"mmm,{KINDS}").get("items", [])
+    found = space.get(f"mmm,{CHILD_KINDS}").get("items", [])
     uids = {one["metadata"]["uid"] for one in found}
     return [
         f"{one['kind']}/{one['metadata']['name']}"
@@ -79,6 +79,5 @@ def test_the_next_one_finishes(alone: Space, stage: str, *, all_of_them: bool) -
     assert (alone.names("deployments"), orphans(alone)) == (["held"], [])
 
     alone.kubectl("delete", "mmm", "held", "--timeout=60s")
-    mine = ("get", KINDS, "-l", OURS, "-o", "name")
-    eventually(lambda: not alone.kubectl(*mine).split())
-    assert alone.kubectl(*mine).split() == []
+    mine = ("get", CHILD_KINDS, "-l", OURS, "-o", "name")
+    eventually(lambda: not alone.kubectl(*mine).split(), showing=lambda: alone.kubectl(*mine))

@@ -1,0 +1,6 @@
+"""What kubectl calls the kinds of a model's children, by the operator's own list of them."""
+
+from mm_operator.cluster.resources import CHILDREN
+
+CHILD_KINDS = ",".join(".".join(filter(None, (one.plural, one.group))) for one in CHILDREN)
+"""For `kubectl get`. Without KEDA's, which a cluster may not know."""
