@@ -241,8 +241,8 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_operator_events_dropped_total",
         _C,
-        "Events that were not posted, by reason: Repeated while the same one waited, QueueFull, "
-        "Refused by the API server.",
+        "Events that were not posted, by reason: Repeated while the same one waited, Superseded by "
+        "the next stage of the condition, QueueFull, Refused by the API server.",
         ("reason",),
     ),
     Metric("mm_operator_builds_waiting", _G, "Models that wait for another one's build."),

@@ -57,7 +57,8 @@ def spawn(command: Sequence[str], log: Path, kept: Sequence[int] = ()) -> Proces
     """Start a program that outlives us: own session, output to a file, a clean environment."""
     for descriptor in kept:
         os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keyword
-    passed = ("MM_CACHE_DIR", "MM_STATE_DIR", "HOME")
+    # GOGC: a bench trades the control plane's memory for its share of the cores.
+    passed = ("MM_CACHE_DIR", "MM_STATE_DIR", "HOME", "GOGC")
     environment = {key: os.environ[key] for key in passed if key in os.environ}
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:

@@ -49,6 +49,7 @@ from mm_operator.servers.rounds import Servers
 from mm_operator.settings import Settings
 from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
+from mm_operator.telemetry.collector import freeze_growth
 from mm_operator.telemetry.lag import watch_loop
 from mm_operator.telemetry.logs import current_key, tell_story
 from mm_operator.telemetry.metrics import Metrics
@@ -162,7 +163,9 @@ class Operator:
         models = asyncio.create_task(self._watch_models(api), name="models")
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
         lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
-        parts = (election, caches, models, lag)
+        held = freeze_growth(lambda: len(self._cache) + len(self._models))
+        frozen = asyncio.create_task(held, name="garbage collector")
+        parts = (election, caches, models, lag, frozen)
         await asyncio.wait({*parts, stopping}, return_when=asyncio.FIRST_COMPLETED)
         failed = [part for part in parts if part.done()]
         if failed:

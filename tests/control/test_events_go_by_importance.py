@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,6 +83,70 @@ def test_the_same_event_waits_once() -> None:
 
     assert names_in(queue) == ["b", "a"]
     assert dropped == ["Repeated"]
+
+
+def stage(name: str, *, passing: bool, condition: str = "EngineBuilt") -> Waiting:
+    """Return an Event about a condition of one model."""
+    return replace(waiting(name), condition=("uid", condition), passing=passing)
+
+
+@pytest.mark.parametrize(
+    ("comes", "left"),
+    [
+        pytest.param(stage("Built", passing=False), ["Built"], id="the-next-stage-supersedes"),
+        pytest.param(
+            stage("Planned", passing=False, condition="Planned"),
+            ["Building", "Planned"],
+            id="another-condition-does-not",
+        ),
+        pytest.param(waiting("step"), ["Building", "step"], id="a-step-does-not"),
+        pytest.param(
+            replace(stage("Failed", passing=False), warns=True),
+            ["Failed"],
+            id="a-failure-supersedes",
+        ),
+    ],
+)
+def test_a_stage_that_was_left_is_not_posted(comes: Waiting, left: list[str]) -> None:
+    """While an Event of waiting waits itself, the next one of its condition takes its place."""
+    dropped: list[str] = []
+    queue = EventQueue(dropped.append)
+    queue.put(stage("Building", passing=True))
+    queue.put(comes)
+
+    assert names_in(queue) == left
+    assert dropped == ["Superseded"] * (2 - len(left))
+
+
+def test_a_stage_that_was_posted_is_not_superseded() -> None:
+    """Only what waits can be left out; an end stays, whatever follows it."""
+    queue = EventQueue(pytest.fail)
+    queue.put(stage("Building", passing=True))
+    taken = queue.take()
+    queue.put(stage("Built", passing=False))
+    queue.put(stage("Building", passing=True))
+
+    assert taken.body["reason"] == "Building"
+    assert names_in(queue) == ["Built", "Building"]
+
+
+async def test_while_models_wait_events_are_few() -> None:
+    """Posted one by one with pauses, and the rest at once when no model waits."""
+    posts, busy = Posts(), [True]
+    poster = EventPoster(
+        posts,  # type: ignore[arg-type]  # the one method that is called
+        "me",
+        busy=lambda: busy[0],
+    )
+    told(poster, 50)
+    task = asyncio.create_task(poster.run())
+    await eventually(lambda: len(posts.taken) > 1)
+    few = len(posts.taken)
+    busy[0] = False
+    await eventually(lambda: len(posts.taken) == 50)
+    task.cancel()
+
+    assert few < 50
 
 
 class Posts:

@@ -78,9 +78,10 @@ class Child:
 
 
 def part_environment(first_in_path: str) -> dict[str, str]:
-    """Return a part's environment: nothing of the caller's, such as a proxy, gets in."""
+    """Return a part's environment: of the caller's only how Go collects garbage, no proxy."""
+    collector = {"GOGC": os.environ["GOGC"]} if "GOGC" in os.environ else {}
     path = f"{first_in_path}:{SYSTEM_PATH}" if first_in_path else SYSTEM_PATH
-    return {"PATH": path, "HOME": "/nonexistent"}
+    return {"PATH": path, "HOME": "/nonexistent", **collector}
 
 
 def reap_orphans(own: set[int]) -> None:

@@ -4,13 +4,14 @@ What is left out is the payload. Metadata stays: the object exists, it is somebo
 version. A child of ours whose payload is not held looks changed, and is applied again.
 """
 
-import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mm_operator.cluster.resources import CONFIG, POD
+import orjson
+
+from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB, POD
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,15 +28,16 @@ that do not exist help nobody: Kubernetes deletes what they own."""
 
 _PAYLOAD = ("data", "binaryData", "spec", "status")
 
-LIST_PAGE = {CONFIG.kind: 25}
-"""Objects of one answer to a list: 25 MB of ConfigMaps at the most, not 500."""
+LIST_PAGE = {CONFIG.kind: 25, DEPLOYMENT.kind: 50, JOB.kind: 50, POD.kind: 100}
+"""Objects of one answer to a list: 25 MB of ConfigMaps at the most. Of ours a page is some 300 kB,
+which are parsed in 5 ms; nothing else runs meanwhile."""
 
 
 def without_payload(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object's metadata; its annotations only where they are few."""
     lean = {name: value for name, value in item.items() if name not in _PAYLOAD}
     annotations = lean["metadata"].get("annotations") or {}
-    if len(json.dumps(annotations)) > _STRANGER_BYTES:
+    if len(orjson.dumps(annotations)) > _STRANGER_BYTES:
         lean["metadata"] = {**lean["metadata"], "annotations": {}}
     return lean
 

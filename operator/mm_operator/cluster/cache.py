@@ -4,13 +4,14 @@ Text and not dictionaries: a Job takes 4 kB as text and about 25 kB as nested di
 objects are never looked at again (1,000 models at rest must fit into 250 MB).
 """
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
+
+import orjson
 
 from mm_api import labels
 from mm_operator.cluster.bounds import Bounds, without_payload
@@ -218,7 +219,7 @@ class Cache:
         if (former := self._objects.get(address)) is not None:
             self._bounds.remove(*_weight(former))
         if not self._bounds.admit(*_weight(fresh)):
-            lean = without_payload(json.loads(fresh.text))
+            lean = without_payload(orjson.loads(fresh.text))
             fresh = replace(fresh, text=_text_of(lean), _made={})
         self._bounds.add(*_weight(fresh))
         if fresh.store:  # before what is held goes: who stays is not taken out in between
@@ -257,7 +258,7 @@ class Cache:
 
 
 def _parsed(text: bytes) -> Mapping[str, Any]:
-    parsed: dict[str, Any] = json.loads(text)
+    parsed: dict[str, Any] = orjson.loads(text)
     return parsed
 
 
@@ -269,7 +270,7 @@ def _weight(item: Cached) -> tuple[str, str, list[str], int]:
 
 
 def _text_of(item: Mapping[str, Any]) -> bytes:
-    return json.dumps(item, separators=(",", ":")).encode()
+    return orjson.dumps(item)
 
 
 def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:

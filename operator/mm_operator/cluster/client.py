@@ -7,9 +7,11 @@ time for objects that are mostly passed on unread.
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import orjson
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
@@ -70,6 +72,8 @@ async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
+    # Proxies are read once, below: aiohttp would do it, with a .netrc, in a thread a request.
+    configuration.client_session_kwargs = {"trust_env": False}
     try:
         if kubeconfig is None and context is None:
             try:
@@ -82,7 +86,16 @@ async def connect(kubeconfig: str | None, context: str | None) -> ApiClient:
             )
     except (ConfigException, OSError) as error:
         raise ClusterError(0, "kubeconfig", kubeconfig or "(default)", str(error)) from error
+    configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
     return ApiClient(configuration)
+
+
+def _proxy_of(host: str) -> str | None:
+    """Return the proxy that the environment names for a server; None for none."""
+    url = urlsplit(host)
+    if proxy_bypass(url.hostname or ""):
+        return None
+    return getproxies().get(url.scheme)
 
 
 class Client:
@@ -284,8 +297,12 @@ class Client:
     ) -> dict[str, Any]:
         answer = await self._send(verb, resource, namespace, name, **rest)
         async with answer:
-            parsed: dict[str, Any] = await _within(answer.json(), resource, name)
-            return parsed
+            text = await _within(answer.read(), resource, name)
+        try:
+            parsed: dict[str, Any] = orjson.loads(text)
+        except ValueError as error:
+            raise ClusterError(0, resource.kind, name, "the answer is no JSON") from error
+        return parsed
 
     async def _send(
         self,

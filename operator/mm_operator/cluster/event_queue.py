@@ -1,4 +1,8 @@
-"""Events that wait to be posted: a bounded number, warnings first, none twice. Pure."""
+"""Events that wait to be posted: a bounded number, warnings first, none twice. Pure.
+
+A stage that a model has left before its Event was posted is of no interest any more: the Event of
+the next stage of the same condition supersedes it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +23,18 @@ class Waiting:
     warns: bool
     namespace: str
     body: dict[str, Any]
+    condition: tuple[str, str] = ("", "")
+    """Uid of the model and type of the condition; empty for what is no condition's."""
+    passing: bool = False
+    """The condition waits for something, as in every ordinary life."""
 
 
 class EventQueue:
     """Hands out warnings before ordinary Events, the oldest of each first.
 
     Args:
-        dropped: called with the reason of each Event that is given up: `Repeated`, `QueueFull`.
+        dropped: called with the reason of each Event that is given up: `Repeated`, `Superseded`,
+            `QueueFull`.
         limit: how many wait at most.
     """
 
@@ -34,6 +43,7 @@ class EventQueue:
         self._limit = limit
         self._warnings: dict[Subject, Waiting] = {}
         self._ordinary: dict[Subject, Waiting] = {}
+        self._passing: dict[tuple[str, str], Subject] = {}
 
     def __len__(self) -> int:
         """Return how many wait."""
@@ -42,17 +52,27 @@ class EventQueue:
     def put(self, waiting: Waiting) -> None:
         """Take an Event: in place of the same one that still waits, or of the least important."""
         alike = self._warnings if waiting.warns else self._ordinary
+        stage = self._passing.pop(waiting.condition, waiting.subject)
+        if stage != waiting.subject:
+            del self._ordinary[stage]
+            self._dropped("Superseded")
         if alike.pop(waiting.subject, None) is not None:
             self._dropped("Repeated")
         elif len(self) >= self._limit:
             self._dropped("QueueFull")
             if not self._ordinary and not waiting.warns:
                 return
-            least = self._ordinary or self._warnings
-            del least[next(iter(least))]
+            self._remove_first(self._ordinary or self._warnings)
         alike[waiting.subject] = waiting
+        if waiting.passing and not waiting.warns:
+            self._passing[waiting.condition] = waiting.subject
 
     def take(self) -> Waiting:
         """Return the next one; there must be one."""
-        first = self._warnings or self._ordinary
-        return first.pop(next(iter(first)))
+        return self._remove_first(self._warnings or self._ordinary)
+
+    def _remove_first(self, waiting: dict[Subject, Waiting]) -> Waiting:
+        first = waiting.pop(next(iter(waiting)))
+        if self._passing.get(first.condition) == first.subject:
+            del self._passing[first.condition]
+        return first

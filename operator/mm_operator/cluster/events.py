@@ -1,8 +1,8 @@
 """Posts an Event for each transition, for `kubectl describe`: in the background, never retried.
 
 Conditions say the same and are always written. When 1,000 models start at once, Events would be
-half of all writes: they wait until no model does, warnings go first, and what is not posted is
-counted and summed up in a line of the log, never logged one by one.
+half of all writes: while models wait for a worker only a few a second are posted, warnings first.
+What is not posted is counted and summed up in a line of the log, never logged one by one.
 """
 
 import asyncio
@@ -23,9 +23,8 @@ from mm_operator.status.events import Event, transitions
 
 _LOG = logging.getLogger(__name__)
 
-_DELAY_SECONDS = 0.5
-_MOST_DELAYS = 120
-"""Together one minute: then Events are posted although models still wait."""
+_BUSY_SECONDS = 0.2
+"""Between two Events while models wait: five a second, beside some 50 other writes."""
 
 _SUMMARY_SECONDS = 60.0
 """Between two lines of the log about Events that were not posted."""
@@ -38,8 +37,8 @@ class EventPoster:
         client: sends the requests.
         instance: this replica's name.
         busy: whether models wait to be reconciled.
-        on_drop: called with the reason of each Event that is not posted: `Repeated`, `QueueFull`,
-            `Refused`.
+        on_drop: called with the reason of each Event that is not posted: `Repeated`, `Superseded`,
+            `QueueFull`, `Refused`.
         summary_seconds: between two lines of the log about them.
     """
 
@@ -59,7 +58,6 @@ class EventPoster:
         self._summary_seconds = summary_seconds
         self._waiting = EventQueue(dropped=self._drop)
         self._wakeup = asyncio.Event()
-        self._delays = 0
         self._numbers = count()
         self._dropped: Counter[str] = Counter()
         self._refusal = ""
@@ -72,7 +70,10 @@ class EventPoster:
             body = _body(record, event, now, self._instance, name)
             subject = (record.uid, event.reason, event.message)
             warns = event.type == "Warning"
-            self._waiting.put(Waiting(subject, warns, record.key.namespace, body))
+            condition = (record.uid, event.condition) if event.condition else ("", "")
+            self._waiting.put(
+                Waiting(subject, warns, record.key.namespace, body, condition, event.passing)
+            )
             self._wakeup.set()
 
     async def run(self) -> None:
@@ -86,18 +87,15 @@ class EventPoster:
             await self._wakeup.wait()
             if not self._waiting:
                 self._wakeup.clear()
-                self._delays = 0
                 continue
-            if self._busy() and self._delays < _MOST_DELAYS:
-                self._delays += 1
-                await asyncio.sleep(_DELAY_SECONDS)
-                continue
+            if self._busy():
+                await asyncio.sleep(_BUSY_SECONDS)
             waiting = self._waiting.take()
             try:
                 await self._client.create(EVENT, waiting.namespace, waiting.body)
             except WritesForbiddenError:  # for a moment: a lost lead would cancel this
                 self._waiting.put(waiting)
-                await asyncio.sleep(_DELAY_SECONDS)
+                await asyncio.sleep(_BUSY_SECONDS)
             except ClusterError as error:
                 self._refusal = str(error)
                 self._drop("Refused")

@@ -4,10 +4,11 @@ Pure. The digest leaves the owners out: they are shared state, compared by thems
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import orjson
 
 from mm_api import labels
 from mm_operator.children.metadata import FORMER_OWNERS
@@ -69,9 +70,8 @@ def make_intent(document: Mapping[str, Any]) -> Intent:
     metadata = body["metadata"]
     owners = metadata.pop("ownerReferences", [])
     leavers = frozenset(metadata.pop(FORMER_OWNERS, ()))
-    digest = hashlib.sha256(
-        json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()[:32]
+    text = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(text).hexdigest()[:32]
     metadata["annotations"] = {**metadata.get("annotations", {}), labels.INTENT_HASH: digest}
     metadata["labels"] = {
         **metadata.get("labels", {}),

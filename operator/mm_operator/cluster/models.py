@@ -4,12 +4,13 @@ kopf never reports an object that was deleted while its watch was down; `keep`, 
 list of every resync, forgets those.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import orjson
 
 from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
@@ -186,8 +187,8 @@ def _record(item: dict[str, Any]) -> ModelRecord:
             for condition in status.get("conditions") or ()
         ),
         waiting=(status.get("build") or {}).get("phase") == "Waiting",
-        spec=json.dumps(spec, separators=(",", ":")).encode(),
-        status=json.dumps(status, separators=(",", ":")).encode(),
+        spec=orjson.dumps(spec),
+        status=orjson.dumps(status),
         replicas_set_by=_setter(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )

@@ -1,11 +1,11 @@
 """From caches to a `Snapshot`. No request is sent: what must be read lies in `Evidence` already."""
 
-import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import orjson
 from pydantic import ValidationError
 
 from mm_api import labels
@@ -97,7 +97,7 @@ class Observer:
             created=record.created,
             spec=spec,
             spec_error=error,
-            status=json.loads(record.status),
+            status=orjson.loads(record.status),
             settings=self._settings,
             observed=self._observe(record),
             now=now,

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.kept import Kept
 from mm_operator.cluster.models import ModelRecord
@@ -90,7 +92,7 @@ def claim_of(record: ModelRecord) -> str:
     """Return the claim of the user's that keeps a model's engines; empty for the operator's own."""
     if record.shares_store:
         return ""
-    spec: dict[str, Any] = json.loads(record.spec)
+    spec: dict[str, Any] = orjson.loads(record.spec)
     return str(spec["build"]["store"]["persistentVolumeClaim"]["claimName"])
 
 

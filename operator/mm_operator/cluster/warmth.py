@@ -151,6 +151,7 @@ class Warmth:
                 for item in page:
                     self._models.put(item)
                     uids.add(item["metadata"]["uid"])
+                    await asyncio.sleep(0)  # a page of 100 that changed would hold the loop
             versions.append(int(version))
         # The oldest of them: what kopf told after that may be missing in an earlier list.
         self._models.keep(uids, min(versions))

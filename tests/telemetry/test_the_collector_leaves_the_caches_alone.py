@@ -1,0 +1,78 @@
+"""What the caches hold is frozen as it grows: a full garbage collection need not visit it."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from mm_operator.telemetry.collector import freeze_growth
+from support.eventually import eventually
+
+
+@pytest.fixture
+def thresholds() -> Iterator[None]:
+    """Leave the collector as it was."""
+    former = gc.get_threshold()
+    yield
+    gc.set_threshold(*former)
+
+
+async def frozen_at(sizes: list[int]) -> list[int]:
+    """Return the sizes at which a look froze, one look a size."""
+    seen: list[int] = []
+    left = list(sizes)
+
+    async def next_size(_seconds: float) -> None:
+        seen.append(left.pop(0)) if left else await asyncio.Event().wait()
+
+    froze: list[int] = []
+    task = asyncio.create_task(
+        freeze_growth(lambda: seen[-1], freeze=lambda: froze.append(seen[-1]), sleep=next_size)
+    )
+    for _ in range(10 * len(sizes)):
+        await asyncio.sleep(0)
+    task.cancel()
+    assert not left
+    return froze
+
+
+@pytest.mark.parametrize(
+    ("sizes", "frozen"),
+    [
+        pytest.param([10, 100, 110], [], id="few-objects-are-left-to-the-collector"),
+        pytest.param([1000, 1200, 1250], [1000], id="not-before-a-quarter-was-added"),
+        pytest.param([1000, 1251, 1300, 1600], [1000, 1251, 1600], id="at-each-further-quarter"),
+        pytest.param([1000, 10, 1000], [1000], id="not-when-they-went-and-came-again"),
+    ],
+)
+@pytest.mark.usefixtures("thresholds")
+async def test_growth_is_frozen(sizes: list[int], frozen: list[int]) -> None:
+    """Each quarter more is frozen once: freezing at every look would keep each cycle of then."""
+    assert frozen == await frozen_at(sizes)
+
+
+class Cyclic:
+    """An object that holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.usefixtures("thresholds")
+async def test_garbage_is_not_frozen() -> None:
+    """A cycle that nobody holds any more is freed before what is alive is frozen."""
+    gone = weakref.ref(Cyclic())
+    left: list[bool] = []
+    task = asyncio.create_task(
+        freeze_growth(
+            lambda: 1000,
+            freeze=lambda: left.append(gone() is None),
+            sleep=lambda _: asyncio.sleep(0),
+        )
+    )
+    await eventually(lambda: bool(left))
+    task.cancel()
+
+    assert left == [True]
