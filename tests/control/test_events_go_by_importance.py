@@ -140,10 +140,10 @@ async def test_while_models_wait_events_are_few() -> None:
     )
     told(poster, 50)
     task = asyncio.create_task(poster.run())
-    await eventually(lambda: len(posts.taken) > 1)
+    await eventually_async(lambda: len(posts.taken) > 1)
     few = len(posts.taken)
     busy[0] = False
-    await eventually(lambda: len(posts.taken) == 50)
+    await eventually_async(lambda: len(posts.taken) == 50)
     task.cancel()
 
     assert few < 50

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mm_operator.telemetry.collector import freeze_growth
-from support.eventually import eventually
+from support.eventually import eventually_async
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_garbage_is_not_frozen() -> None:
             sleep=lambda _: asyncio.sleep(0),
         )
     )
-    await eventually(lambda: bool(left))
+    await eventually_async(lambda: bool(left))
     task.cancel()
 
     assert left == [True]
