@@ -21,6 +21,7 @@ from mm_operator.plan.sizing.encoder_share import encoder_share
 from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
 from mm_operator.plan.sizing.exposure import exposure_warnings
 from mm_operator.plan.sizing.fit import fullest, verdict
+from mm_operator.plan.sizing.gateway_limit import gateway_limit_warnings
 from mm_operator.plan.sizing.memory import PROCESS_BYTES
 from mm_operator.plan.sizing.pool import serving_limits
 from mm_operator.plan.sizing.serve_command import quantization, serve
@@ -119,6 +120,14 @@ def plan_model(inputs: Inputs) -> ModelPlan:
     if staged:
         served = serve(inputs.model, spec, facts, sizing, version)
     share = encoder_share(spec, facts, family, sizing.sized.limits, inputs.gpu)
+    serving = serving_plan(
+        inputs.model,
+        spec,
+        sizing,
+        document.fingerprint,
+        trtllm_serve=served,
+        sharing=share.sharing,
+    )
     return empty.model_copy(
         update={
             "dtype": sizing.dtype,
@@ -142,18 +151,12 @@ def plan_model(inputs: Inputs) -> ModelPlan:
             ],
             "warnings": [
                 *exposure_warnings(spec, inputs.serving_image or spec.runtime.image),
+                *gateway_limit_warnings(spec, serving.gateway),
                 *share.warnings,
                 *_warnings(situation, sizing),
             ],
             "build_plan": document,
-            "serving_plan": serving_plan(
-                inputs.model,
-                spec,
-                sizing,
-                document.fingerprint,
-                trtllm_serve=served,
-                sharing=share.sharing,
-            ),
+            "serving_plan": serving,
         }
     )
 

@@ -20,6 +20,7 @@ from mm_operator.plan.draft import ReferenceDraft, draft
 from mm_operator.plan.families import family_of
 from mm_operator.plan.memory import DTYPE_BYTES
 from mm_operator.plan.sizing.exposure import exposure_warnings
+from mm_operator.plan.sizing.gateway_limit import gateway_limit_warnings
 
 
 def plan_reference(
@@ -79,7 +80,10 @@ def _planned(
         update={
             "dtype": engine.dtype,
             "fingerprint": planned.build_plan.fingerprint,
-            "warnings": list(exposure_warnings(spec, spec.runtime.image)),
+            "warnings": [
+                *exposure_warnings(spec, spec.runtime.image),
+                *gateway_limit_warnings(spec, serving.gateway),
+            ],
             "limits": PlannedLimits(
                 features_per_image=features,
                 max_encoder_input_len=limits.max_encoder_input_len or 0,

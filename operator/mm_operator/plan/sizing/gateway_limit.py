@@ -1,0 +1,31 @@
+"""What a plan warns of: a gateway whose container ends before its own bounds do."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.model_plan import PlanWarning
+from mm_api.documents.serving_plan import GatewayPlan
+from mm_api.gateway_memory import gateway_bytes
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
+
+_MIB = 1 << 20
+
+
+def gateway_limit_warnings(spec: MultimodalModelSpec, plan: GatewayPlan) -> Iterator[PlanWarning]:
+    """Yield a warning where the spec's memory limit is below what the gateway holds itself to.
+
+    Args:
+        spec: the model's spec.
+        plan: the limits that the gateway enforces.
+    """
+    limit = spec.gateway.resources.limits.get("memory")
+    bounds = gateway_bytes(plan)
+    if limit is None or bytes_of(limit) >= bounds:
+        return
+    yield PlanWarning(
+        code="GatewayMemoryBelowBounds",
+        message=f"gateway.resources.limits.memory is {limit}, but the gateway bounds bodies and "
+        f"decoders to {-(-bounds // _MIB)}Mi together: large images of several clients may end "
+        "the container, and every request in it. Raise the limit or leave it out, or lower "
+        "gateway.maxImagePixels or gateway.maxImageBytes",
+    )

@@ -1,0 +1,50 @@
+"""A plan says when a gateway's memory limit is below the bounds that the gateway keeps."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.gateway_memory import gateway_bytes
+from mm_operator.plan.sizing.reference import plan_reference
+from support.model_configs import planned
+from support.models import spec_of, tiny_facts
+
+CODE = "GatewayMemoryBelowBounds"
+
+
+def _reference(gateway: dict[str, Any]) -> ModelPlan:
+    return plan_reference(
+        model="m", spec=spec_of({"gateway": gateway}), facts=tiny_facts(), builder_version="1"
+    )
+
+
+def _tensorrt(gateway: dict[str, Any]) -> ModelPlan:
+    return planned("llava", gateway=gateway)
+
+
+def _told(plan: ModelPlan) -> list[str]:
+    return [one.message for one in plan.warnings if one.code == CODE]
+
+
+@pytest.mark.parametrize("planner", [_reference, _tensorrt])
+def test_the_limit_is_compared_with_the_plans_own_number(planner: Any) -> None:
+    """At the bounds nothing is said; one byte below them a warning names what is needed."""
+    serving = planner({}).serving_plan
+    assert serving is not None
+    bounds = gateway_bytes(serving.gateway)
+
+    def limited(count: int) -> dict[str, Any]:
+        return {"resources": {"limits": {"memory": count}}}
+
+    assert _told(planner({})) == []
+    assert _told(planner(limited(bounds))) == []
+    (message,) = _told(planner(limited(bounds - 1)))
+    assert f"bodies and decoders to {-(-bounds // 2**20)}Mi together" in message
+
+
+def test_smaller_images_fit_into_less() -> None:
+    """The warning goes with the limits that the message names."""
+    resources = {"limits": {"memory": "2600Mi"}}
+    assert _told(_reference({"resources": resources}))
+    assert not _told(_reference({"resources": resources, "maxImagePixels": 25_000_000}))
