@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.gateway_memory import gateway_bytes
+from support.memory_group import memory_group
 from support.real_gateway import run_pair
 from support.tiny_llava import build_engine
-from support.under_attack import Attacked
+from support.under_attack import Attacked, held
 
 MEGABYTES = 20
 """Of an image, the default of the resource: a body may have 29 MB."""
@@ -28,5 +31,17 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         "max_image_pixels": 50_000_000,
         "request_timeout_seconds": 120,
     }
-    with run_pair(engine, folder, **limits) as pair:
-        yield Attacked(int(pair.url.rsplit(":", 1)[1]), pair.model, pair.gateway.pid)
+    plan = ServingPlan.from_json(engine.serving.read_bytes()).gateway.model_copy(update=limits)
+    limit_bytes = gateway_bytes(plan)
+    with (
+        memory_group("mm-attacked", limit_bytes) as group,
+        run_pair(engine, folder, group=group, **limits) as pair,
+    ):
+        yield Attacked(
+            port=int(pair.url.rsplit(":", 1)[1]),
+            model=pair.model,
+            pid=pair.gateway.pid,
+            limit_bytes=limit_bytes,
+            rest_bytes=held(pair.gateway.pid).memory_bytes,
+            group=group,
+        )

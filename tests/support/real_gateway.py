@@ -20,6 +20,7 @@ import httpx
 
 from mm_api.documents.serving_plan import ServingPlan
 from support.ended import end
+from support.memory_group import MemoryGroup
 from support.ports import free_ports
 from support.tied import tied
 from support.tiny_llava import BuiltEngine
@@ -57,8 +58,21 @@ class RealGateway:
 
 
 @contextmanager
-def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Iterator[RealGateway]:
-    """Run server and gateway until the block ends; `gateway_plan` replaces limits."""
+def run_pair(
+    engine: BuiltEngine,
+    folder: Path,
+    *,
+    group: MemoryGroup | None = None,
+    **gateway_plan: object,
+) -> Iterator[RealGateway]:
+    """Run server and gateway until the block ends.
+
+    Args:
+        engine: what is served.
+        folder: for documents and logs.
+        group: which the gateway runs in, from its first moment.
+        gateway_plan: replaces limits.
+    """
     serving = ServingPlan.from_json(engine.serving.read_bytes())
     plan = serving.gateway.model_copy(update=gateway_plan)
     path = folder / "serving.json"
@@ -81,6 +95,8 @@ def run_pair(engine: BuiltEngine, folder: Path, **gateway_plan: object) -> Itera
                 *("--server-metrics", f"127.0.0.1:{metrics}"),
             ],
         )
+        if group is not None:
+            group.add(gateway.pid)
         pair = RealGateway(
             url=f"http://127.0.0.1:{front}",
             triton=f"http://127.0.0.1:{metrics}",

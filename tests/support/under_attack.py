@@ -13,6 +13,7 @@ import httpx
 import psutil
 
 from support.bystanders import Bystanders, Waits
+from support.memory_group import MemoryGroup
 
 QUIET_SECONDS = 5.0
 FREED_SECONDS = 10.0
@@ -23,8 +24,6 @@ RATIO = 2.0
 GRACE_SECONDS = 1.0
 """Beside it: attackers, gateway, model and the others share the cores of one machine."""
 
-MEMORY_LIMIT_BYTES = 1 << 30
-"""Of the container: bodies under way (512 MiB), two images that are decoded, the process itself."""
 MEMORY_MARGIN_BYTES = 128 << 20
 """What an allocator may keep of memory that was given back."""
 FILES_MARGIN = 8
@@ -43,11 +42,17 @@ class Attacked:
         port: of loopback.
         model: what it serves.
         pid: of the gateway; processes that it starts count as its own.
+        limit_bytes: of the container's memory, as the operator would set it for this plan.
+        rest_bytes: of memory, held before the first attack.
+        group: in which the kernel holds them to the limit; None where this user may make none.
     """
 
     port: int
     model: str
     pid: int
+    limit_bytes: int
+    rest_bytes: int
+    group: MemoryGroup | None
 
     @property
     def url(self) -> str:
@@ -70,28 +75,33 @@ class Watched:
     """What an attack did; complete once its block has ended.
 
     Attributes:
+        on: what is attacked.
         quiet: what others waited before it.
         attacked: what they waited during it.
         before: what the gateway held.
         after: what it held once everything was free, or when the time for that was up.
         most_bytes: of resident memory, at any time.
+        killed: processes that the kernel ended at the memory limit.
     """
 
+    on: Attacked
     quiet: Waits = field(default_factory=lambda: Waits((0.0,), {}))
     attacked: Waits = field(default_factory=lambda: Waits((0.0,), {}))
     before: Held = field(default_factory=lambda: Held(0, 0, 0))
     after: Held = field(default_factory=lambda: Held(0, 0, 0))
     most_bytes: int = 0
+    killed: int = 0
 
     def check(self) -> None:
         """Assert that nobody else noticed, and that everything is free."""
         told = self.report("these numbers")
         assert set(self.attacked.statuses) == {"200"}, told
-        assert self.most_bytes <= MEMORY_LIMIT_BYTES, told
+        assert self.most_bytes <= self.on.limit_bytes, told
+        assert self.killed == 0, told
         assert self.after.requests == 0, told
         assert self.after.files <= self.before.files + FILES_MARGIN, told
         assert self.after.threads <= self.before.threads + THREADS_MARGIN, told
-        assert self.after.memory_bytes <= self.before.memory_bytes + MEMORY_MARGIN_BYTES, told
+        assert self.after.memory_bytes <= self.on.rest_bytes + MEMORY_MARGIN_BYTES, told
         assert self.attacked.p99 <= RATIO * self.quiet.p99 + GRACE_SECONDS, told
 
     def report(self, name: str) -> str:
@@ -103,16 +113,19 @@ class Watched:
             "ratio": round(self.attacked.p99 / max(self.quiet.p99, 1e-6), 2),
             "statuses": dict(self.attacked.statuses),
             "most_mib": self.most_bytes >> 20,
+            "limit_mib": self.on.limit_bytes >> 20,
+            "limit": "the plan's alone" if self.on.group is None else "the kernel's",
+            "killed": self.killed,
             "before": asdict(self.before),
             "after": asdict(self.after),
         }
         return json.dumps(numbers)
 
 
-def held(attacked: Attacked) -> Held:
-    """Return what a gateway holds now; requests are not asked for."""
+def held(pid: int) -> Held:
+    """Return what a gateway holds now, with what runs below it; requests are not asked for."""
     files = threads = memory = 0
-    for process in _tree(attacked.pid):
+    for process in tree(pid):
         with suppress(psutil.NoSuchProcess):
             files += process.num_fds()
             threads += process.num_threads()
@@ -127,17 +140,18 @@ async def under_attack(attacked: Attacked, name: str) -> AsyncIterator[Watched]:
     Users ask before it for some seconds, and during it. The block checks the answers to the attack
     itself; `Watched.check` says the rest once the block has ended.
     """
-    watched = Watched()
+    watched = Watched(attacked)
     users = Bystanders(attacked.url, attacked.model)
     try:
         await asyncio.to_thread(users.begun)
         await asyncio.sleep(QUIET_SECONDS)
     finally:
         watched.quiet = await asyncio.to_thread(users.stop)
-    watched.before = held(attacked)
+    watched.before = held(attacked.pid)
     ended = threading.Event()
     sampling = threading.Thread(target=_sample, args=(attacked, watched, ended), daemon=True)
     sampling.start()
+    killed = attacked.group.killed if attacked.group else 0
     users = Bystanders(attacked.url, attacked.model)
     try:
         await asyncio.to_thread(users.begun)
@@ -147,6 +161,7 @@ async def under_attack(attacked: Attacked, name: str) -> AsyncIterator[Watched]:
         watched.after = await _freed(attacked, watched.before)
         ended.set()
         await asyncio.to_thread(sampling.join)
+        watched.killed = attacked.group.killed - killed if attacked.group else 0
         sys.stdout.write(watched.report(name) + "\n")
 
 
@@ -155,14 +170,14 @@ async def _freed(attacked: Attacked, before: Held) -> Held:
     deadline = time.monotonic() + FREED_SECONDS
     async with httpx.AsyncClient(base_url=attacked.url, timeout=FREED_SECONDS) as client:
         while True:
-            now = held(attacked)
+            now = held(attacked.pid)
             page = (await client.get("/metrics")).text
             now = Held(now.files, now.threads, now.memory_bytes, _inside(page))
             free = (
                 not now.requests
                 and now.files <= before.files + FILES_MARGIN
                 and now.threads <= before.threads + THREADS_MARGIN
-                and now.memory_bytes <= before.memory_bytes + MEMORY_MARGIN_BYTES
+                and now.memory_bytes <= attacked.rest_bytes + MEMORY_MARGIN_BYTES
             )
             if free or time.monotonic() > deadline:
                 return now
@@ -182,9 +197,10 @@ def _inside(page: str) -> int:
 def _sample(attacked: Attacked, watched: Watched, ended: threading.Event) -> None:
     while not ended.wait(_SAMPLE_SECONDS):
         with suppress(psutil.NoSuchProcess):
-            watched.most_bytes = max(watched.most_bytes, held(attacked).memory_bytes)
+            watched.most_bytes = max(watched.most_bytes, held(attacked.pid).memory_bytes)
 
 
-def _tree(pid: int) -> list[psutil.Process]:
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and all below it."""
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
