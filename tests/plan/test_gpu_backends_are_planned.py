@@ -68,7 +68,7 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
 @pytest.mark.parametrize("family", BUILT_ONLY)
 def test_what_nobody_serves_takes_no_gpu(family: str) -> None:
     """A family that upstream's server does not know is refused with the way to its engines."""
-    status, kinds = told(family)
+    status, kinds = told(family, refused=True)
 
     assert condition(status, "Planned")["reason"] == Reason.NOT_SUPPORTED
     assert "mmctl plan -o commands" in condition(status, "Planned")["message"]
@@ -175,7 +175,8 @@ def test_status_has_the_numbers() -> None:
 
 def test_too_big_is_told_with_what_would_fit() -> None:
     """The condition says what is missing and the smallest changes; the status has them all."""
-    status, kinds = told("llava", gpu_nodes=(node("a", L4, **{"nvidia.com/gpu.memory": "16000"}),))
+    small = node("a", L4, **{"nvidia.com/gpu.memory": "16000"})
+    status, kinds = told("llava", gpu_nodes=(small,), refused=True)
     verdict = condition(status, "Planned")
 
     assert (verdict["status"], verdict["reason"]) == ("False", "DoesNotFit")
@@ -240,7 +241,7 @@ def test_what_cannot_be_planned_is_a_condition(
     changes: dict[str, Any], fields: dict[str, Any], reason: str, words: str
 ) -> None:
     """Planned is False with a reason, and the message says what to do."""
-    status, kinds = told("llava", changes, **fields)
+    status, kinds = told("llava", changes, refused=True, **fields)
     planned_ = condition(status, "Planned")
 
     assert (planned_["status"], planned_["reason"]) == ("False", reason)
@@ -262,6 +263,7 @@ def test_a_model_that_serves_goes_on() -> None:
         {**TRTLLM, "engine": {"backend": "TensorRT", "maxBatchSize": 4096}},
         facts=facts_of("llava"),
         gpu_nodes=NODES,
+        refused=True,
     )
 
     assert (plan.build.step, plan.build_plan, plan.release) == (Step.WAITING, None, ())
