@@ -30,6 +30,9 @@ TESTS = (
     "tests/scaling_policy",
     "tests/scenarios",
     "tests/observed",
+    "tests/server_state",
+    "tests/telemetry",
+    "tests/cli",
 )
 """Those of the pure packages; what needs a cluster or Triton would take minutes a place."""
 MARKERS = "not slow and not cluster and not e2e and not s3 and not triton"
@@ -46,7 +49,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--places", type=int, default=100)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--part", type=_part, default=(1, 1), help="2/4: the second quarter only")
+    parser.add_argument("--only", default="", help="places whose FILE:LINE contains this text")
     options = parser.parse_args()
+    number, parts = options.part
+    chosen = [
+        place
+        for place in sample(_places(), options.places)[number - 1 :: parts]
+        if options.only in f"{place.file}:{place.line}"
+    ]
+    if not chosen:
+        parser.error("no place of the sample is chosen")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.workers):
@@ -54,12 +67,13 @@ def main() -> int:
         measured = copies.get()
         covered = _measure(measured)
         copies.put(measured)
-        chosen = sample(_places(), options.places)
 
         def judge(place: Place) -> bool:
             copy = copies.get()
             try:
-                caught = _is_caught(copy, place, covered.tests_of(place.file, place.line))
+                where = place.file, place.line
+                everything = TESTS if covered.runs_outside_tests(*where) else ()
+                caught = _is_caught(copy, place, covered.tests_of(*where), everything)
             finally:
                 copies.put(copy)
             print("caught" if caught else "survived", place.file, place.line, flush=True)
@@ -73,6 +87,13 @@ def main() -> int:
     share = sum(caught) / len(chosen)
     print(f"{sum(caught)} of {len(chosen)} caught, {share:.0%}; expected {CAUGHT_SHARE:.0%}")
     return int(share < CAUGHT_SHARE)
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, parts = text.partition("/")
+    if not 1 <= int(number) <= int(parts):
+        raise ValueError(text)
+    return int(number), int(parts)
 
 
 def _places() -> Iterator[Place]:
@@ -110,14 +131,11 @@ def _measure(copy: Path) -> CoverageMap:
     return CoverageMap(copy / ".coverage", copy)
 
 
-def _is_caught(
-    copy: Path, place: Place, tests: set[str], everything: tuple[str, ...] = TESTS
-) -> bool:
+def _is_caught(copy: Path, place: Place, tests: set[str], everything: tuple[str, ...]) -> bool:
+    """Return whether a test fails: of those that run the line, then of `everything`."""
     original = (copy / place.file).read_bytes()
     try:
         break_at(copy, place)
-        # What a module computes while it is collected is in no test's context: a survivor of the
-        # chosen tests is judged by all of them.
         rounds = filter(None, (sorted(tests), everything))
         return any(_pytest(copy, "-x", *chosen).returncode in PYTEST_CAUGHT for chosen in rounds)
     except subprocess.TimeoutExpired:
