@@ -137,6 +137,34 @@ def test_it_exists_while_the_autoscaler_says_so(
     assert expected == ("ScaledObject" in kinds_of(snapshot))
 
 
+@pytest.mark.parametrize(
+    ("keda", "autoscaling", "made"),
+    [
+        pytest.param(True, True, True, id="both"),
+        pytest.param(False, True, False, id="no-keda-in-the-cluster"),
+        pytest.param(True, False, False, id="no-autoscaling"),
+    ],
+)
+def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, made: bool) -> None:
+    """An API server without KEDA's definitions would refuse them, whatever the autoscaler said."""
+    settings = SETTINGS if keda else replace(SETTINGS, keda=None)
+    spec = {
+        "engine": "KEDA",
+        "maxReplicas": 4,
+        "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
+        "prometheus": GUARDED,
+    }
+    stage = inspected(
+        {"autoscaling": spec} if autoscaling else {},
+        built=True,
+        settings=settings,
+        scaling=view("KEDA"),
+    )
+
+    kinds = {"ScaledObject", "TriggerAuthentication"}
+    assert kinds & kinds_of(stage[0]) == (kinds if made else set())
+
+
 def kinds_of(snapshot: Snapshot) -> set[str]:
     """Return the kinds of the children."""
     return {one["kind"] for one in build(snapshot, decide(snapshot))}

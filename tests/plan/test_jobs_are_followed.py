@@ -345,6 +345,8 @@ def test_result_is_taken_from_the_pod_before_its_job_ends() -> None:
         pytest.param(1, "", id="missing"),
         pytest.param(1, "0", id="zero"),
         pytest.param(1, "x", id="no-number"),
+        pytest.param(999_999_999, "999999999", id="as-long-as-numbers-may-be"),
+        pytest.param(1, "1000000000", id="longer"),
     ],
 )
 def test_attempts_are_read(expected: int, text: str) -> None:

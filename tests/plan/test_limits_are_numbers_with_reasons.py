@@ -222,6 +222,28 @@ def test_adapters_count_as_weights() -> None:
     assert more - 14_126_854_144 == 2 * (32 * 2 * 11_008 * 8) * 2
 
 
+@pytest.mark.parametrize(
+    ("changes", "widest"),
+    [
+        pytest.param({"hidden_size": 16_384}, 16_384, id="hidden"),
+        pytest.param({"head_size": 1024}, 32 * 1024, id="heads"),
+        pytest.param({}, 11_008, id="inner"),
+    ],
+)
+def test_adapters_are_bounded_by_the_widest_matrix(changes: dict[str, int], widest: int) -> None:
+    """Wide heads count too: queries may be wider than what they are made of."""
+    adapter = AdapterFacts(name="a", source_digest=f"sha256:{'a' * 64}")
+    plain = llava_7b_facts()
+    facts = plain.model_copy(update={"text": plain.text.model_copy(update=changes)})
+    lora = LoraFacts(adapters=[adapter], modules={"llm": ["attn_q", "attn_v"]}, rank=8)
+    source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
+    asked = {"engine": {"lora": [{"name": "a", "source": source}]}}
+
+    with_adapter = drafted(facts.model_copy(update={"lora": lora}), asked).footprint.weights_bytes
+
+    assert with_adapter - drafted(facts).footprint.weights_bytes == 32 * 2 * 2 * widest * 8 * 2
+
+
 def test_text_only_model_has_no_vision_plan() -> None:
     """Without images there is no vision engine, and without a tower no bytes for one."""
     made = drafted(tiny_facts(vision=None))

@@ -68,6 +68,26 @@ def test_sweeps_come_four_times_in_the_time() -> None:
     assert seen == [["llava-sweep-1"], ["llava-sweep-1"], ["llava-sweep-2"]]
 
 
+@pytest.mark.parametrize(
+    ("unused_for", "period"),
+    [
+        pytest.param("2m", 60, id="never-more-often-than-each-minute"),
+        pytest.param("8m", 120, id="a-quarter"),
+        pytest.param("240h", 24 * 3600, id="each-day-at-least"),
+    ],
+)
+def test_sweeps_keep_their_distance(unused_for: str, period: int) -> None:
+    """A sweep reads the whole store; and an engine may be unused for months."""
+    cluster = ImaginedCluster()
+    served(cluster, "llava", {"build": {"store": {"gcAfter": unused_for}}})
+    swept(cluster)
+    seen = []
+    for seconds in (period - 1, 1):
+        cluster.wait(seconds)
+        seen += sweeps(cluster)
+    assert seen == ["llava-sweep-1", "llava-sweep-2"]
+
+
 def test_engines_of_every_model_are_kept() -> None:
     """What another model uses stays, and so does what pods still serve during a rebuild."""
     cluster = ImaginedCluster()

@@ -203,6 +203,18 @@ def test_a_replica_that_came_must_show_first() -> None:
     assert came.replicas == 4
 
 
+def test_a_minute_after_it_came_a_queue_counts_again() -> None:
+    """The means hold no second from before it served: two looks after that, it is believed."""
+    _, state = met_by_a_crowd(5)
+    wished = []
+    for at in (75.0, 90.0, 105.0, 120.0, 135.0, 150.0):
+        decision, state = decide(tick(at, 4, crowd(at)), state, DEMO)
+        wished.append(decision.replicas)
+
+    assert wished[:5] == [4] * 5
+    assert wished[5] > 4
+
+
 def calm_traffic(rate: float) -> Traffic:
     """Return a load that is the same over every window."""
     same = Arrivals(rate, 0, 0)

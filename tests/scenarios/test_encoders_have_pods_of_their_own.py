@@ -51,6 +51,17 @@ def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
     assert cluster.models["llava"].status["encoders"] == {"replicas": 2, "readyReplicas": 2}
 
 
+def test_a_single_encoder_is_told_of_in_the_singular() -> None:
+    """One encoder answers; two answer."""
+    cluster = ImaginedCluster()
+    cluster.apply("llava", {"vision": {"placement": "Disaggregated", "replicas": 1}})
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    cluster.pods_ready("llava")
+    cluster.pods_ready(NAME)
+    assert cluster.message("llava", "EncodersReady") == "1 of 1 encoder answers"
+
+
 def test_encoders_that_load_are_told(cluster: ImaginedCluster) -> None:
     """How many load, and since when, stands between what answers and who encodes meanwhile."""
     early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))

@@ -57,6 +57,18 @@ def test_a_full_pool_says_whose_how_often_and_what_would_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param(1, "in 1 of 1 server (a server", id="one"),
+        pytest.param(2, "in 1 of 2 servers (a server", id="two"),
+    ],
+)
+def test_servers_are_counted_in_words(pods: int, expected: str) -> None:
+    """A pool that was full once in one server is no matter of times."""
+    assert expected in degraded(*served(full(), pods=pods))["message"]
+
+
 def test_the_size_that_would_do_holds_what_triton_takes() -> None:
     """Where Triton's own queue takes more than the gateway, the size is computed for that."""
     snapshot, plan = served(full())

@@ -150,6 +150,16 @@ def test_unknown_tags_need_a_version(image: str) -> None:
     assert trtllm_version(image, "0.20.0")[0] == "0.20.0"
 
 
+def test_the_image_that_serves_must_be_known_too() -> None:
+    """A build image that tells its version says nothing of the one that loads the engine."""
+    built = "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"
+    with pytest.raises(SpecError) as refused:
+        trtllm_version(built, None, "registry/serving:mine")
+    assert refused.value.reason == "ImageUnknown"
+    assert "registry/serving:mine" in str(refused.value)
+    assert trtllm_version(built, None, built)[0] == "0.20.0"
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.fit import TERMS
-from mm_operator.plan.sizing.weights import Split, stacks
+from mm_operator.plan.sizing.weights import Attention, Linear, Split, Stack, stacks
 from support.model_configs import FOLDERS, facts_of, planned
 
 FAMILY = st.sampled_from(sorted(FOLDERS))
@@ -55,6 +55,37 @@ def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
 def test_weights(family: str, expected: int) -> None:
     """Both engines hold the shared embedding, and a tied output matrix is stored besides."""
     assert gpu_of(planned(family)).weights_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("quantization", "expected"),
+    [
+        pytest.param(None, 2 * 2 * (8 * 4 + 8), id="16-bit"),
+        pytest.param("FP8", 2 * (32 + 2 * 4 + 16), id="a-scale-of-4-bytes-on-both-sides"),
+        pytest.param("INT8WeightOnly", 2 * (32 + 16 + 16), id="a-16-bit-scale-for-each-output"),
+        pytest.param("INT4WeightOnly", 2 * (16 + 16 + 16), id="two-numbers-in-a-byte"),
+        pytest.param("INT4AWQ", 2 * (16 + (8 + 4) * 2 + 16), id="scales-by-group-and-by-input"),
+        pytest.param("SmoothQuant", 2 * (32 + 8 * 4 + 16), id="a-32-bit-scale-for-each-output"),
+    ],
+)
+def test_bytes_of_a_quantized_matrix(quantization: str | None, expected: int) -> None:
+    """Two matrices from 4 to 8 numbers: biases keep the engine's 16 bits, weights do not."""
+    style = FAMILIES["llava"].style
+    stack = Stack((), (Linear(2, 8, 4, 8, "column"),), 0, 0, None, style)
+
+    assert stack.rank_bytes(Split(), dtype_bytes=2, quantization=quantization) == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "queries", "keys"), [(1, 32, 8), (4, 8, 2), (8, 4, 1), (16, 2, 1)]
+)
+def test_key_value_heads_are_repeated_on_more_ranks_than_heads(
+    ranks: int, queries: int, keys: int
+) -> None:
+    """Each rank has one at least: the queries of a group ask it on every rank."""
+    share = Attention(4096, 32, 8, 128).on_rank(ranks)
+
+    assert share == Attention(4096, queries, keys, 128)
 
 
 def test_the_feature_cache_takes_no_gpu_memory() -> None:

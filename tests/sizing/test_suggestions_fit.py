@@ -64,6 +64,20 @@ def test_the_smallest_change_is_suggested() -> None:
     assert one_more.fit.verdict == "DoesNotFit"
 
 
+def test_a_suggestion_says_what_stands_there_now() -> None:
+    """The field's present value, as the plan has it; "none" only where there is none."""
+    plan = planned("llava", gpu="l4-24gb")
+    assert plan.fit is not None
+    changes = [change for one in plan.fit.suggestions for change in one.changes]
+
+    assert {change.path.removeprefix("spec.engine."): change.current for change in changes} == {
+        "maxBatchSize": "8",
+        "maxSeqLen": "2560",
+        "quantization": "none",
+        "parallelism.tensor": "1",
+    }
+
+
 def test_short_by_is_exact() -> None:
     """A GPU that is bigger by the missing bytes holds the model to the last one."""
     plan = planned("llava", gpu="l4-24gb")

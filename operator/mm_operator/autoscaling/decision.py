@@ -93,9 +93,10 @@ class Decision:
     message: str
     """One or two sentences without timestamps: it becomes status, and a changing status is a write.
     """
+    capacity_limited: bool
+    """Pods wait for a node so long that more of them would wait as well."""
     inputs: Mapping[str, float] = field(default_factory=dict)
     """The numbers that were looked at, by name with unit, rounded."""
     vetoes: tuple[Vetoed, ...] = ()
     objectives: tuple[ObjectiveOutcome, ...] = ()
     metrics_available: bool = True
-    capacity_limited: bool = False
