@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.bombs import chunked_png
-from support.eventually import eventually
+from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.pictures import data_url
 from support.raw_http import say
@@ -72,5 +72,7 @@ async def test_nothing_of_it_stays(tmp_path: Path, kind: str) -> None:
         statuses = {(await say(running.port, request)).status}
         before, _ = tracemalloc.get_traced_memory()
         statuses |= {(await say(running.port, request)).status for _ in range(REQUESTS)}
-        await eventually(lambda: tracemalloc.get_traced_memory()[0] - before < SIZE, seconds=5)
+        await eventually_async(
+            lambda: tracemalloc.get_traced_memory()[0] - before < SIZE, seconds=5
+        )
     assert statuses <= {400, 404}
