@@ -35,6 +35,7 @@ from mm_runtime.gateway.decoding.process import DecoderLimits
 from mm_runtime.gateway.drain import Drain
 from mm_runtime.gateway.engine import Engine, Scorer
 from mm_runtime.gateway.exchange import Endpoint, ExchangeLimits
+from mm_runtime.gateway.fetching import Fetching
 from mm_runtime.gateway.frames import same
 from mm_runtime.gateway.http import Routes, build_app
 from mm_runtime.gateway.images import ImageLimits, ImageLoader
@@ -139,6 +140,7 @@ def build_gateway(
         known=KnownPictures(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
+        fetching=Fetching(admission.places),
     )
     service = ChatService(
         model=model,
