@@ -10,6 +10,7 @@ import pytest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from support.memory_group import memory_group
+from support.name_server import name_server
 from support.real_gateway import run_pair
 from support.tiny_llava import build_engine
 from support.under_attack import Attacked, held
@@ -35,7 +36,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     limit_bytes = gateway_bytes(plan)
     with (
         memory_group("mm-attacked", limit_bytes) as group,
-        run_pair(engine, folder, group=group, **limits) as pair,
+        name_server(folder) as names,
+        run_pair(engine, folder, group=group, names=names, **limits) as pair,
     ):
         yield Attacked(
             port=int(pair.url.rsplit(":", 1)[1]),
@@ -44,4 +46,5 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
             limit_bytes=limit_bytes,
             rest_bytes=held(pair.gateway.pid).memory_bytes,
             group=group,
+            names=names,
         )

@@ -13,6 +13,7 @@ from itertools import repeat
 import pytest
 
 from support.flood import Attack, abandoned, dripped, flood, said
+from support.name_server import SILENT
 from support.under_attack import Attacked, under_attack
 
 pytestmark = [pytest.mark.adversarial, pytest.mark.triton, pytest.mark.timeout(900)]
@@ -87,6 +88,12 @@ def _names_without_address(at: Attacked) -> Iterable[Attack]:
         yield said(at.port, _sized(_message(at.model, [_image(url)])))
 
 
+def _names_that_hang(at: Attacked) -> Iterable[Attack]:
+    """Eight stopped every fetch; here are ten times as many at any time, and each is another."""
+    for number in range(800):
+        yield said(at.port, _sized(_message(at.model, [_image(f"http://a{number}.{SILENT}/x")])))
+
+
 def _image(url: str) -> object:
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -108,6 +115,7 @@ ATTACKS: dict[str, tuple[Callable[[Attacked], Iterable[Attack]], int, set[int]]]
     "huge-urls": (_huge_urls, 20, {0, 414}),
     "tiny-chunks": (_tiny_chunks, 10, {0, 400}),
     "names-without-address": (_names_without_address, 16, {400}),
+    "names-that-hang": (_names_that_hang, 80, {400, 429}),
     "cancel-storm": (_cancel_storm, 8, {0, 200}),
 }
 """Attack -> how it is made, how many at one time, and what it may be answered; 0: closed."""
@@ -121,5 +129,7 @@ async def test_others_are_answered(attacked: Attacked, name: str) -> None:
     async with under_attack(attacked, name) as watched:
         answered = await flood(attack(attacked), at_once=at_once)
     print(dict(answered))  # noqa: T201 - beside the report of what it cost
+    if name == "names-that-hang":
+        assert attacked.names is None or attacked.names.asked
     assert set(answered) <= expected, answered
     watched.check()

@@ -13,7 +13,6 @@ from mm_runtime.gateway.decoding.jobs import unreduced
 from mm_runtime.gateway.decoding.pool import Decoders, Found, Run
 from mm_runtime.gateway.decoding.process import DecoderLimits
 from mm_runtime.gateway.errors import OverloadedError
-from mm_runtime.gateway.fetching import Fetching
 from mm_runtime.gateway.frames import same
 from mm_runtime.gateway.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.gateway.known_pictures import KnownPictures
@@ -54,7 +53,6 @@ def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
         decoders=decoders,
         known=KnownPictures(0),
         bodies=bodies,
-        fetching=Fetching(2),
     )
 
 

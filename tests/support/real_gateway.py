@@ -21,6 +21,7 @@ import httpx
 from mm_api.documents.serving_plan import ServingPlan
 from support.ended import end
 from support.memory_group import MemoryGroup
+from support.name_server import NameServer
 from support.ports import free_ports
 from support.tied import tied
 from support.tiny_llava import BuiltEngine
@@ -63,6 +64,7 @@ def run_pair(
     folder: Path,
     *,
     group: MemoryGroup | None = None,
+    names: NameServer | None = None,
     **gateway_plan: object,
 ) -> Iterator[RealGateway]:
     """Run server and gateway until the block ends.
@@ -71,6 +73,7 @@ def run_pair(
         engine: what is served.
         folder: for documents and logs.
         group: which the gateway runs in, from its first moment.
+        names: which the gateway asks; None: this machine's.
         gateway_plan: replaces limits.
     """
     serving = ServingPlan.from_json(engine.serving.read_bytes())
@@ -94,6 +97,7 @@ def run_pair(
                 *("gateway", *documents, "--triton", f"127.0.0.1:{grpc}", "--port", str(front)),
                 *("--server-metrics", f"127.0.0.1:{metrics}"),
             ],
+            names,
         )
         if group is not None:
             group.add(gateway.pid)
@@ -142,10 +146,13 @@ def gateway_of(arguments: Sequence[str], port: int, log: Path) -> Iterator[str]:
         yield url
 
 
-def _start(stack: ExitStack, log: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+def _start(
+    stack: ExitStack, log: Path, arguments: list[str], names: NameServer | None = None
+) -> subprocess.Popen[bytes]:
     output: IO[bytes] = stack.enter_context(log.open("ab"))
+    command = [sys.executable, "-m", "mm_runtime", *arguments]
     process = subprocess.Popen(
-        tied([sys.executable, "-m", "mm_runtime", *arguments]),
+        tied(command if names is None else names.used_by(command)),
         stdout=output,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},

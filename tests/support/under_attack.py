@@ -14,6 +14,7 @@ import psutil
 
 from support.bystanders import Bystanders, Waits
 from support.memory_group import MemoryGroup
+from support.name_server import NameServer
 
 QUIET_SECONDS = 5.0
 FREED_SECONDS = 10.0
@@ -45,6 +46,7 @@ class Attacked:
         limit_bytes: of the container's memory, as the operator would set it for this plan.
         rest_bytes: of memory, held before the first attack.
         group: in which the kernel holds them to the limit; None where this user may make none.
+        names: which the gateway asks for addresses; None: the machine's own, for the same reason.
     """
 
     port: int
@@ -53,6 +55,7 @@ class Attacked:
     limit_bytes: int
     rest_bytes: int
     group: MemoryGroup | None
+    names: NameServer | None
 
     @property
     def url(self) -> str:

@@ -47,6 +47,7 @@ from mm_runtime.gateway.errors import (
     RetryLaterError,
     error_response,
 )
+from mm_runtime.gateway.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.json_text import encode
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, TranscriptionRequest
@@ -108,6 +109,7 @@ class Endpoint:
         drain: Drain,
         limits: ExchangeLimits,
         bodies: BodyBudget,
+        fetching: Fetching,
         parse: Callable[[bytes, str], AnyRequest],
         parser: Executor,
     ) -> None:
@@ -118,6 +120,7 @@ class Endpoint:
         self._drain = drain
         self._limits = limits
         self._bodies = bodies
+        self._fetching = fetching
         self._parse = parse
         self._parser = parser
 
@@ -181,29 +184,37 @@ class Endpoint:
                 limit=self._limits.max_body_bytes,
                 pace=self._limits.pace,
             )
-            kind = headers.get("content-type", "")
-            # Not before: bodies that never end would hold every place.
-            with self._service.admission.place():
-                work = self._answer(body, kind, claim, reply, record)
-                del body
+            request = await self._parsed(body, headers.get("content-type", ""))
+            # The request holds the same once more, while its files wait for a decoder.
+            del body
+            with (
+                self._fetching.claim(fetches=request.fetches) as fetching,
+                # Not before: bodies that never end, or that are none, would hold every place.
+                self._service.admission.place(),
+            ):
+                work = self._answer(request, claim, fetching, reply, record)
+                del request
                 await _until_disconnect(work, receive, reply)
 
     async def _answer(
-        self, body: bytes, kind: str, claim: BodyClaim, reply: Reply, record: ExchangeRecord
+        self,
+        request: AnyRequest,
+        claim: BodyClaim,
+        fetching: FetchClaim,
+        reply: Reply,
+        record: ExchangeRecord,
     ) -> None:
         limit = self._limits.request_timeout_seconds
         left = limit - record.elapsed
         try:
             async with asyncio.timeout(left):
-                request = await self._parsed(body, kind)
-                # The request holds the same once more, while its files wait for a decoder.
-                del body
                 chat = await self._service.prepare(request)
                 shapes = shapes_of(request, self._service.model, record.request_id)
                 streamed = _StreamForm.of(request)
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
                 claim.release()
+                fetching.release()
                 # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
                 claim.grow(chat.media_bytes)
                 record.prepared(chat)

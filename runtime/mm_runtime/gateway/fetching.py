@@ -18,12 +18,25 @@ class Fetching:
         self._left = -(-places // 2)
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one while files are fetched.
+    def claim(self, *, fetches: bool) -> Iterator["FetchClaim"]:
+        """Hold one place for a request that fetches, until its claim is released.
 
         Raises:
             OverloadedError: other requests hold them all.
         """
+        if fetches:
+            self._take()
+        claim = FetchClaim(self, held=fetches)
+        try:
+            yield claim
+        finally:
+            claim.release()
+
+    def give_back(self) -> None:
+        """Give a place back."""
+        self._left += 1
+
+    def _take(self) -> None:
         if not self._left:
             raise OverloadedError(
                 "Too many requests wait for files that they name by URL. Try again, or send files "
@@ -33,7 +46,17 @@ class Fetching:
                 code="rate_limit_exceeded",
             )
         self._left -= 1
-        try:
-            yield
-        finally:
-            self._left += 1
+
+
+class FetchClaim:
+    """What one request holds."""
+
+    def __init__(self, fetching: Fetching, *, held: bool) -> None:
+        self._fetching = fetching
+        self._held = held
+
+    def release(self) -> None:
+        """Give the place back; every file is there."""
+        if self._held:
+            self._held = False
+            self._fetching.give_back()

@@ -21,7 +21,6 @@ from mm_runtime.gateway.decoding.jobs import (
 from mm_runtime.gateway.decoding.pool import Decoders, Run
 from mm_runtime.gateway.decoding.process import DecoderEndedError
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.fetching import Fetching
 from mm_runtime.gateway.known_pictures import KnownPictures
 from mm_runtime.gateway.video import VideoLimits
 from mm_runtime.pictures.data_urls import decode_data_url
@@ -60,7 +59,6 @@ class ImageLoader:
         decoders: Decoders,
         known: KnownPictures,
         bodies: BodyBudget,
-        fetching: Fetching,
     ) -> None:
         self._fetcher = fetcher
         self._limits = limits
@@ -71,7 +69,6 @@ class ImageLoader:
         self._known = known
         # What is fetched waits for a decoder like what arrives in a body, and counts with it.
         self._bodies = bodies
-        self._fetching = fetching
 
     async def load(
         self, references: Sequence[ImageReference], salt: str = ""
@@ -84,16 +81,7 @@ class ImageLoader:
 
         Raises:
             InvalidRequestError: an image is refused; `param` names the first such part.
-            OverloadedError: no room for what is fetched.
         """
-        if all(_is_here(reference) for reference in references):
-            return await self._load_all(references, salt)
-        with self._fetching.place():
-            return await self._load_all(references, salt)
-
-    async def _load_all(
-        self, references: Sequence[ImageReference], salt: str
-    ) -> tuple[Pixels, ...]:
         # All are awaited before the first error is raised: which one is named does not depend on
         # which host answers first.
         count = len(references)
@@ -114,7 +102,6 @@ class ImageLoader:
 
         Raises:
             InvalidRequestError: the video is refused.
-            OverloadedError: no room for what is fetched.
         """
         limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
 
@@ -123,10 +110,7 @@ class ImageLoader:
             content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
             return run(job, content, VIDEO_SECONDS)
 
-        if _is_here(reference):
-            return await self._read(reference, decoded, code="invalid_video")
-        with self._fetching.place():
-            return await self._read(reference, decoded, code="invalid_video")
+        return await self._read(reference, decoded, code="invalid_video")
 
     async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
         job = picture_job(self._reduce, count, self._limits.max_pixels)
@@ -151,7 +135,7 @@ class ImageLoader:
         try:
             with self._bodies.claim() as claim:
                 encoded = None
-                if not _is_here(reference):
+                if url[:5].lower() != "data:":
                     encoded = await self._fetcher.fetch(url, claim.grow)
                 return await self._decoders.through(lambda run: decoded(run, url, encoded))
         except FetchRefusedError as error:
@@ -160,8 +144,3 @@ class ImageLoader:
             ) from error
         except (BadImageError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
-
-
-def _is_here(reference: ImageReference) -> bool:
-    """Whether a URL holds its file itself."""
-    return reference.url[:5].lower() == "data:"

@@ -68,6 +68,17 @@ class VideoPart(_Wire):
 ContentPart = Annotated[TextPart | ImagePart | VideoPart, Field(discriminator="type")]
 
 
+def _is_remote(part: TextPart | ImagePart | VideoPart) -> bool:
+    match part:
+        case ImagePart():
+            url = part.image_url.url
+        case VideoPart():
+            url = part.video_url.url
+        case TextPart():
+            return False
+    return url[:5].lower() != "data:"
+
+
 def _form(value: object) -> str:
     return "<parts>" if isinstance(value, list) else "<string>"
 
@@ -149,6 +160,11 @@ class GenerationRequest(_Wire):
     user: str | None = None
 
     @property
+    def fetches(self) -> bool:
+        """Whether a file stands behind an address, and not in the request."""
+        return False
+
+    @property
     def token_limit(self) -> int | None:
         """Most tokens to generate, as the client asked."""
         return self.max_tokens
@@ -187,6 +203,12 @@ class ChatRequest(GenerationRequest):
     prompt_cache_key: str | None = None
     store: Literal[False] | None = None
     service_tier: Literal["auto", "default"] | None = None
+
+    @property
+    def fetches(self) -> bool:
+        """Whether an image or a video stands behind an address, and not in the request."""
+        parts = (part for message in self.messages for part in message.content)
+        return any(_is_remote(part) for part in parts if not isinstance(part, str))
 
     @property
     def token_limit(self) -> int | None:

@@ -140,7 +140,6 @@ def build_gateway(
         known=KnownPictures(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
-        fetching=Fetching(admission.places),
     )
     service = ChatService(
         model=model,
@@ -171,6 +170,7 @@ def build_gateway(
         request_timeout_seconds=plan.request_timeout_seconds,
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
+    fetching = Fetching(admission.places)
     chat, text, transcription = (
         Endpoint(
             service=service,
@@ -179,6 +179,7 @@ def build_gateway(
             drain=drain,
             limits=limits,
             bodies=bodies,
+            fetching=fetching,
             parse=parse,
             parser=parser,
         )
