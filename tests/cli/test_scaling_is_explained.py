@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mm_operator.autoscaling import Tuning
 from mm_operator.cli.scaling_sentences import explain
 from support.ticks import SIMPLE, one, traffic
 
@@ -123,7 +122,8 @@ def test_what_is_told_to_change_the_number_changes_it(warm: int) -> None:
         assert asked.replicas == 3 + warm + more
 
 
-def test_the_largest_step_down_is_as_told() -> None:
-    """At most half of the replicas go at a time: the sentence is the policy's constant."""
-    assert Tuning().down_share == 0.5
-    assert "at most half of them" in "\n".join(explain(model(SCALING)))
+@pytest.mark.parametrize(("replicas", "stay"), [(12, 6), (7, 4), (2, 1)])
+def test_the_largest_step_down_is_as_told(replicas: int, stay: int) -> None:
+    """Without any work for long, the policy itself takes the half that the sentence says."""
+    assert "at most half of them at a time" in "\n".join(explain(model(SCALING)))
+    assert one(replicas, traffic(0.0), before=0.0).replicas == stay

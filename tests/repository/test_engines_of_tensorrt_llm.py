@@ -12,7 +12,7 @@ from mm_api.documents.lora_adapter import LoraAdapter
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from support.golden import Golden
-from support.model_configs import ENCODER_DECODERS, FOLDERS, WITH_PICTURES
+from support.model_configs import ENCODER_DECODERS, FOLDERS
 from support.native_engines import native_engine
 
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
@@ -122,15 +122,6 @@ def test_steps_connect_what_the_models_have(family: str) -> None:
         assert read == {name: inputs[name] for name in step.input_map}
         made |= {target: outputs[name] for name, target in step.output_map.items()}
     assert {one.name for one in found["ensemble"].output} <= set(made)
-
-
-@pytest.mark.parametrize("family", WITH_PICTURES)
-def test_tables_have_the_engines_dtype(family: str) -> None:
-    """TensorRT-LLM refuses a prompt table of another dtype than the engine's, in every model."""
-    types = table_types(files(family, {"dtype": "bfloat16"}))
-    assert {"TYPE_BF16"} == set(types.values())
-    models = {name.split(".")[0] for name in types}
-    assert {"multimodal_encoders", "tensorrt_llm", "tensorrt_llm_bls"} == models
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,6 @@ GRPC = {
         {"image_url_input": [_url(RED), _url(GREEN)]},
         "a red square",
     ),
-    "prompt_table_extra_id": (
-        QUESTION,
-        {"image_bytes_input": _pixels(RED), "prompt_table_extra_id": 7},
-        "a red square",
-    ),
     "client.py": (QUESTION, {"image_input": _values(RED), **GUIDE}, "a red square"),
     "stop_words": ("Hello!", {"stop_words": ["about"]}, "i answer questions"),
 }
