@@ -78,6 +78,27 @@ def test_sharers_are_told(cache: Cache, told: list[Key]) -> None:
     assert told == [Key("demo", "two")]
 
 
+@pytest.mark.parametrize(
+    ("active", "expected"),
+    [
+        pytest.param(1, set(), id="the-owners-alone"),
+        pytest.param(0, {Key("demo", "one"), Key("demo", "two")}, id="with-a-change-of-others"),
+    ],
+)
+def test_a_written_owner_is_no_news(
+    cache: Cache, told: list[Key], active: int, expected: set[Key]
+) -> None:
+    """What changed meanwhile is: its own event is older than the answer."""
+    cache.put("Job", item("engine-1", 1, owners=["one"], status={"active": 1}))
+    told.clear()
+
+    cache.put_own(
+        "Job", item("engine-1", 3, owners=["one", "two"], status={"active": active}), by=None
+    )
+
+    assert set(told) == expected
+
+
 def test_dropped_owners_are_told(cache: Cache, told: list[Key]) -> None:
     """A model that was taken off the owners hears of it and can join again."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))

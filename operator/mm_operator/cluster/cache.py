@@ -180,7 +180,8 @@ class Cache:
         """Take what the API server answered to a write of ours.
 
         The models that share the object are told, but not the one (`by`) whose reconcile wrote it:
-        it looks again by itself. None tells nobody: only the list of owners changed.
+        it looks again by itself. None: only the list of owners was written, and nobody is told
+        unless somebody else's change, whose event is no news any more, came with the answer.
         """
         fresh = _cached(kind, item)
         held = self._objects.get((kind, fresh.namespace, fresh.name))
@@ -188,7 +189,7 @@ class Cache:
             return held
         concerned = self.keys_of(held) if held is not None else set()
         fresh = self._store(fresh)
-        if by is not None:
+        if by is not None or held is None or _content(held) != _content(fresh):
             self._tell((concerned | self.keys_of(fresh)) - {by})
         return fresh
 
@@ -284,6 +285,11 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
         yield "store", "", item.store
     for _, uid in item.owners:
         yield "owner", "", uid
+
+
+def _content(item: Cached) -> dict[str, Any]:
+    """Return an object without what identifies it and who owns it."""
+    return {name: value for name, value in item.parse().items() if name != "metadata"}
 
 
 def _cached(kind: str, item: dict[str, Any]) -> Cached:

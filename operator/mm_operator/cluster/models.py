@@ -110,7 +110,11 @@ class ModelCache:
         return tuple(sorted(self._holders.get((namespace, claim), ())))
 
     def put(self, item: dict[str, Any], *, own: bool = False) -> None:
-        """Take an added or changed object; `own` for the answer to a write of ours."""
+        """Take an added or changed object; `own` for the answer to a write of a status of ours.
+
+        Such an answer holds what users have changed meanwhile, too. The event of their change is
+        no news after it, so the answer tells of it.
+        """
         metadata = item["metadata"]
         held = self._records.get(Key(metadata["namespace"], metadata["name"]))
         if held is not None and held.version >= int(metadata["resourceVersion"]):
@@ -119,7 +123,7 @@ class ModelCache:
         self._records[fresh.key] = fresh
         self._share(held, fresh)
         self._hold(held, fresh)
-        if not own:
+        if not (own and held is not None and held.generation == fresh.generation):
             self.on_change(fresh.key)
 
     def remove(self, key: Key, uid: str) -> None:

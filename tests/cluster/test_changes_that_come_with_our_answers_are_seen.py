@@ -1,0 +1,52 @@
+"""A user changes a model while its status is written: the answer to our write shows it first."""
+
+from typing import Any
+
+import pytest
+
+from mm_operator.cluster.keys import Key
+from mm_operator.cluster.models import ModelCache
+from support.model_documents import document
+
+KEY = Key("demo", "llava")
+
+
+def _seen(version: int, *, generation: int, replicas: int = 1) -> dict[str, Any]:
+    metadata = {
+        "namespace": KEY.namespace,
+        "name": KEY.name,
+        "uid": "u",
+        "generation": generation,
+        "resourceVersion": str(version),
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return {**document({"replicas": replicas}), "metadata": metadata}
+
+
+@pytest.fixture
+def told() -> list[Key]:
+    """Collects the keys that a cache tells."""
+    return []
+
+
+@pytest.fixture
+def models(told: list[Key]) -> ModelCache:
+    """Return a cache that holds one model."""
+    models = ModelCache(told.append)
+    models.put(_seen(5, generation=1))
+    told.clear()
+    return models
+
+
+def test_a_status_of_ours_is_no_news(models: ModelCache, told: list[Key]) -> None:
+    """Neither its answer nor the event that follows."""
+    models.put(_seen(6, generation=1), own=True)
+    models.put(_seen(6, generation=1))
+    assert told == []
+
+
+def test_a_spec_that_comes_with_the_answer_is_news(models: ModelCache, told: list[Key]) -> None:
+    """Its own event is older than the answer and tells nothing any more."""
+    models.put(_seen(7, generation=2, replicas=2), own=True)
+    models.put(_seen(6, generation=2, replicas=2))
+    assert told == [KEY]
