@@ -13,6 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from mm_devcluster.cluster import ClusterInfo
+from support.memory_group import MemoryGroup
 from support.tied import tied
 
 _START_SECONDS = 120.0
@@ -82,6 +83,7 @@ def running_operator(
     lease: str = "multimodal-operator",
     watch_nodes: bool = False,
     arguments: tuple[str, ...] = (),
+    group: MemoryGroup | None = None,
 ) -> Iterator[OperatorProcess]:
     """Run an operator for some namespaces; it is ended whatever happens.
 
@@ -92,6 +94,7 @@ def running_operator(
         lease: name of the Lease; replicas share it.
         watch_nodes: read GPUs from node labels.
         arguments: further flags.
+        group: which it runs in, from its first moment.
     """
     log = folder / f"operator-{len(list(folder.glob('operator-*.log')))}.log"
     command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
@@ -106,6 +109,8 @@ def running_operator(
     with log.open("wb") as stream:
         process = subprocess.Popen(tied(command), stdout=stream, stderr=stream, env=environment)
     try:
+        if group is not None:
+            group.add(process.pid)
         yield OperatorProcess(process, log)
     finally:
         if process.poll() is None:
