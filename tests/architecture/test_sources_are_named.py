@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "planning-sources.md"
-PLANNER = ROOT / "operator" / "mm_operator" / "plan"
+PLANNER = (ROOT / "operator" / "mm_operator" / "plan", ROOT / "crds" / "mm_api" / "families")
 _NAMED = re.compile(r"[(\s](#[a-z][a-z-]+)")
 
 
@@ -18,7 +18,9 @@ def sections() -> set[str]:
 def named() -> dict[str, set[str]]:
     """Return anchor -> files of the planner that name it."""
     found: dict[str, set[str]] = {}
-    for path in sorted([*PLANNER.rglob("*.py"), *PLANNER.rglob("*.yaml")]):
+    for path in sorted(
+        one for folder in PLANNER for one in folder.rglob("*") if one.suffix in {".py", ".yaml"}
+    ):
         for anchor in _NAMED.findall(path.read_text(encoding="utf-8")):
             found.setdefault(anchor, set()).add(path.name)
     return found

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from mm_api.documents.model_plan import ModelPlan
+from mm_api.families import FAMILIES
 from mm_operator.cli import main
-from mm_operator.plan.families import FAMILIES
 from support.model_configs import FOLDER, FOLDERS
 from support.model_documents import document
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from mm_api.families import FAMILIES, SERVED
 from mm_operator.errors import SpecError
 from mm_operator.plan.draft import Draft, draft
-from mm_operator.plan.families import FAMILIES, SERVED
 from support.model_configs import facts_of
 from support.models import spec_of
 

@@ -2,10 +2,9 @@
 
 import pytest
 
+from mm_api.families.family import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
 from mm_operator.plan.pools import (
-    FIXED_SIZE_FACTOR,
     MIB,
-    VARIABLE_SIZE_FACTOR,
     Traffic,
     chains,
     cuda_pool_bytes,

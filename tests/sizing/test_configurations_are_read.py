@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mm_api.checkpoint import CheckpointError, read, resolve
+from mm_api.families import FAMILIES
 from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.cli.documents import UsageError
-from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.weights import text_parameters
 from support.model_configs import ENCODER_DECODERS, FOLDER, MODELS, facts_of, published_parameters
 

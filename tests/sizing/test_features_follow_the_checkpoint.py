@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families import FAMILIES
-from mm_operator.plan.families.llava_onevision import grid_tokens, video_features
+from mm_api.families import FAMILIES
+from mm_api.families.llava_onevision import grid_tokens, video_features
 from support.model_configs import FIXED_FEATURES, WITH_PICTURES, facts_of, planned
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_operator.plan.families import family_of
+from mm_operator.plan.family import family_of
 from mm_operator.plan.sizing.weights import Split, stacks
 from support.model_configs import facts_of, planned
 

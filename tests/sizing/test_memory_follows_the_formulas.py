@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
-from mm_operator.plan.families import FAMILIES
+from mm_api.families import FAMILIES
 from mm_operator.plan.sizing.fit import TERMS
 from mm_operator.plan.sizing.weights import Attention, Linear, Split, Stack, stacks
 from support.model_configs import FOLDERS, facts_of, planned

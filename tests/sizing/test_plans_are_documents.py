@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.families.llava import LLAVA
+from mm_api.families.llava import LLAVA
 from mm_operator.plan.limits import plan_limits as reference_limits
 from mm_operator.plan.sizing.ask import ask_of
 from mm_operator.plan.sizing.limits import plan_limits

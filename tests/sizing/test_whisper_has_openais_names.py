@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_operator.plan.families.whisper import converter_name
+from mm_api.families.whisper import converter_name
 from support.model_configs import facts_of
 
 MULTILINGUAL, LARGE_V3, ENGLISH = 51_865, 51_866, 51_864

@@ -14,8 +14,8 @@ from typing import Any
 from mm_api import checkpoint
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
 from mm_operator.cli.documents import UsageError, read_text
-from mm_operator.plan.families import FAMILIES
 from mm_operator.plan.sizing.weights import text_parameters
 
 CONFIGS = ("config.json", "args.json")

@@ -3,8 +3,8 @@
 import argparse
 import json
 
-from mm_operator.plan.families import FAMILIES, SERVED
-from mm_operator.plan.families.family import Family
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Family
 
 HELP = "list the model families with what each needs"
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_api.documents.model_plan import ModelPlan, PlanWarning
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families import SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
@@ -20,7 +21,6 @@ from mm_operator.cli.documents import UsageError, name_of, read_models, read_tex
 from mm_operator.cli.plan_commands import as_commands
 from mm_operator.cli.plan_table import as_table
 from mm_operator.errors import SpecError
-from mm_operator.plan.families import SERVED
 from mm_operator.plan.gpu import choose_gpu
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.reference import plan_reference

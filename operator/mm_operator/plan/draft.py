@@ -6,13 +6,13 @@ from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory
 from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
+from mm_api.families.family import Family
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
 from mm_operator.plan import adapters, encoders, memory, names, pools
-from mm_operator.plan.families import served_family
-from mm_operator.plan.families.family import Family
+from mm_operator.plan.family import served_family
 from mm_operator.plan.fingerprint import engine_fingerprint
 from mm_operator.plan.limits import plan_limits
 from mm_operator.plan.sizing.limits import Sized

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from mm_api.conditions import Reason
 from mm_api.documents.build_plan import EngineLimits, VisionPlan
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
+from mm_api.families.family import Family, Kind
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
-from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing import limits as sizing
 from mm_operator.plan.sizing.ask import ask_of
 

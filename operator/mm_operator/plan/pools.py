@@ -19,11 +19,6 @@ CUDA_MINIMUM_BYTES = 64 * MIB
 PINNED_DEFAULT_BYTES = 256 * MIB
 """Triton's own default; outputs that miss the CUDA pool land here."""
 
-FIXED_SIZE_FACTOR = 1.25
-"""Room for fragmentation when every output has one size; 1.5 when sizes vary."""
-
-VARIABLE_SIZE_FACTOR = 1.5
-
 _ENSEMBLE_COPIES = 1
 """An ensemble keeps one copy of an output; `tensorrt_llm_bls` asks for outputs in host memory, so
 it keeps none in the pool."""

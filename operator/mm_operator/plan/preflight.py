@@ -6,11 +6,11 @@ tuple of checkers: the first hit is the problem that the user reads.
 
 from collections.abc import Callable
 
+from mm_api.families import SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
 from mm_operator.model import Snapshot
 from mm_operator.plan.adapters import access_problem
-from mm_operator.plan.families import SERVED
 from mm_operator.plan.store import store_of
 
 Checker = Callable[[MultimodalModelSpec], SpecError | None]

@@ -5,7 +5,7 @@ from math import floor
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
-from mm_operator.plan.families.family import Family, Kind
+from mm_api.families.family import Family, Kind
 from mm_operator.plan.pools import ceil_to
 from mm_operator.plan.sizing.weights import DTYPE_BYTES
 

@@ -7,7 +7,7 @@ of upstream's known failures that they answer to: #known-failures.
 from collections.abc import Callable, Iterator
 
 from mm_api.documents.model_plan import PlanError
-from mm_operator.plan.families.family import Kind
+from mm_api.families.family import Kind
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
 from mm_operator.plan.sizing.plugin_checks import plugin_problems
 from mm_operator.plan.sizing.serve_checks import serve_problems

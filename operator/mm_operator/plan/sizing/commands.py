@@ -7,10 +7,10 @@ because the converter knows it by its name) holds the model; everything is writt
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
 from mm_api.documents.trtllm_build import Command, EngineCommand
+from mm_api.families import whisper
+from mm_api.families.family import Family, Kind
+from mm_api.families.qwen2_vl import MAX_HW_DIMS, MIN_HW_DIMS
 from mm_operator.errors import SpecError
-from mm_operator.plan.families import whisper
-from mm_operator.plan.families.family import Family, Kind
-from mm_operator.plan.families.qwen2_vl import MAX_HW_DIMS, MIN_HW_DIMS
 from mm_operator.plan.pools import ceil_to
 from mm_operator.plan.sizing.ask import Ask
 from mm_operator.plan.sizing.tables import era, table, version_of

@@ -2,8 +2,8 @@
 
 from mm_api.documents.model_plan import Reason
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing.tables import table, version_of
 
 BFLOAT16_SINCE = (8, 0)

@@ -2,7 +2,7 @@
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
-from mm_operator.plan.families.family import Family
+from mm_api.families.family import Family
 from mm_operator.plan.sizing.weights import text_parameters
 
 _ACTIVATION_COPIES = 8

@@ -14,8 +14,8 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits, PlanWarning, Reason
 from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families.family import Family
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.plan.families.family import Family
 from mm_operator.plan.sizing.tables import fp16_tflops
 from mm_operator.plan.sizing.weights import text_parameters
 

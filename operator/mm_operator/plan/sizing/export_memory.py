@@ -1,7 +1,7 @@
 """Host memory that the export of a vision half takes."""
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_operator.plan.families.family import Family
+from mm_api.families.family import Family
 from mm_operator.plan.sizing.encoder_memory import vision_parameters
 from mm_operator.plan.sizing.weights import stacks
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits, Reason
+from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.sizing.ask import Ask
 
 VISION_BATCH_CAP = 32

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, PlannedLimits
 from mm_api.documents.trtllm_build import GpuModel
-from mm_operator.plan.families.family import Family, Kind
+from mm_api.families.family import Family, Kind
 from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
 from mm_operator.plan.sizing.ask import Ask
 from mm_operator.plan.sizing.cache import CacheSize, fraction_of

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory, ModelPlan, PlanError, PlanWarning, Reason
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
+from mm_api.families.family import Family, Kind
+from mm_api.families.qwen2_vl import VOCABULARY
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.plan.encoders import check_vision, encoder_memory
-from mm_operator.plan.families import family_of
-from mm_operator.plan.families.family import Family, Kind
-from mm_operator.plan.families.qwen2_vl import VOCABULARY
+from mm_operator.plan.family import family_of
 from mm_operator.plan.sizing import commands
 from mm_operator.plan.sizing.ask import Ask, ask_of
 from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, trtllm_build

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits, PoolPlan, ServingLimits
+from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.families.family import Family, Kind
 from mm_operator.plan.pools import (
     CUDA_MINIMUM_BYTES,
     CUDA_ROUNDING_BYTES,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlanError
 from mm_api.documents.trtllm_build import GpuModel
-from mm_operator.plan.families.family import Family
+from mm_api.families.family import Family
 from mm_operator.plan.sizing.ask import Ask
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
-from mm_operator.plan.families.family import BlockStyle, Family, Kind
+from mm_api.families.family import BlockStyle, Family, Kind
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 GROUP_SIZE = 128

@@ -1,9 +1,10 @@
 """Llama 3.2 Vision: cross-attention layers read the picture (#commands, #sizing, #crossing)."""
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
+    VARIABLE_SIZE_FACTOR,
     BlockStyle,
     Embeddings,
     Family,
@@ -11,7 +12,6 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR
 
 
 def tile_positions(vision: VisionFacts) -> int:

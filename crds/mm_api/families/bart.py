@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.family import BlockStyle, Embeddings, Recipe
-from mm_operator.plan.families.t5 import PLUGIN_FLAGS, T5
+from mm_api.families.family import BlockStyle, Embeddings, Recipe
+from mm_api.families.t5 import PLUGIN_FLAGS, T5
 
 BART = replace(
     T5,

@@ -3,9 +3,10 @@
 from math import sqrt
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
+    VARIABLE_SIZE_FACTOR,
     BlockStyle,
     Embeddings,
     Family,
@@ -13,7 +14,6 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR
 
 SHRINK_ABOVE = 1.1
 """A grid is scaled down when its side is more than 1.1 times that of `grid_limit` tiles."""

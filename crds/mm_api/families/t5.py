@@ -1,6 +1,7 @@
 """T5: relative positions, no biases; context FMHA must be off (#encoders)."""
 
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
+    FIXED_SIZE_FACTOR,
     BlockStyle,
     Embeddings,
     Family,
@@ -8,7 +9,6 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.pools import FIXED_SIZE_FACTOR
 
 TEXT_MODELS = ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing")
 TEXT_TENSORS = ("text_input", "max_tokens")

@@ -6,6 +6,11 @@ from enum import StrEnum
 
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 
+FIXED_SIZE_FACTOR = 1.25
+"""Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
+
+VARIABLE_SIZE_FACTOR = 1.5
+
 
 class Kind(StrEnum):
     """How pictures, or whatever the encoder reads, reach the language model."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.bart import BART
+from mm_api.families.bart import BART
 
 MBART = replace(
     BART,

@@ -1,8 +1,9 @@
 """BLIP-2 with OPT: the Q-Former's query tokens are the features (#commands, #features)."""
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     ENSEMBLE,
+    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     BlockStyle,
     Embeddings,
@@ -11,7 +12,6 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.pools import FIXED_SIZE_FACTOR
 
 
 def features_per_image(vision: VisionFacts) -> int:

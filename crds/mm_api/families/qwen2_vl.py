@@ -1,17 +1,17 @@
 """Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (#features)."""
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     BYTES_TENSORS,
     ENSEMBLE,
+    VARIABLE_SIZE_FACTOR,
     Embeddings,
     Family,
     Kind,
     Recipe,
     Serving,
 )
-from mm_operator.plan.families.llava_onevision import QWEN2_STYLE
-from mm_operator.plan.pools import VARIABLE_SIZE_FACTOR, ceil_to
+from mm_api.families.llava_onevision import QWEN2_STYLE
 
 MAX_HW_DIMS = 5184
 """Patches of one image in the vision builder's default profile (--max_hw_dims)."""
@@ -36,7 +36,7 @@ def video_features(vision: VisionFacts, frames: int) -> int:
 
 def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
     """Return MROPE_ROTARY_COS_SIN, float32 for the whole context: 16,777,216 bytes for 7B."""
-    return ceil_to(positions * head_size * _FLOAT32_BYTES, 512)
+    return positions * head_size * _FLOAT32_BYTES
 
 
 QWEN2_VL = Family(

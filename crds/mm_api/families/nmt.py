@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.bart import BART
-from mm_operator.plan.families.family import Embeddings, Recipe
+from mm_api.families.bart import BART
+from mm_api.families.family import Embeddings, Recipe
 
 _FLAGS = (
     ("moe_plugin", "disable"),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.flan_t5 import FLAN_T5
+from mm_api.families.flan_t5 import FLAN_T5
 
 BYT5 = replace(
     FLAN_T5,

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.blip2_opt import features_per_image
-from mm_operator.plan.families.family import Recipe
-from mm_operator.plan.families.flan_t5 import FLAN_T5
-from mm_operator.plan.families.t5 import T5_FLAGS
+from mm_api.families.blip2_opt import features_per_image
+from mm_api.families.family import Recipe
+from mm_api.families.flan_t5 import FLAN_T5
+from mm_api.families.t5 import T5_FLAGS
 
 BLIP2_T5 = replace(
     FLAN_T5,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mm_operator.plan.families.family import BlockStyle
-from mm_operator.plan.families.t5 import T5
+from mm_api.families.family import BlockStyle
+from mm_api.families.t5 import T5
 
 FLAN_T5 = replace(
     T5,

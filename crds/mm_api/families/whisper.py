@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_operator.plan.families.bart import BART
-from mm_operator.plan.families.family import BlockStyle, Embeddings, Recipe, Serving
+from mm_api.families.bart import BART
+from mm_api.families.family import BlockStyle, Embeddings, Recipe, Serving
 
 MEL_FRAMES = 3000
 """30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""

@@ -1,8 +1,9 @@
 """VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (#commands, #features)."""
 
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     ENSEMBLE,
+    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     Embeddings,
     Family,
@@ -10,8 +11,7 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
-from mm_operator.plan.pools import FIXED_SIZE_FACTOR
+from mm_api.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
 
 
 def features_per_image(vision: VisionFacts) -> int:

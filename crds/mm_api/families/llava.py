@@ -1,8 +1,9 @@
 """LLaVA 1.5: a CLIP tower whose every patch becomes one row of the prompt table (#features)."""
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_operator.plan.families.family import (
+from mm_api.families.family import (
     ENSEMBLE,
+    FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     BlockStyle,
     Embeddings,
@@ -11,7 +12,6 @@ from mm_operator.plan.families.family import (
     Recipe,
     Serving,
 )
-from mm_operator.plan.pools import FIXED_SIZE_FACTOR
 
 LLAMA_STYLE = BlockStyle(gated=True)
 LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")

@@ -1,0 +1,36 @@
+"""Families: what is peculiar to each, as facts and formulas; everything else is generic.
+
+Belongs here: one file per family with one `Family` record, and this registry, from which every
+other list of families follows. Must not: read a spec, decide, or know Kubernetes or torch. May
+import: `mm_api.documents`. `#name` is a section of docs/planning-sources.md.
+"""
+
+from mm_api.families.bart import BART
+from mm_api.families.blip2_opt import BLIP2_OPT
+from mm_api.families.blip2_t5 import BLIP2_T5
+from mm_api.families.byt5 import BYT5
+from mm_api.families.family import Family
+from mm_api.families.flan_t5 import FLAN_T5
+from mm_api.families.llava import LLAVA
+from mm_api.families.llava_onevision import LLAVA_ONEVISION
+from mm_api.families.mbart import MBART
+from mm_api.families.mllama import MLLAMA
+from mm_api.families.mt5 import MT5
+from mm_api.families.nmt import NMT
+from mm_api.families.qwen2_vl import QWEN2_VL
+from mm_api.families.t5 import T5
+from mm_api.families.vila import VILA
+from mm_api.families.whisper import WHISPER
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
+        *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
+    )
+}
+"""Every family that can be planned."""
+
+SERVED = frozenset(FAMILIES) - {BLIP2_T5.name}
+"""Families that this version builds and serves on the Reference engine: all but BLIP-2 with T5,
+which upstream's server does not know either."""

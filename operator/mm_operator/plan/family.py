@@ -1,0 +1,37 @@
+"""The record of a checkpoint's family, or the error that says why there is none to plan with."""
+
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Family
+from mm_operator.errors import SpecError
+
+
+def family_of(name: str) -> Family:
+    """Return the record of a family.
+
+    Raises:
+        SpecError: no such family; the message lists the known ones.
+    """
+    if name in FAMILIES:
+        return FAMILIES[name]
+    raise SpecError(
+        reason="UnknownFamily",
+        message=f"the checkpoint's family {name!r} is not known; known families: "
+        f"{', '.join(sorted(FAMILIES))}",
+    )
+
+
+def served_family(name: str) -> Family:
+    """Return the record of a family that this version serves.
+
+    Raises:
+        SpecError: not known, or planned by `mmctl plan` only.
+    """
+    family = family_of(name)
+    if name in SERVED:
+        return family
+    raise SpecError(
+        reason="NotSupported",
+        path="spec.model.source",
+        message=f"the checkpoint is of the family {name}, which this version plans (mmctl plan) "
+        f"and does not serve yet: use a checkpoint of {', '.join(sorted(SERVED))}",
+    )
