@@ -8,8 +8,9 @@ import onnxruntime
 import pytest
 import torch
 
-from mm_api.checkpoint import detect, read
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.detection import detect
 from mm_runtime.build.commands.export_vision import write_onnx
 from mm_runtime.build.commands.onnx_names import OUTPUT_NAME
 from mm_runtime.build.commands.towers import TOWERS, load_tower
@@ -26,7 +27,9 @@ def facts_of(folder: Path) -> ModelFacts:
     processor = folder / "preprocessor_config.json"
     family = detect(config)
     assert family is not None
-    found = read(family, config, json.loads(processor.read_text()) if processor.is_file() else {})
+    found = FAMILIES[family].read(
+        config, json.loads(processor.read_text()) if processor.is_file() else {}
+    )
     return ModelFacts(
         family=family,
         architecture=config["architectures"][0],

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mm_api.checkpoint import KNOWN_FAMILIES
 from mm_api.documents.model_facts import InspectReason
+from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
@@ -205,7 +205,7 @@ def test_damage_has_a_reason(
 def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
     """Somebody with an unknown family sees which ones there are."""
     message = refusal(write_checkpoint(tmp_path, {"model_type": "gpt9"})).message
-    assert all(family in message for family in KNOWN_FAMILIES)
+    assert all(family in message for family in FAMILIES)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.families.detection import detect
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.hollow_checkpoint import LLAVA_CONFIG, shard, write_checkpoint
 
@@ -131,8 +132,6 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
 )
 def test_family_is_detected(config: dict[str, Any], family: str | None) -> None:
     """model_type alone does not name the family; the table of rules does."""
-    from mm_api.checkpoint import detect  # noqa: PLC0415 (the only test that needs it)
-
     assert family == detect(config)
 
 

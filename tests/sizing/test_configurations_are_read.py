@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mm_api.checkpoint import CheckpointError, read, resolve
+from mm_api.checkpoint import CheckpointError
 from mm_api.families import FAMILIES
+from mm_api.families.detection import matches, resolve
 from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.cli.documents import UsageError
 from mm_operator.plan.sizing.weights import text_parameters
@@ -18,6 +19,12 @@ from support.model_configs import ENCODER_DECODERS, FOLDER, MODELS, facts_of, pu
 def test_family_is_found(family: str) -> None:
     """The folder's configuration is of the family that it was collected for."""
     assert facts_of(family).family == family
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_no_other_family_is_found(family: str) -> None:
+    """What families are recognised by excludes each other: their order decides nothing."""
+    assert [family] == [one.name for one in FAMILIES.values() if matches(one, config_of(family))]
 
 
 @pytest.mark.parametrize("family", MODELS)
@@ -84,10 +91,10 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
 def test_what_cannot_be_served_is_refused(config: dict[str, Any], words: str) -> None:
     """A refusal says what is wrong with this checkpoint."""
     if not words:  # missing keys are defaults: Llama's, not an error
-        assert read(resolve(config, None), config, {}).text.hidden_size == 4096
+        assert FAMILIES[resolve(config, None)].read(config, {}).text.hidden_size == 4096
         return
     with pytest.raises(CheckpointError) as refused:
-        read(resolve(config, None), config, {})
+        FAMILIES[resolve(config, None)].read(config, {})
 
     assert words in str(refused.value)
 
@@ -96,7 +103,7 @@ def test_a_mbart_that_starts_with_a_language_is_served() -> None:
     """mBART-25 fine-tunes fix the language through the first id of the answer."""
     config = config_of("mbart", forced_bos_token_id=None, decoder_start_token_id=250_020)
 
-    assert read("mbart", config, {}).text.layers == 12
+    assert FAMILIES["mbart"].read(config, {}).text.layers == 12
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,11 @@
-"""From the configuration files of a checkpoint, as parsed JSON, to dimensions.
+"""Values and dimensions out of the configuration files of a checkpoint, as parsed JSON.
 
-Belongs here: which family a config.json is of, where each family keeps its sizes, which defaults a
-missing key stands for, and refusals. Must not: touch a disk, judge weights, plan. May import:
-`mm_api.base`, `mm_api.documents`. The inspect Job and `mmctl plan --checkpoint` share it.
+Belongs here: typed reading of values, what several families keep in one way, refusals. Must not:
+touch a disk, judge weights, plan, know a family: where each keeps its sizes is in
+`mm_api.families`. May import: `mm_api.base`, `mm_api.documents`.
 """
 
-from mm_api.checkpoint.family import KNOWN_FAMILIES, detect, resolve
-from mm_api.checkpoint.read import Dimensions, read
+from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import CheckpointError, JsonObject
 
-__all__ = [
-    "KNOWN_FAMILIES",
-    "CheckpointError",
-    "Dimensions",
-    "JsonObject",
-    "detect",
-    "read",
-    "resolve",
-]
+__all__ = ["CheckpointError", "Dimensions", "JsonObject"]

@@ -2,14 +2,76 @@
 
 from dataclasses import replace
 
-from mm_api.families.family import BlockStyle, Embeddings, Recipe
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, Sizes
+from mm_api.documents.model_facts import EncoderFacts, TextFacts
+from mm_api.families.family import BlockStyle, Embeddings, Recipe, always
 from mm_api.families.t5 import PLUGIN_FLAGS, T5
+
+DEFAULTS = {
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "encoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096,
+    "decoder_layers": 12,
+    "decoder_attention_heads": 16,
+    "decoder_ffn_dim": 4096,
+    "vocab_size": 50265,
+    "max_position_embeddings": 1024,
+}
+
+
+def read(config: JsonObject, _: JsonObject) -> Dimensions:
+    """Return decoder and encoder of BART."""
+    return twin_dimensions(config, Sizes(config, DEFAULTS), "d_model", "encoder_ffn_dim")
+
+
+def twin_dimensions(config: JsonObject, size: Sizes, hidden_key: str, ffn_key: str) -> Dimensions:
+    """Return the dimensions of an encoder and a decoder of one width.
+
+    Args:
+        config: with the keys of BART for heads, layers and the decoder's feed-forward layers.
+        size: the same values, with the defaults of missing ones.
+        hidden_key: key of the width.
+        ffn_key: key of the width of the encoder's feed-forward layers.
+
+    Raises:
+        CheckpointError: a value is missing, of a wrong type or out of range.
+    """
+    hidden, heads, head_size = size.heads(hidden_key, "decoder_attention_heads")
+    positions = size("max_position_embeddings")
+    text = TextFacts(
+        hidden_size=hidden,
+        intermediate_size=size("decoder_ffn_dim"),
+        layers=size("decoder_layers"),
+        attention_heads=heads,
+        key_value_heads=heads,
+        head_size=head_size,
+        vocabulary_size=size("vocab_size"),
+        max_position_embeddings=positions,
+        gated_mlp=False,
+        tied_embeddings=bool(config.get("tie_word_embeddings", True)),
+    )
+    _, encoder_heads, encoder_head = size.heads(hidden_key, "encoder_attention_heads")
+    encoder = EncoderFacts(
+        hidden_size=hidden,
+        intermediate_size=size(ffn_key),
+        layers=size("encoder_layers"),
+        attention_heads=encoder_heads,
+        head_size=encoder_head,
+        max_positions=positions,
+    )
+    return Dimensions(text, encoder=encoder)
+
 
 BART = replace(
     T5,
     name="bart",
     title="BART",
     architectures=("BartForConditionalGeneration", "BartModel"),
+    model_type="bart",
+    recognised=always,
+    read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="context FMHA needs a 16-bit type; upstream's example is float16",
     style=BlockStyle(qkv_bias=True, dense_bias=True, mlp_bias=True, norm_vectors=2),

@@ -1,5 +1,9 @@
 """BLIP-2 with OPT: the Q-Former's query tokens are the features (#commands, #features)."""
 
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     ENSEMBLE,
@@ -19,10 +23,48 @@ def features_per_image(vision: VisionFacts) -> int:
     return vision.query_tokens or vision.features_per_image
 
 
+BLIP2_TOWER = {
+    "hidden_size": 1408,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 39,
+    "num_attention_heads": 16,
+    "image_size": 224,
+    "patch_size": 14,
+}
+"""Blip2VisionConfig: published checkpoints leave all of it out."""
+
+
+def read(config: JsonObject, _: JsonObject) -> Dimensions:
+    """Return the parts of a BLIP-2 checkpoint with OPT."""
+    text = dict(section(config, "text_config") or {})
+    text.setdefault("model_type", "opt")
+    return Dimensions(
+        text_facts(text, tied_embeddings=True),
+        blip2_tower(config),
+        image_token_id=image_token(config),
+    )
+
+
+def blip2_tower(config: JsonObject) -> VisionFacts:
+    """Return the vision half of a BLIP-2 checkpoint: each query token becomes a feature."""
+    size = Sizes(section(config, "vision_config") or {}, BLIP2_TOWER, "vision_config")
+    queries = Sizes(config, {"num_query_tokens": 32})("num_query_tokens")
+    return tower_facts(size, features_per_image=queries, query_tokens=queries)
+
+
+def text_type(config: JsonObject) -> str:
+    """Return the type of the language model: OPT, where a BLIP-2 checkpoint does not say it."""
+    text = config.get("text_config")
+    return str(text.get("model_type", "opt")) if isinstance(text, dict) else "opt"
+
+
 BLIP2_OPT = Family(
     name="blip2-opt",
     title="BLIP-2 OPT",
     architectures=("Blip2ForConditionalGeneration",),
+    model_type="blip-2",
+    recognised=lambda config: text_type(config) == "opt",
+    read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="the checkpoint is stored as float32; upstream's engines are float16",

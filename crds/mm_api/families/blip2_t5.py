@@ -2,21 +2,37 @@
 
 from dataclasses import replace
 
-from mm_api.families.blip2_opt import features_per_image
-from mm_api.families.family import Recipe
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, section
+from mm_api.checkpoint.vision import image_token
+from mm_api.families import t5
+from mm_api.families.blip2_opt import blip2_tower, features_per_image, text_type
+from mm_api.families.family import Recipe, Unserved
 from mm_api.families.flan_t5 import FLAN_T5
-from mm_api.families.t5 import T5_FLAGS
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a BLIP-2 checkpoint with T5."""
+    return replace(
+        t5.read(section(config, "text_config") or {}, processor),
+        vision=blip2_tower(config),
+        image_token_id=image_token(config),
+    )
+
 
 BLIP2_T5 = replace(
     FLAN_T5,
     name="blip2-t5",
     title="BLIP-2 T5",
     architectures=("Blip2ForConditionalGeneration",),
+    model_type="blip-2",
+    recognised=lambda config: text_type(config) == "t5",
+    read=read,
     recipe=Recipe(
         converter="enc_dec",
         convert_flags=("--model_type", "blip2"),
-        build_flags=T5_FLAGS,
-        encoder_flags=T5_FLAGS,
+        build_flags=t5.T5_FLAGS,
+        encoder_flags=t5.T5_FLAGS,
         vision_type="blip2",
     ),
     features_per_image=features_per_image,
@@ -24,6 +40,11 @@ BLIP2_T5 = replace(
     default_output_tokens=100,
     max_images=1,
     max_images_reason="upstream's wrapper puts one picture in front of the text",
+    unserved=Unserved(
+        "BLIP-2 with T5",
+        "nothing serves BLIP-2 with T5, so no GPU is taken for its engines: build them by hand "
+        "with the commands of `mmctl plan -o commands`, or use a BLIP-2 with OPT",
+    ),
     notes=(
         "engines are built and not served: Triton's preprocessing model knows BLIP-2 with OPT only",
         "heads must be a multiple of the tensor parallel size",

@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from mm_api.families.flan_t5 import FLAN_T5
+from mm_api.families.t5 import reads_bytes
 
 BYT5 = replace(
     FLAN_T5,
     name="byt5",
     title="ByT5",
+    recognised=reads_bytes,
     dtype_reason="ByT5 was trained in bfloat16 and overflows float16",
     default_encoder_tokens=2048,  # bytes: about a quarter as many words as tokens of T5
     default_output_tokens=512,

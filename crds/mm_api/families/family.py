@@ -4,12 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 
 FIXED_SIZE_FACTOR = 1.25
 """Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
 
 VARIABLE_SIZE_FACTOR = 1.5
+
+
+def always(_: JsonObject) -> bool:
+    """Return true: a family whose model_type tells enough."""
+    return True
 
 
 class Kind(StrEnum):
@@ -80,6 +87,16 @@ BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_inp
 
 
 @dataclass(frozen=True, slots=True)
+class Unserved:
+    """Why no backend serves a family, although its engines can be built."""
+
+    what: str
+    """The family in a sentence: "... is not supported"."""
+    instead: str
+    """Why it is not built in the cluster, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """Facts and formulas of one family.
 
@@ -92,6 +109,12 @@ class Family:
     name: str
     title: str
     architectures: tuple[str, ...]
+    model_type: str | None
+    """Of config.json; None: `recognised` alone tells, and is asked before any model_type."""
+    read: Callable[[JsonObject, JsonObject], Dimensions]
+    """Dimensions, from config.json (FairSeq: the args namespace) and preprocessor_config.json,
+    which is empty when there is none. Raises CheckpointError: a value is missing, of a wrong type
+    or out of range, or this variant of the family cannot be served."""
     kind: Kind
     dtypes: tuple[str, ...]
     """What engines may compute in; the first is what Auto means for TensorRT."""
@@ -106,6 +129,10 @@ class Family:
     default_output_tokens: int
     template_tokens: int
     pool_factor: float
+    recognised: Callable[[JsonObject], bool] = always
+    """What a config.json of the model_type must say besides; exactly one family's holds."""
+    unserved: Unserved | None = None
+    """None: the Reference engine serves it."""
     fixed_features: bool = True
     """Triton's preprocessing model divides the number back from the engine's limits."""
     tiles_per_image: Callable[[VisionFacts], int] = lambda _: 1

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from mm_api.families.family import BlockStyle
-from mm_api.families.t5 import T5
+from mm_api.families.t5 import T5, gated, reads_bytes
 
 FLAN_T5 = replace(
     T5,
     name="flan-t5",
     title="Flan-T5",
+    recognised=lambda config: gated(config) and not reads_bytes(config),
     dtypes=("bfloat16", "float32"),
     dtype_reason="Flan-T5 gives wrong answers in float16",
     style=BlockStyle(gated=True),

@@ -2,13 +2,39 @@
 
 from dataclasses import replace
 
-from mm_api.families.bart import BART
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, invalid
+from mm_api.families import bart
+
+FIRST_LANGUAGE = 250_000
+"""Ids from here on are language codes: a checkpoint that starts its answers with one, or forces
+one, translates into one language."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return decoder and encoder of mBART.
+
+    Raises:
+        CheckpointError: a many-to-many checkpoint: TensorRT-LLM's converter has no way to tell the
+            engine the language of each answer.
+    """
+    forced, start = config.get("forced_bos_token_id"), config.get("decoder_start_token_id")
+    if forced is None and not (isinstance(start, int) and start >= FIRST_LANGUAGE):
+        raise invalid(
+            "config.json fixes no target language (forced_bos_token_id is absent): many-to-many"
+            " mBART is not supported by TensorRT-LLM. Use a many-to-one checkpoint, or set"
+            " forced_bos_token_id to the language that the model shall answer in."
+        )
+    return bart.read(config, processor)
+
 
 MBART = replace(
-    BART,
+    bart.BART,
     name="mbart",
     title="mBART",
     architectures=("MBartForConditionalGeneration",),
-    embeddings=replace(BART.embeddings, final_norm=True),
+    model_type="mbart",
+    read=read,
+    embeddings=replace(bart.BART.embeddings, final_norm=True),
     notes=("many-to-many checkpoints are refused: the engine cannot be told the language",),
 )

@@ -1,5 +1,9 @@
 """Llama 3.2 Vision: cross-attention layers read the picture (#commands, #sizing, #crossing)."""
 
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
@@ -24,10 +28,37 @@ def features_per_image(vision: VisionFacts) -> int:
     return (vision.max_tiles or 1) * tile_positions(vision)
 
 
+TOWER = {
+    "hidden_size": 1280,
+    "intermediate_size": 5120,
+    "num_hidden_layers": 32,
+    "attention_heads": 16,
+    "image_size": 448,
+    "patch_size": 14,
+    "max_num_tiles": 4,
+}
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a Llama 3.2 Vision checkpoint: pictures are read by cross attention."""
+    text = section(config, "text_config") or {}
+    crossing = text.get("cross_attention_layers") or []
+    size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
+    tiles = size("max_num_tiles", processor.get("max_image_tiles"))
+    positions = (size("image_size") // size("patch_size")) ** 2 + 1
+    vision = tower_facts(
+        size, heads="attention_heads", features_per_image=tiles * positions, max_tiles=tiles
+    )
+    facts = text_facts(text, cross_attention_layers=len(crossing))
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
 MLLAMA = Family(
     name="mllama",
     title="Llama 3.2 Vision",
     architectures=("MllamaForConditionalGeneration",),
+    model_type="mllama",
+    read=read,
     kind=Kind.CROSS_ATTENTION,
     dtypes=("bfloat16",),
     dtype_reason="bfloat16 is the only type in upstream's support list",

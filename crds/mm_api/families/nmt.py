@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from mm_api.families.bart import BART
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, Sizes
+from mm_api.families import bart
 from mm_api.families.family import Embeddings, Recipe
 
 _FLAGS = (
@@ -12,11 +14,40 @@ _FLAGS = (
     ("remove_input_padding", "disable"),
 )
 
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return decoder and encoder of FairSeq's transformer.
+
+    From its args namespace, which TensorRT-LLM's converter reads, or from transformers' FSMT.
+    """
+    if config.get("model_type") == "fsmt":
+        return bart.read(config | {"vocab_size": config.get("tgt_vocab_size")}, processor)
+    dictionary = config.get("dictionary")
+    types = dictionary.get("types") if isinstance(dictionary, dict) else config.get("vocab_size")
+    values = config | {
+        "vocab_size": types,
+        "decoder_ffn_dim": config.get("decoder_ffn_embed_dim"),
+        "max_position_embeddings": config.get("max_target_positions"),
+    }
+    size = Sizes(values, {"max_position_embeddings": 1024})
+    return bart.twin_dimensions(values, size, "encoder_embed_dim", "encoder_ffn_embed_dim")
+
+
+def fairseq(config: JsonObject) -> bool:
+    """Return whether a config is the args namespace of a FairSeq checkpoint, or FSMT's."""
+    return config.get("model_type") == "fsmt" or (
+        "encoder_embed_dim" in config and str(config.get("arch", "")).startswith("transformer")
+    )
+
+
 NMT = replace(
-    BART,
+    bart.BART,
     name="nmt",
     title="FairSeq NMT",
     architectures=("transformer", "transformer_vaswani_wmt_en_fr_big"),
+    model_type=None,  # FairSeq has no config.json
+    recognised=fairseq,
+    read=read,
     dtypes=("float32", "float16", "bfloat16"),
     dtype_reason="upstream's example is float32",
     embeddings=Embeddings(final_norm=False),

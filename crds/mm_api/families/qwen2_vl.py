@@ -1,5 +1,11 @@
 """Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (#features)."""
 
+from math import isqrt
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
@@ -39,10 +45,46 @@ def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
     return positions * head_size * _FLOAT32_BYTES
 
 
+TOWER = {"embed_dim": 1280, "depth": 32, "num_heads": 16, "patch_size": 14}
+PIXELS = (56 * 56, 28 * 28 * 1280)
+"""min_pixels and max_pixels of Qwen2VLImageProcessor, for checkpoints that do not name them."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a Qwen2-VL checkpoint: pictures keep their size, within bounds."""
+    values = section(config, "vision_config") or {}
+    size = Sizes(values, TOWER, "vision_config")
+    text = section(config, "text_config") or config
+    merge = size("spatial_merge_size", 2)
+    bounds = Sizes(processor, {}, "preprocessor_config.json")
+    least = bounds("min_pixels", PIXELS[0])
+    most = bounds("max_pixels", PIXELS[1])
+    unit = size("patch_size") * merge
+    width = size("embed_dim")
+    vision = VisionFacts(
+        hidden_size=width,
+        layers=size("depth"),
+        image_size=max(unit, isqrt(most) // unit * unit),
+        patch_size=size("patch_size"),
+        features_per_image=max(1, most // unit**2),
+        intermediate_size=int(width * float(values.get("mlp_ratio", 4))),
+        attention_heads=size("num_heads"),
+        merge_size=merge,
+        min_pixels=least,
+        max_pixels=most,
+    )
+    where = "text_config" if text is not config else ""
+    tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+    facts = text_facts(text, where=where, tied_embeddings=tied)
+    return Dimensions(facts, vision, image_token_id=image_token(config))
+
+
 QWEN2_VL = Family(
     name="qwen2-vl",
     title="Qwen2-VL",
     architectures=("Qwen2VLForConditionalGeneration",),
+    model_type="qwen2_vl",
+    read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",

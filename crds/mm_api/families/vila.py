@@ -1,5 +1,9 @@
 """VILA 1.5: SigLIP patches, 2 x 2 of them a feature, rounded up (#commands, #features)."""
 
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.vision import SIGLIP, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.family import (
     ENSEMBLE,
@@ -37,10 +41,39 @@ def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
     return tower + head + projector
 
 
+def read(config: JsonObject, _: JsonObject) -> Dimensions:
+    """Return the parts of a VILA 1.5 checkpoint: 2 x 2 patches become a feature, rounded up.
+
+    Raises:
+        CheckpointError: NVILA and other variants whose pictures become a varying number of tiles.
+    """
+    tower = section(config, "vision_tower_cfg") or {}
+    projector = str((section(config, "mm_projector_cfg") or {}).get("mm_projector_type", ""))
+    ratio = str(config.get("image_aspect_ratio", "resize"))
+    if "dynamic" in ratio or config.get("s2") or config.get("dynamic_s2"):
+        raise invalid(
+            f"image_aspect_ratio is {ratio!r} (s2: {bool(config.get('s2'))}): dynamic tiling"
+            " (NVILA) gives each picture another number of features, and Triton's preprocessing"
+            " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint."
+        )
+    if projector not in {"mlp_downsample", ""}:
+        raise invalid(
+            f"mm_projector_cfg.mm_projector_type is {projector!r}; expected 'mlp_downsample'"
+            " (VILA1.5), whose features per image are known"
+        )
+    size = Sizes(tower, SIGLIP, "vision_tower_cfg")
+    grid = size("image_size") // size("patch_size")
+    vision = tower_facts(size, features_per_image=(-(-grid // 2)) ** 2, merge_size=2)
+    return Dimensions(text_facts(section(config, "llm_cfg") or {}, where="llm_cfg"), vision)
+
+
 VILA = Family(
     name="vila",
     title="VILA 1.5",
     architectures=("LlavaLlamaModel", "LlavaLlamaForCausalLM"),
+    model_type=None,  # llava_llama and more: its layout tells
+    recognised=lambda config: "llm_cfg" in config and "vision_tower_cfg" in config,
+    read=read,
     kind=Kind.PROMPT_TABLE,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",

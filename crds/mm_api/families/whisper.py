@@ -2,18 +2,43 @@
 
 from dataclasses import replace
 
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families.bart import BART
+from mm_api.families import bart
 from mm_api.families.family import BlockStyle, Embeddings, Recipe, Serving
 
 MEL_FRAMES = 3000
 """30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""
 
+
+DEFAULTS = bart.DEFAULTS | {
+    "vocab_size": 51865,
+    "max_source_positions": 1500,
+    "max_target_positions": 448,
+    "num_mel_bins": 80,
+}
+
+
+def read(config: JsonObject, _: JsonObject) -> Dimensions:
+    """Return decoder and encoder of Whisper; the encoder reads two mel frames a position."""
+    size = Sizes(config, DEFAULTS)
+    values = config | {"max_position_embeddings": size("max_target_positions")}
+    twin = bart.twin_dimensions(values, Sizes(values, DEFAULTS), "d_model", "encoder_ffn_dim")
+    assert twin.encoder is not None  # noqa: S101  # twins have one
+    encoder = twin.encoder.model_copy(
+        update={"max_positions": size("max_source_positions"), "mel_bins": size("num_mel_bins")}
+    )
+    return replace(twin, encoder=encoder)
+
+
 WHISPER = replace(
-    BART,
+    bart.BART,
     name="whisper",
     title="Whisper",
     architectures=("WhisperForConditionalGeneration",),
+    model_type="whisper",
+    read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="upstream's engines are float16",
     style=BlockStyle(qkv_bias=True, key_bias=False, dense_bias=True, mlp_bias=True, norm_vectors=2),

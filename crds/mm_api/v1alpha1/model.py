@@ -1,29 +1,17 @@
 """`spec.model`: which checkpoint, from where, and how far it is trusted."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from mm_api.base import ApiModel
+from mm_api.families import FAMILIES
 from mm_api.v1alpha1.names import ObjectName, RelativePath, SecretKeyRef, SecretRef
 
-Family = Literal[
-    "blip2-opt",
-    "blip2-t5",
-    "llava",
-    "vila",
-    "llava-onevision",
-    "mllama",
-    "qwen2-vl",
-    "t5",
-    "flan-t5",
-    "mt5",
-    "byt5",
-    "bart",
-    "mbart",
-    "nmt",
-    "whisper",
-]
+if TYPE_CHECKING:
+    Family = str
+else:
+    Family = Literal[tuple(FAMILIES)]
 """Every family the API knows; `unsupported.py` says which of them this version serves."""
 
 

@@ -7,6 +7,8 @@ reads it for `mmctl` and the operator. Whoever gives a field its behaviour delet
 from dataclasses import dataclass
 from typing import Final
 
+from mm_api.families import FAMILIES
+
 Scalar = str | int | bool
 
 
@@ -41,15 +43,16 @@ _ONE_PROCESS: Final = ("Reference", "PyTorch")
 """The one has no GPU, the other runs encoder and language model in one process."""
 
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
-    Unsupported(
-        "model.family",
-        (
-            *("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl"),
-            *("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt", "whisper"),
-        ),
-        "BLIP-2 with T5 is",
-        "use another family, or remove the field to have it detected",
-        backends=_REFERENCE,
+    *(
+        Unsupported(
+            "model.family",
+            tuple(name for name in FAMILIES if name != family.name),
+            f"{family.unserved.what} is",
+            "use another family, or remove the field to have it detected",
+            backends=_REFERENCE,
+        )
+        for family in FAMILIES.values()
+        if family.unserved
     ),
     Unsupported(
         "engine.parallelism.tensor",

@@ -11,10 +11,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from mm_api import checkpoint
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
+from mm_api.families.detection import resolve
 from mm_operator.cli.documents import UsageError, read_text
 from mm_operator.plan.sizing.weights import text_parameters
 
@@ -36,9 +36,9 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         raise UsageError(f"{folder} holds neither {' nor '.join(CONFIGS)}: give the folder of one")
     config = _json(folder / name)
     try:
-        found = checkpoint.resolve(config, family)
+        found = resolve(config, family)
         preprocessor = _json(folder / "preprocessor_config.json")
-        dimensions = checkpoint.read(found, config, preprocessor)
+        dimensions = FAMILIES[found].read(config, preprocessor)
     except CheckpointError as error:
         raise UsageError(f"{folder}: {error}") from error
     dtype = str(config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype"))

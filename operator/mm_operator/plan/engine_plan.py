@@ -14,6 +14,7 @@ from mm_operator.model import Choice, Snapshot
 from mm_operator.plan import gpu
 from mm_operator.plan.draft import Draft, engine_config
 from mm_operator.plan.encoders import with_key
+from mm_operator.plan.family import family_of
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.reference import plan_reference
 
@@ -27,12 +28,6 @@ _KEPT_REASONS = frozenset(
     }
 )
 """Codes that are reasons of the condition themselves; any other is told as InvalidSpec."""
-
-NOBODY_SERVES = {
-    "blip2-t5": "nothing serves BLIP-2 with T5, so no GPU is taken for its engines: build them by "
-    "hand with the commands of `mmctl plan -o commands`, or use a BLIP-2 with OPT",
-}
-"""Family that can be built -> why it is not built in the cluster, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +47,8 @@ def plan_engine(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts
         return EnginePlan(None, problem, None)
     if sizes.errors:
         return EnginePlan(None, _problem(sizes.errors), None)
-    if facts.family in NOBODY_SERVES:
-        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, NOBODY_SERVES[facts.family]), sizes)
+    if unserved := family_of(facts.family).unserved:
+        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, unserved.instead), sizes)
     if sizes.fit and sizes.fit.verdict == "DoesNotFit":
         return EnginePlan(None, SpecError(Reason.DOES_NOT_FIT, _too_big(sizes)), sizes)
     return EnginePlan(_draft(spec, sizes, snapshot.uid), None, sizes)

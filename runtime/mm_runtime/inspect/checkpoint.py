@@ -4,9 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_api import checkpoint
 from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.detection import resolve
 from mm_runtime.beneath import check_beneath
 from mm_runtime.build.source import PARTS, source_digest, source_files
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
@@ -71,7 +72,7 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     config = _config(source)
-    family = checkpoint.resolve(config, options.family)
+    family = resolve(config, options.family)
     custom_code = _custom_code(source, config)
     if custom_code and not options.trust_remote_code:
         raise InspectRefusedError(
@@ -80,7 +81,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
             " spec.model.trustRemoteCode: true if you have read that code and trust it.",
         )
     preprocessor = read_optional(source / "preprocessor_config.json")
-    dimensions = checkpoint.read(family, config, preprocessor)
+    dimensions = FAMILIES[family].read(config, preprocessor)
     stored = _weights(source, family, config, options)
     tokenizer = tokenizer_source(source, family)
     return ModelFacts(

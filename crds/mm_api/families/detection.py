@@ -1,0 +1,67 @@
+"""Which family a config.json belongs to. `model_type` alone does not say it.
+
+Flan-T5 and ByT5 call themselves `t5`, VILA calls itself `llava_llama`, BLIP-2 says `blip-2` for OPT
+and T5 alike; so each family's record says by what its checkpoints are recognised.
+"""
+
+from mm_api.checkpoint.values import CheckpointError, JsonObject
+from mm_api.documents.model_facts import InspectReason
+from mm_api.families import FAMILIES
+from mm_api.families.family import Family
+
+_BY_LAYOUT = [family for family in FAMILIES.values() if family.model_type is None]
+_BY_TYPE = [family for family in FAMILIES.values() if family.model_type is not None]
+
+
+def matches(family: Family, config: JsonObject) -> bool:
+    """Return whether a config.json is one of this family."""
+    typed = family.model_type is None or config.get("model_type") == family.model_type
+    return typed and family.recognised(config)
+
+
+def detect(config: JsonObject) -> str | None:
+    """Return the family of a config.json, or None when no rule knows it."""
+    return next((one.name for one in (*_BY_LAYOUT, *_BY_TYPE) if matches(one, config)), None)
+
+
+def _refuse_look_alikes(config: JsonObject) -> None:
+    """Refuse what resembles a known family, with the reason why it is none.
+
+    Raises:
+        CheckpointError: BLIP-2 with another language model than OPT or T5.
+    """
+    if config.get("model_type") == "blip-2":
+        raise CheckpointError(
+            InspectReason.UNKNOWN_FAMILY,
+            "config.json is BLIP-2 with a language model other than OPT and T5, which nobody"
+            " builds. Use blip2-opt-2.7b or blip2-opt-6.7b.",
+        )
+
+
+def resolve(config: JsonObject, asked: str | None) -> str:
+    """Return the family to use: what config.json says, which must be what the user asked for.
+
+    Raises:
+        CheckpointError: `UnknownFamily` or `FamilyMismatch`.
+    """
+    known = ", ".join(FAMILIES)
+    if asked is not None and asked not in FAMILIES:
+        raise CheckpointError(
+            InspectReason.UNKNOWN_FAMILY,
+            f"spec.model.family {asked!r} is not known. Known families: {known}.",
+        )
+    found = detect(config)
+    if found is None:
+        _refuse_look_alikes(config)
+        raise CheckpointError(
+            InspectReason.UNKNOWN_FAMILY,
+            f"config.json says model_type {config.get('model_type')!r} and architectures"
+            f" {config.get('architectures')!r}: no known family. Known families: {known}.",
+        )
+    if asked not in {None, found}:
+        raise CheckpointError(
+            InspectReason.FAMILY_MISMATCH,
+            f"spec.model.family is {asked!r}, and config.json is a {found} checkpoint: remove"
+            " spec.model.family or correct it.",
+        )
+    return found
