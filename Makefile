@@ -83,7 +83,7 @@ format: env ## Reformat, and mend what ruff can mend
 types: env ## mypy, strict
 	$(BIN)/mypy
 
-generate: env ## Write everything that is generated: CRD, chart copies, API reference
+generate: env ## Write everything that is generated: CRD, chart copies, pages of docs
 	@for generator in tools/generate_*.py; do $(BIN)/python $$generator || exit 1; done
 
 generated: env ## Fail when a generated file is not what its source says
