@@ -80,6 +80,9 @@ class OperatorProcess:
                 *arguments,
             ],
             stderr=self._log,
+            # Linux schedules by session: in its own it has its share of the cores, as a container
+            # has, whatever else the bench's session does.
+            start_new_session=True,
         )
         self.started = time.monotonic()
         self.port = self._find_port(log)

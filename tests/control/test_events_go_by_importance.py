@@ -13,6 +13,7 @@ from mm_operator.cluster.event_queue import EventQueue, Waiting
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelRecord, Setter
+from mm_operator.cluster.packed import pack
 from mm_operator.errors import ClusterError
 from support.eventually import eventually_async
 
@@ -29,7 +30,7 @@ RECORD = ModelRecord(
     ready=False,
     waiting=False,
     spec=b"{}",
-    status=b"{}",
+    status=pack({}),
     replicas_set_by=Setter(),
     samples=(),
 )
@@ -37,12 +38,12 @@ RECORD = ModelRecord(
 
 def waiting(name: str, *, warns: bool = False) -> Waiting:
     """Return an Event that waits."""
-    return Waiting(("uid", name, name), warns, "demo", {"reason": name})
+    return Waiting(("uid", name, name), warns, "demo", pack({"reason": name}))
 
 
 def names_in(queue: EventQueue) -> list[str]:
     """Take everything out of a queue, in its order."""
-    return [queue.take().body["reason"] for _ in range(len(queue))]
+    return [queue.take().body.read()["reason"] for _ in range(len(queue))]
 
 
 def test_warnings_go_first() -> None:
@@ -126,7 +127,7 @@ def test_a_stage_that_was_posted_is_not_superseded() -> None:
     queue.put(stage("Built", passing=False))
     queue.put(stage("Building", passing=True))
 
-    assert taken.body["reason"] == "Building"
+    assert taken.body.read()["reason"] == "Building"
     assert names_in(queue) == ["Built", "Building"]
 
 

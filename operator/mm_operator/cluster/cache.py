@@ -1,7 +1,6 @@
-"""Copies of the children, kept by reflectors: trimmed, as JSON text, found by model or engine.
+"""Copies of the children, kept by reflectors: trimmed, packed, found by model or engine.
 
-Text and not dictionaries: a Job takes 4 kB as text and about 25 kB as nested dictionaries, and most
-objects are never looked at again (1,000 models at rest must fit into 250 MB).
+Most objects are never looked at again, and 1,000 models at rest must fit into 200 MB.
 """
 
 import sys
@@ -11,29 +10,28 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import orjson
-
 from mm_api import labels
 from mm_operator.cluster.bounds import Bounds, without_payload
 from mm_operator.cluster.first_users import FirstUsers
 from mm_operator.cluster.keys import Key
+from mm_operator.cluster.packed import Packed, pack
 from mm_operator.cluster.resources import CONFIG, JOB, POD
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _DROPPED_METADATA = ("managedFields", "selfLink", "generateName")
 _POD_SPEC_FIELDS = ("nodeName",)
 
-_REMEMBERED_OBJECTS = 128
+_REMEMBERED_OBJECTS = 32
 _REMEMBERED_BYTES = 32_768
-"""One reconcile reads an object in several ways, some twenty objects in all, eight reconciles run
-at once. A longer text would be as nested dictionaries some 200 kB."""
+"""One reconcile reads an object in several ways, one after the other. A text of this length is as
+nested dictionaries some 200 kB."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """One object: what it is found by, and its trimmed text."""
+    """One object: what it is found by, and itself, trimmed and packed."""
 
     kind: str
     namespace: str
@@ -57,14 +55,16 @@ class Cached:
     owner_uids: frozenset[str]
     """Uid of each owner of whatever kind."""
     deleting: bool
-    text: bytes
+    packed: Packed
     _made: dict[Hashable, tuple[Hashable, Any]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     def parse(self) -> Mapping[str, Any]:
         """Return the object; it is shared with other callers."""
-        return (_remembered if len(self.text) <= _REMEMBERED_BYTES else _parsed)(self.text)
+        read = _remembered if self.packed.size <= _REMEMBERED_BYTES else Packed.read
+        parsed: Mapping[str, Any] = read(self.packed)
+        return parsed
 
     def once(
         self, make: Callable[[Mapping[str, Any]], T], beside: Hashable = (), *, name: str = ""
@@ -220,8 +220,8 @@ class Cache:
         if (former := self._objects.get(address)) is not None:
             self._bounds.remove(*_weight(former))
         if not self._bounds.admit(*_weight(fresh)):
-            lean = without_payload(orjson.loads(fresh.text))
-            fresh = replace(fresh, text=_text_of(lean), _made={})
+            lean = pack(without_payload(fresh.packed.read()))
+            fresh = replace(fresh, packed=lean, _made={})
         self._bounds.add(*_weight(fresh))
         if fresh.store:  # before what is held goes: who stays is not taken out in between
             self._first_users.add((fresh.store, fresh.namespace), fresh.owners)
@@ -258,21 +258,11 @@ class Cache:
             self.on_change(key)
 
 
-def _parsed(text: bytes) -> Mapping[str, Any]:
-    parsed: dict[str, Any] = orjson.loads(text)
-    return parsed
-
-
-_remembered = lru_cache(maxsize=_REMEMBERED_OBJECTS)(_parsed)
+_remembered = lru_cache(maxsize=_REMEMBERED_OBJECTS)(Packed.read)
 
 
 def _weight(item: Cached) -> tuple[str, str, list[str], int]:
-    return item.kind, item.namespace, [uid for _, uid in item.owners], len(item.text)
-
-
-def _text_of(item: Mapping[str, Any]) -> bytes:
-    # Copied, because orjson keeps the buffer it wrote into: 2 MB for a text of 200 kB.
-    return bytes(memoryview(orjson.dumps(item)))
+    return item.kind, item.namespace, [uid for _, uid in item.owners], item.packed.size
 
 
 def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
@@ -322,7 +312,7 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
             if owner["kind"] == labels.KIND and owner["apiVersion"].startswith(f"{labels.GROUP}/")
         ),
         deleting="deletionTimestamp" in metadata,
-        text=_text_of(trimmed),
+        packed=pack(trimmed),
     )
 
 

@@ -6,10 +6,11 @@ the next stage of the same condition supersedes it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from mm_operator.cluster.packed import Packed
 
 LIMIT = 5000
-"""Events in memory at most: 5 MB; five for each of 1,000 models."""
+"""Events in memory at most: 4 MB; five for each of 1,000 models."""
 
 Subject = tuple[str, str, str]
 """Uid of the model, reason, message."""
@@ -22,7 +23,7 @@ class Waiting:
     subject: Subject
     warns: bool
     namespace: str
-    body: dict[str, Any]
+    body: Packed
     condition: tuple[str, str] = ("", "")
     """Uid of the model and type of the condition; empty for what is no condition's."""
     passing: bool = False

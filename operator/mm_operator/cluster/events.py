@@ -17,6 +17,7 @@ from mm_api import labels
 from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.event_queue import EventQueue, Waiting
 from mm_operator.cluster.models import ModelRecord
+from mm_operator.cluster.packed import pack
 from mm_operator.cluster.resources import EVENT
 from mm_operator.errors import ClusterError
 from mm_operator.status.events import Event, transitions
@@ -67,7 +68,7 @@ class EventPoster:
         now = datetime.now(UTC)
         for event in transitions(old, new):
             name = _name(record.key.name, now, next(self._numbers))
-            body = _body(record, event, now, self._instance, name)
+            body = pack(_body(record, event, now, self._instance, name))
             subject = (record.uid, event.reason, event.message)
             warns = event.type == "Warning"
             condition = (record.uid, event.condition) if event.condition else ("", "")
@@ -92,7 +93,7 @@ class EventPoster:
                 await asyncio.sleep(_BUSY_SECONDS)
             waiting = self._waiting.take()
             try:
-                await self._client.create(EVENT, waiting.namespace, waiting.body)
+                await self._client.create(EVENT, waiting.namespace, waiting.body.read())
             except WritesForbiddenError:  # for a moment: a lost lead would cancel this
                 self._waiting.put(waiting)
                 await asyncio.sleep(_BUSY_SECONDS)

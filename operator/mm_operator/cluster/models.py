@@ -14,6 +14,7 @@ import orjson
 
 from mm_api.conditions import ConditionType
 from mm_operator.cluster.keys import Key
+from mm_operator.cluster.packed import Packed, pack
 from mm_operator.status.series import Sample, samples_of
 
 
@@ -28,7 +29,7 @@ class Setter:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """One MultimodalModel: identity, and spec and status as JSON text."""
+    """One MultimodalModel: identity, spec as JSON text, status packed."""
 
     key: Key
     uid: str
@@ -47,7 +48,7 @@ class ModelRecord:
     waiting: bool
     """Another model builds the engine it needs."""
     spec: bytes
-    status: bytes
+    status: Packed
     replicas_set_by: Setter
     samples: tuple[Sample, ...]
     """What Prometheus is told of it."""
@@ -192,7 +193,7 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         ),
         waiting=(status.get("build") or {}).get("phase") == "Waiting",
         spec=orjson.dumps(spec),
-        status=orjson.dumps(status),
+        status=pack(status),
         replicas_set_by=_setter(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )

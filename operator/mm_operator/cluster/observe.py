@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import orjson
 from pydantic import ValidationError
 
 from mm_api import labels
@@ -97,7 +96,7 @@ class Observer:
             created=record.created,
             spec=spec,
             spec_error=error,
-            status=orjson.loads(record.status),
+            status=record.status.read(),
             settings=self._settings,
             observed=self._observe(record),
             now=now,

@@ -5,7 +5,6 @@ none leads: the last recommendation stands. Only the API server is answered, whi
 whether its caller may read the metric.
 """
 
-import json
 import re
 import ssl
 from collections.abc import Awaitable, Callable
@@ -92,7 +91,7 @@ def desired_replicas(models: ModelCache, key: Key) -> int | None:
     record = models.find(key)
     if record is None:
         return None
-    wanted: Any = (json.loads(record.status).get("scaling") or {}).get("desired")
+    wanted: Any = (record.status.read().get("scaling") or {}).get("desired")
     return wanted if isinstance(wanted, int) else None
 
 

@@ -5,7 +5,6 @@ that hangs delays its own models only.
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections import defaultdict
@@ -59,6 +58,9 @@ when the last move is older than that, or it would undo the move with the number
 
 _TENANT_SECONDS = 12.0
 """For all that is asked of a Prometheus of a spec in one tick: the next tick waits for nobody."""
+
+_TURN = 50
+"""Models between two turns of others on the event loop: 10 ms, to parse a spec or decide."""
 
 _TOO_SLOW = "autoscaling.prometheus takes too long to answer: see its own log and its load"
 _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
@@ -166,7 +168,7 @@ class Scaler:
 
     async def tick(self) -> None:
         """Look at every model once."""
-        looks = list(self._looks())
+        looks = await self._looks()
         self._forget({look.record.uid for look in looks})
         for look in looks:
             if look.follower.changes_engine(look.asked.spec.engine):
@@ -183,16 +185,20 @@ class Scaler:
                 group.create_task(self._together(endpoint, members))
             group.create_task(self._decide_all(alone))
 
-    def _looks(self) -> Iterator[_Look]:
-        """Yield what there is to decide about every model."""
-        for key in self._models:
+    async def _looks(self) -> list[_Look]:
+        """Return what there is to decide about every model."""
+        looks: list[_Look] = []
+        for number, key in enumerate(self._models):
+            if number % _TURN == _TURN - 1:
+                await asyncio.sleep(0)
             try:
                 look = self._look(key)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
                 _LOG.exception("%s could not be looked at; replicas stay", key)
                 continue
             if look is not None:
-                yield look
+                looks.append(look)
+        return looks
 
     def _look(self, key: Key) -> _Look | None:
         """Return what there is to decide about a model, None when nothing is asked for."""
@@ -202,7 +208,7 @@ class Scaler:
         spec = self._spec(record)
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
             return None
-        status = json.loads(record.status)
+        status = record.status.read()
         follower = self._followers.get(record.uid)
         if follower is None:
             follower = Follower(status.get("scaling") or {}, self._clock(), spec.replicas)
@@ -283,7 +289,7 @@ class Scaler:
                 await self._decide(look)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
                 _LOG.exception("%s could not be decided on; replicas stay", look.record.key)
-            if number % 50 == 49:  # noqa: PLR2004  # about 10 ms: the Lease is renewed in between
+            if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
 
     async def _decide(self, look: _Look) -> None:

@@ -38,6 +38,9 @@ _SECONDS = 3.0
 _NAMESPACE_SECONDS = 30.0
 """For all pods of a namespace: 80 of which none answers. Those left out keep what they said."""
 
+_TURN = 50
+"""Models between two turns of others on the event loop."""
+
 _MOST_BYTES = 16 * 1024
 """Twenty times what a server says, and less than a condition's message may have."""
 
@@ -106,7 +109,11 @@ class Servers:
 
     async def go_round(self, session: aiohttp.ClientSession) -> None:
         """Ask every running server once, and wake the models of which something new is known."""
-        pods = {key: self._pods_of(key) for key in self._models}
+        pods: dict[Key, tuple[ServerPod, ...]] = {}
+        for number, key in enumerate(self._models):
+            pods[key] = self._pods_of(key)
+            if number % _TURN == _TURN - 1:
+                await asyncio.sleep(0)
         every = [pod for some in pods.values() for pod in some]
         there = {pod.uid for pod in every}
         for uid in self._said.keys() - there:
