@@ -5,7 +5,8 @@ Every namespace has one store, the operator's own. Models of one engine have one
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,18 +158,24 @@ async def until_right(board: Board, fleet: Fleet, limit_seconds: float) -> None:
         await asyncio.sleep(_LOOK_SECONDS * 4)
 
 
-async def until_applied(client: Client, wanted: Mapping[Name, int], limit_seconds: float) -> float:
-    """Wait until each model's Deployment has its replicas; return the time of that (monotonic)."""
+@asynccontextmanager
+async def deployments(client: Client) -> AsyncIterator[Board]:
+    """Watch every server's Deployment; listed before the block, which is measured."""
     board = Board(client, DEPLOYMENT, "app.kubernetes.io/component=server")
     watch = asyncio.create_task(board.run())
     try:
-        async with asyncio.timeout(limit_seconds):
-            await board.synced()
-            while not _has(board, wanted):  # noqa: ASYNC110  # looked at less often than it changes
-                await asyncio.sleep(_LOOK_SECONDS)
-        return time.monotonic()
+        await board.synced()
+        yield board
     finally:
         watch.cancel()
+
+
+async def until_applied(board: Board, wanted: Mapping[Name, int], limit_seconds: float) -> float:
+    """Wait until each model's Deployment has its replicas; return the time of that (monotonic)."""
+    async with asyncio.timeout(limit_seconds):
+        while not _has(board, wanted):  # noqa: ASYNC110  # looked at less often than it changes
+            await asyncio.sleep(_LOOK_SECONDS)
+    return time.monotonic()
 
 
 def _has(board: Board, wanted: Mapping[Name, int]) -> bool:

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
-from fleet import Board, Fleet, create, scale, until_applied, until_right
+from fleet import Board, Fleet, create, deployments, scale, until_applied, until_right
 from harness import OperatorProcess, client_of, control_plane, machine, write_result
 from kubelet import Kubelet
 from phase import Phase, Quiet
@@ -106,11 +106,12 @@ class Bench:
 
     async def _touch(self, operator: OperatorProcess, count: int) -> None:
         """Change `spec.replicas` of some models at once."""
-        phase = Phase(operator)
-        wanted = dict.fromkeys(list(self._fleet.names())[:count], 2)
-        await asyncio.gather(*(scale(self._client, name, 2) for name in wanted))
-        sent = time.monotonic()
-        applied = await until_applied(self._client, wanted, 60)
+        async with deployments(self._client) as board:
+            phase = Phase(operator)
+            wanted = dict.fromkeys(list(self._fleet.names())[:count], 2)
+            await asyncio.gather(*(scale(self._client, name, 2) for name in wanted))
+            sent = time.monotonic()
+            applied = await until_applied(board, wanted, 60)
         await until_right(self._board, self._fleet, 120)
         right = time.monotonic()
         await _quiet(operator)
@@ -132,7 +133,8 @@ class Bench:
                 first.stop(signal.SIGKILL)
                 killed = time.monotonic()
             await asyncio.sleep(20 / count)  # changes go on until the other replica leads
-        applied = await until_applied(self._client, wanted, 120)
+        async with deployments(self._client) as board:
+            applied = await until_applied(board, wanted, 120)
         await until_right(self._board, self._fleet, 120)
         await _quiet(second)
         numbers = phase.end(applied - killed)

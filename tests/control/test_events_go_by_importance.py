@@ -27,6 +27,7 @@ RECORD = ModelRecord(
     shares_store=False,
     claims=(),
     served_claim="",
+    scales=False,
     ready=False,
     waiting=False,
     spec=b"{}",

@@ -102,7 +102,7 @@ def test_a_job_that_nobody_owns_is_held_without_its_spec() -> None:
     found = cache.find(JOB.kind, "bad", "j")
     assert found is not None
 
-    assert len(found.text) < 2000
+    assert len(found.packed.text()) < 2000
 
 
 def test_it_is_told_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -> None:

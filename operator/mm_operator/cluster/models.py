@@ -43,6 +43,8 @@ class ModelRecord:
     """Claims of the user's that its Jobs attach, sorted."""
     served_claim: str
     """That of them which its serving pods attach, too; empty: none."""
+    scales: bool
+    """Its replicas follow metrics, or what they would be is shown."""
     ready: bool
     """The condition Ready is True."""
     waiting: bool
@@ -187,6 +189,8 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         claims=_claims(spec),
         # Engines of a bucket are pulled to the node's disk.
         served_claim="" if store.get("s3") else _claim_name(store),
+        scales=spec.get("autoscaling") is not None
+        and _part(spec, "autoscaling").get("mode") != "Off",
         ready=any(
             condition.get("type") == ConditionType.READY and condition.get("status") == "True"
             for condition in status.get("conditions") or ()

@@ -48,8 +48,8 @@ from mm_operator.plan import names
 
 T = TypeVar("T")
 
-_REMEMBERED_SPECS = 2048
-"""About 10 kB each. A spec is read at every reconcile, and changes with few of them."""
+_REMEMBERED_SPECS = 256
+"""About 12 kB each, and 0.3 ms to make: those of the models that change at this time."""
 
 _CHILD_KINDS = frozenset(resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN))
 

@@ -203,7 +203,9 @@ class Scaler:
     def _look(self, key: Key) -> _Look | None:
         """Return what there is to decide about a model, None when nothing is asked for."""
         record = self._models.find(key)
-        if record is None or record.deleting or not self._serves(key.namespace):
+        if record is None or not record.scales or record.deleting:
+            return None
+        if not self._serves(key.namespace):
             return None
         spec = self._spec(record)
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
@@ -389,10 +391,9 @@ class Scaler:
 
     def _forget(self, followed: set[str]) -> None:
         """Drop what is remembered of models and pods that are gone or no longer scaled."""
-        there = {record.uid for key in self._models if (record := self._models.find(key))}
         _keep(self._followers, followed)
         _keep(self._views, followed)
-        _keep(self._specs, there)
+        _keep(self._specs, followed)
         _keep(self._pods, self._cache.uids())
 
 
