@@ -41,6 +41,7 @@ class Reason(StrEnum):
     GPU_UNKNOWN = "GpuUnknown"
     IMAGE_UNKNOWN = "ImageUnknown"
     DOES_NOT_FIT = "DoesNotFit"
+    DELETING = "Deleting"
     # EngineBuilt
     WAITING_FOR_PLAN = "WaitingForPlan"
     BUILDING = "Building"

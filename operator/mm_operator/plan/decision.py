@@ -49,7 +49,7 @@ class _Engine:
 def decide(snapshot: Snapshot) -> Plan:
     """Return every decision about one model."""
     if snapshot.deleting:
-        return _frozen(SpecError("Deleting", "the model is being deleted"))
+        return _frozen(SpecError(Reason.DELETING, "the model is being deleted"))
     problem = snapshot.spec_error
     if snapshot.spec is not None:
         problem = first_problem(snapshot.spec)

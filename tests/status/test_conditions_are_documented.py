@@ -1,0 +1,74 @@
+"""docs/conditions.md has every condition type and reason that can be set, and no other."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from condition_guide import EVENTS, SECTIONS, TYPES
+from mm_api.conditions import ConditionType, Reason
+from mm_api.documents.build_result import BuildReason
+from mm_api.documents.model_facts import InspectReason
+from mm_operator.status.events import SCALED_DOWN, SCALED_UP
+from support.scripts import ROOT, load_tool
+
+GUIDE = {reason for reasons in SECTIONS.values() for reason in reasons}
+KNOWN = {*Reason, *InspectReason, *BuildReason}
+CAMEL_CASE = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)*")
+REASON_POSITION = {"SpecError": 0, "StageError": 1, "Aspect": 2, "Failure": 0, "Event": 1}
+"""Position of the reason among the arguments."""
+SOURCES = [
+    path
+    for path in sorted((ROOT / "operator" / "mm_operator").rglob("*.py"))
+    # Codes of the planner's own errors become InvalidSpec where they are no reasons.
+    if "sizing" not in path.parts and "cli" not in path.parts and "simulation" not in path.parts
+]
+
+
+def literal_reasons(source: str) -> Iterator[str]:
+    """Yield reasons that are written as text, not as a constant."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        values = [one.value for one in node.keywords if one.arg == "reason" and name]
+        position = REASON_POSITION.get(name, len(node.args))
+        values += node.args[position : position + 1]
+        for value in values:
+            if isinstance(value, ast.Constant) and CAMEL_CASE.fullmatch(str(value.value)):
+                yield str(value.value)
+
+
+def test_every_type_is_documented() -> None:
+    """Each type has its row, in the order of the status."""
+    assert list(TYPES) == list(ConditionType)
+
+
+def test_every_reason_is_documented() -> None:
+    """Reasons of the operator, of inspections and of builds; none that no longer exists."""
+    assert GUIDE - EVENTS.keys() == {str(one) for one in KNOWN}
+    assert EVENTS.keys() == {"BuildStepFinished", SCALED_UP, SCALED_DOWN}
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(one, id=str(one.relative_to(ROOT))) for one in SOURCES]
+)
+def test_reasons_written_as_text_are_documented(path: Path) -> None:
+    """A reason that is no constant of an enumeration is documented all the same."""
+    assert set(literal_reasons(path.read_text(encoding="utf-8"))) <= GUIDE
+
+
+def test_undocumented_text_is_found() -> None:
+    """The scan above sees positional and named reasons."""
+    source = (
+        "SpecError('NoRow', 'x'); StageError('status', 'NoRowEither'); Decision(reason='Third')"
+    )
+    assert set(literal_reasons(source)) == {"NoRow", "NoRowEither", "Third"}
+
+
+def test_page_is_fresh() -> None:
+    """The page is what the texts say."""
+    generator = load_tool("generate_conditions_page")
+    assert (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8") == generator.page()

@@ -1,0 +1,284 @@
+"""What each condition type and reason means and what to do: the texts of docs/conditions.md.
+
+`tests/status/test_conditions_are_documented.py` holds that every reason which the operator, a Job
+or an Event can set is here, and no other.
+"""
+
+from typing import Final, NamedTuple
+
+from mm_api.conditions import ConditionType, Reason
+from mm_api.documents.build_result import BuildReason
+from mm_api.documents.model_facts import InspectReason
+
+NOTHING: Final = "Nothing."
+
+
+class TypeGuide(NamedTuple):
+    """One row of the table of types."""
+
+    true: str
+    otherwise: str
+
+
+class Advice(NamedTuple):
+    """One row of a table of reasons."""
+
+    meaning: str
+    action: str
+
+
+TYPES: Final[dict[ConditionType, TypeGuide]] = {
+    ConditionType.READY: TypeGuide(
+        "At least one replica of the wanted revision answers.",
+        "Reason and message of the stage that is not finished, or of the problem.",
+    ),
+    ConditionType.AVAILABLE: TypeGuide(
+        "At least one replica of any revision answers.", "No replica answers (`NoReplicas`)."
+    ),
+    ConditionType.PLANNED: TypeGuide(
+        "The checkpoint is inspected; every limit and memory size is computed.",
+        "The inspection runs, or spec or checkpoint is refused.",
+    ),
+    ConditionType.ENGINE_BUILT: TypeGuide(
+        "The engine of the current plan is in the store.", "The build waits, runs or failed."
+    ),
+    ConditionType.ROLLING_OUT: TypeGuide(
+        "Pods are being created or replaced.", "The rollout is complete, or waits for the engine."
+    ),
+    ConditionType.SCALING_ACTIVE: TypeGuide(
+        "The operator, or an autoscaler that it manages, sets the number of replicas.",
+        "Autoscaling is off, recommends only, or is blocked.",
+    ),
+    ConditionType.ENCODERS_READY: TypeGuide(
+        "Every encoder pod answers. Absent without `vision.placement: Disaggregated`.",
+        "Encoder pods are missing; the servers encode images themselves meanwhile.",
+    ),
+    ConditionType.DEGRADED: TypeGuide(
+        "Something needs an operator's action: see reason and message.",
+        "No action is needed (`AsExpected`).",
+    ),
+}
+
+PLANNED: Final[dict[str, Advice]] = {
+    Reason.PLAN_COMPLETE: Advice("The plan is complete; the message summarises it.", NOTHING),
+    Reason.INSPECTING: Advice("The inspection Job reads the checkpoint.", "Wait; seconds."),
+    Reason.INSPECT_PENDING: Advice(
+        "The pod of the inspection Job cannot start.",
+        "The message has the scheduler's or kubelet's reason: quota, claim, image or node.",
+    ),
+    Reason.INSPECT_FAILED: Advice(
+        "The inspection was killed, timed out or ended without a report. It is retried.",
+        "Check that the source is reachable; read the log of the Job's pod.",
+    ),
+    Reason.INVALID_SPEC: Advice(
+        "A field, or a combination of fields, is invalid.", "Change the field that is named."
+    ),
+    Reason.NOT_SUPPORTED: Advice(
+        "The field or family is not supported with this backend.",
+        "Follow the message; [api.md](api.md#fields-without-behaviour-yet) lists these fields.",
+    ),
+    Reason.GPU_UNKNOWN: Advice(
+        "The GPU product, or its memory, cannot be determined from node labels.",
+        "Set `spec.runtime.gpu.product`, or `memory` and `computeCapability`.",
+    ),
+    Reason.IMAGE_UNKNOWN: Advice(
+        "The version of TensorRT-LLM cannot be determined from the image.",
+        "Set `spec.build.trtllmVersion`.",
+    ),
+    Reason.DOES_NOT_FIT: Advice(
+        "The model does not fit into the memory of the GPU, or of the container's limit.",
+        "Apply one of `status.plan.suggestions`.",
+    ),
+    Reason.DELETING: Advice("The model is being deleted.", NOTHING),
+    InspectReason.SOURCE_NOT_FOUND: Advice(
+        "The path, repository, revision or object does not exist, or user 65532 may not read it.",
+        "Correct `spec.model.source`; for files `chmod -R a+rX`.",
+    ),
+    InspectReason.SOURCE_DENIED: Advice(
+        "The Hub or bucket refused the credentials (401, 403, gated).",
+        "Correct the Secret; accept the licence of a gated repository.",
+    ),
+    InspectReason.SOURCE_UNAVAILABLE: Advice(
+        "The Hub or bucket does not answer, or limits the rate. It is retried.",
+        "Check network, proxy and endpoint.",
+    ),
+    InspectReason.CONFIG_MISSING: Advice(
+        "The checkpoint lacks a file such as config.json.", "Add the file that is named."
+    ),
+    InspectReason.CONFIG_INVALID: Advice(
+        "A configuration file cannot be read, or contradicts itself.",
+        "Correct the file and key that are named.",
+    ),
+    InspectReason.UNKNOWN_FAMILY: Advice(
+        "No family matches the checkpoint.",
+        "Set `spec.model.family`; `mmctl families` lists them.",
+    ),
+    InspectReason.FAMILY_MISMATCH: Advice(
+        "`spec.model.family` is not the family of the checkpoint.", "Correct or remove the field."
+    ),
+    InspectReason.WEIGHTS_MISSING: Advice(
+        "Weight files that the index or the family requires are absent.", "Complete the checkpoint."
+    ),
+    InspectReason.WEIGHTS_INVALID: Advice(
+        "Headers of the weights are damaged, or do not match config.json.",
+        "Download the named file again.",
+    ),
+    InspectReason.PICKLE_REFUSED: Advice(
+        "The weights are pickles, which can run code.",
+        "Convert to safetensors, or set `spec.model.allowPickle` for a trusted source.",
+    ),
+    InspectReason.CUSTOM_CODE_REFUSED: Advice(
+        "The checkpoint needs Python code of its own.",
+        "Set `spec.model.trustRemoteCode` for a trusted source.",
+    ),
+    InspectReason.ADAPTER_REFUSED: Advice(
+        "A LoRA adapter does not match the checkpoint or uses an unsupported form.",
+        "Correct the adapter that is named.",
+    ),
+}
+
+ENGINE_BUILT: Final[dict[str, Advice]] = {
+    Reason.BUILD_SUCCEEDED: Advice("The engine is in the store.", NOTHING),
+    Reason.WAITING_FOR_PLAN: Advice("`Planned` is not True yet.", "See `Planned`."),
+    Reason.BUILDING: Advice("The build Job runs.", "Wait; `status.build` has step and progress."),
+    Reason.BUILD_PENDING: Advice(
+        "The build Job's pod cannot start.", "The message has the reason: quota, claim, GPU, image."
+    ),
+    Reason.WAITING_FOR_BUILD: Advice(
+        "Another model builds the same engine in the same store.", "Wait, or see that model."
+    ),
+    Reason.BUILD_FAILED: Advice(
+        "The build failed and is not retried, or its retries are used up.",
+        "Read the log lines in the message; a change of spec or source starts a new build.",
+    ),
+    Reason.BUILD_OUT_OF_MEMORY: Advice(
+        "A step exceeded the memory limit.", "Raise `spec.build.resources.limits.memory`."
+    ),
+    Reason.BUILD_TIMED_OUT: Advice(
+        "A step exceeded the timeout; finished steps are kept.", "Raise `spec.build.timeout`."
+    ),
+    Reason.BUILD_EVICTED: Advice(
+        "The pod was evicted, preempted or lost its node. It is retried.",
+        "Set `spec.build.resources.requests`.",
+    ),
+    Reason.ENGINE_CORRUPT: Advice(
+        "A file of the stored engine is damaged. It is rebuilt once a day.",
+        "When it recurs: check the store's disk, then delete the ConfigMap that is named.",
+    ),
+    Reason.ENGINE_MISMATCH: Advice(
+        "The engine was built for another GPU or version of TensorRT-LLM than the pods have.",
+        "Give `spec.build` and `spec.runtime` the same image and GPU; delete the named ConfigMap.",
+    ),
+    BuildReason.SOURCE_CHANGED: Advice(
+        "The source is not the one that was inspected. It is inspected again.",
+        "Pin a revision, or finish the upload.",
+    ),
+    BuildReason.SOURCE_NOT_FOUND: Advice(
+        "The source disappeared after the inspection.", "Restore `spec.model.source`."
+    ),
+    BuildReason.VERIFICATION_FAILED: Advice(
+        "The result differs from the checkpoint's own class, or from the plan.",
+        "Report it with the log; try another `vision.engine` or TensorRT-LLM version.",
+    ),
+    BuildReason.STORE_NOT_WRITABLE: Advice(
+        "The store is full or read-only. It is retried.",
+        "Enlarge `spec.build.store.size`, or remove engines: `mm-runtime store gc`.",
+    ),
+    BuildReason.STEP_FAILED: Advice(
+        "A build step failed; the message has the step and its last lines.",
+        "Follow the message; logs are in the store under `build/`.",
+    ),
+}
+
+ROLLOUT: Final[dict[str, Advice]] = {
+    Reason.REPLICAS_AVAILABLE: Advice("Replicas answer.", NOTHING),
+    Reason.ROLLOUT_COMPLETE: Advice("All pods have the wanted revision.", NOTHING),
+    Reason.ROLLOUT_IN_PROGRESS: Advice("Pods are being replaced.", "Wait."),
+    Reason.WAITING_FOR_ENGINE: Advice("`EngineBuilt` is not True yet.", "See `EngineBuilt`."),
+    Reason.PODS_STARTING: Advice(
+        "Pods load the engine or run warm-up requests; the message counts both phases.",
+        "Wait; the gateway's log names a warm-up request that fails.",
+    ),
+    Reason.PODS_UNSCHEDULABLE: Advice(
+        "No node accepts a pod.", "Add nodes, or change resources, selectors or tolerations."
+    ),
+    Reason.PODS_CRASHING: Advice(
+        "A container ends or waits with an error, or the API server rejects the pods.",
+        "`kubectl logs --previous`; the message has the container's last words.",
+    ),
+    Reason.QUOTA_EXCEEDED: Advice(
+        "A ResourceQuota rejects an object.", "Raise the quota, or lower requests."
+    ),
+    Reason.NO_REPLICAS: Advice(
+        "`spec.replicas` is 0, or no replica answers.", "Raise `spec.replicas`; else see `Ready`."
+    ),
+}
+
+SCALING: Final[dict[str, Advice]] = {
+    Reason.FOLLOWING_LOAD: Advice("Replicas follow the load.", NOTHING),
+    Reason.AUTOSCALING_OFF: Advice("`spec.replicas` is used as it is.", NOTHING),
+    Reason.RECOMMEND_ONLY: Advice(
+        "`mode: Recommend`: `status.scaling` has the number, nothing is changed.",
+        "Set `mode: Enforce`.",
+    ),
+    Reason.WAITING_FOR_METRICS: Advice("The first evaluation is pending.", "Wait 15 s."),
+    Reason.METRICS_MISSING: Advice(
+        "Prometheus does not answer, or has no series of the pods. Replicas are kept.",
+        "Check the address and the scrape configuration, [observability.md](observability.md).",
+    ),
+    Reason.CAPACITY_LIMITED: Advice(
+        "More replicas are needed; no node has room for them.",
+        "Add nodes, or lower `autoscaling.maxReplicas`.",
+    ),
+    Reason.REPLICAS_CONTESTED: Advice(
+        "A HorizontalPodAutoscaler of another owner sets the same replicas; the operator stops.",
+        "Delete it, or set `mode: Off` and target the MultimodalModel.",
+    ),
+    Reason.ENGINE_NOT_AVAILABLE: Advice(
+        "The chosen `autoscaling.engine` (HPA, KEDA) is not installed or does not work.",
+        "Enable `externalMetrics` or `keda` in the chart; the message has the obstacle.",
+    ),
+    Reason.INVALID_SPEC: Advice(
+        "A schedule is invalid; everything else is followed.", "Correct the schedule."
+    ),
+}
+
+DEGRADED: Final[dict[str, Advice]] = {
+    Reason.AS_EXPECTED: Advice("No action is needed.", NOTHING),
+    Reason.CLUSTER_ERROR: Advice(
+        "The API server refused or failed a request, or the namespace has not opted in.",
+        "Run the command of the message, or repair rights and admission. It is retried.",
+    ),
+    Reason.NAME_TAKEN: Advice(
+        "An object that is not the model's has the name of a child. It is not changed.",
+        "Rename or delete it, or rename the model.",
+    ),
+    Reason.NAMESPACE_CONTESTED: Advice(
+        "A second operator installation is configured for this namespace.",
+        "Remove the namespace from one of them.",
+    ),
+    Reason.MEMORY_POOL_EXHAUSTED: Advice(
+        "A server found its CUDA or pinned memory pool full.",
+        "Set `spec.runtime.memoryPools` to the size in the message.",
+    ),
+    Reason.MPS_UNAVAILABLE: Advice(
+        "MPS was planned and does not work; encoder and language model use time slices.",
+        "Use an image and nodes with MPS, or set `spec.vision.sharing: TimeSlicing`.",
+    ),
+}
+
+EVENTS: Final[dict[str, Advice]] = {
+    "BuildStepFinished": Advice("A build step finished, with its seconds.", NOTHING),
+    "ScaledUp": Advice("Replicas were added, with the reason.", NOTHING),
+    "ScaledDown": Advice("Replicas were removed, with the reason.", NOTHING),
+}
+
+SECTIONS: Final[dict[str, dict[str, Advice]]] = {
+    "Planned": PLANNED,
+    "EngineBuilt": ENGINE_BUILT,
+    "RollingOut, Available, Ready, EncodersReady": ROLLOUT,
+    "ScalingActive": SCALING,
+    "Degraded": DEGRADED,
+    "Events without a condition": EVENTS,
+}
+"""Heading -> reason -> text. `Ready` and `Degraded` repeat reasons of the other conditions."""
