@@ -66,6 +66,50 @@ def test_document_check_names_a_link_to_nowhere(tmp_path: Path) -> None:
     ]
 
 
+def test_document_check_names_an_anchor_that_no_heading_has(tmp_path: Path) -> None:
+    """Headings in code blocks are none; a link within the page needs its heading, too."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `two`, three\n```\n# not one\n```\n"
+        "[a](page.md#one-two-three) [b](#one-two-three) [c](page.md#not-one) [d](#gone)\n"
+    )
+
+    assert load("check_docs").broken_links(tmp_path, page) == [
+        "page.md: page.md has no heading #not-one",
+        "page.md:  has no heading #gone",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "found"),
+    [
+        pytest.param("docs/a.md", 300, False, id="at-the-limit"),
+        pytest.param("docs/a.md", 301, True, id="above"),
+        pytest.param("docs/api.md", 301, False, id="exempt"),
+        pytest.param("docs/studies/a.md", 301, False, id="study"),
+        pytest.param("README.md", 301, False, id="elsewhere"),
+    ],
+)
+def test_document_check_names_a_long_page(
+    tmp_path: Path, name: str, lines: int, *, found: bool
+) -> None:
+    """Pages of docs/ have at most 300 lines."""
+    page = tmp_path / name
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("x\n" * lines)
+
+    assert bool(load("check_docs").long_page(tmp_path, page)) == found
+
+
+def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
+    """An entry neither continues on another line nor has more than 200 characters."""
+    page = tmp_path / "CHANGELOG.md"
+    page.write_text(f"- {'x' * 198}\n- {'x' * 199}\n- short\n  goes on\n")
+
+    found = load("check_docs").long_entries(tmp_path, page)
+    assert [line.split(":")[1] for line in found] == ["2", "4"]
+
+
 SOURCE = """\
 @dataclass(frozen=True)
 class Limits:
