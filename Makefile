@@ -62,7 +62,7 @@ observability-test: env ## Ask every dashboard and rule expression of a real Pro
 keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CPU-minutes)
 	MM_BUILD_KEDA=1 $(PYTEST) --log-cli-level=INFO tests/keda
 
-bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pictures of docs/autoscaling.md
+bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pictures of docs/studies/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py
 	$(BIN)/python bench/autoscaling/report.py
 

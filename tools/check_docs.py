@@ -36,9 +36,6 @@ _OTHER_PATHS = ("CHANGELOG.md", "docs/planning-sources.md")
 PAGE_LINES = 300
 LONG_PAGES = {
     "docs/api.md": "generated: every field on one page is what a reader searches",
-    "docs/autoscaling.md": "to be split",
-    "docs/requests.md": "to be split",
-    "docs/runtime.md": "to be split",
 }
 """Page -> why it may be longer. Studies (docs/studies) are tables of measurements: exempt, too."""
 ENTRY_CHARACTERS = 200

@@ -1,4 +1,4 @@
-"""Writes tables and pictures of `docs/autoscaling.md` from `results/runs.jsonl`."""
+"""Writes tables and pictures of `docs/studies/autoscaling.md` from `results/runs.jsonl`."""
 
 import json
 import math
@@ -13,7 +13,7 @@ import runs
 from plot import Line, frontier
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "autoscaling.md"
+PAGE = HERE.parents[1] / "docs" / "studies" / "autoscaling.md"
 PICTURES = PAGE.parent / "autoscaling"
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 

@@ -117,7 +117,7 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
         np.testing.assert_allclose(ensemble[name], bls[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow  # long streams, and the stall that docs/runtime.md tells of: once in 25 runs
+@pytest.mark.slow  # long streams, and the stall that docs/serving.md tells of: once in 25 runs
 def test_concurrent_streams_interleave(served: Served) -> None:
     """Streams run side by side when there are several processes; all are answered."""
     order: list[int] = []

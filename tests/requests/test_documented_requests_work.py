@@ -1,4 +1,4 @@
-"""Every example of docs/requests.md runs as it stands there and prints what stands below it."""
+"""Every example of docs/requests*.md runs as it stands there and prints what stands below it."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.build_plans import change_serving, serving_plan
-from support.documented_requests import PAGE, USUAL, Example, all_examples, examples
+from support.documented_requests import PAGES, USUAL, Example, all_examples, examples
 from support.families.pipeline import build
 from support.real_gateway import gateway_before
 from support.served import Served, start_serving
@@ -72,7 +72,8 @@ def _named(server: Served, engine: BuiltEngine, model: str, folder: Path) -> Ite
 def test_every_section_has_an_example() -> None:
     """A section without a runnable example would be a promise that nobody keeps."""
     run = {USUAL, "tiny-t5", *ELSEWHERE}
-    assert PAGE.read_text().count("\n## ") == sum(one.served in run for one in all_examples())
+    sections = sum(page.read_text().count("\n## ") for page in PAGES)
+    assert sections == sum(one.served in run for one in all_examples())
 
 
 @pytest.mark.parametrize("example", _ids(USUAL))

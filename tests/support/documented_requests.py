@@ -1,4 +1,4 @@
-"""Examples of docs/requests.md: read from the page and run as they stand."""
+"""Examples of docs/requests*.md: read from the pages and run as they stand."""
 
 import json
 import re
@@ -11,7 +11,10 @@ from pathlib import Path
 from support.ensemble import DEADLINE_SECONDS
 from support.tiny_llava import PICTURES
 
-PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = tuple(
+    DOCS / name for name in ("requests.md", "requests-tritonclient.md", "requests-openai.md")
+)
 USUAL = "tiny-llava"
 """The model of a section that names none."""
 
@@ -60,7 +63,7 @@ def examples(served: str) -> list[Example]:
 
 def all_examples() -> list[Example]:
     """Return every section that has an example."""
-    return [_example(found) for found in _EXAMPLE.finditer(PAGE.read_text())]
+    return [_example(found) for page in PAGES for found in _EXAMPLE.finditer(page.read_text())]
 
 
 def _example(found: "re.Match[str]") -> Example:

@@ -96,7 +96,7 @@ class ScheduleFloor:
 class Tuning:
     """Constants of the policy; each says where it comes from.
 
-    `docs/autoscaling.md` shows what another utilisation does to cost and attainment.
+    `docs/studies/autoscaling.md` shows what another utilisation does to cost and attainment.
     """
 
     utilisation: float = 0.7
@@ -104,8 +104,8 @@ class Tuning:
     a batching engine grows faster than its work."""
     slot_utilisation: float = 0.3
     """The same while demand is slots taken, because no cost was measured. Prompts queue long before
-    the slots are full: in the simulation of `docs/autoscaling.md`, replicas at 70 % of their work
-    have a third of their slots taken."""
+    the slots are full: in the simulation (`docs/studies/autoscaling.md`) replicas at 70 % of their
+    work have a third of their slots taken."""
     burst_factor: float = 3.0
     """How far the fast window may exceed the steady one. A crowd needs its replicas at once: adding
     them as the steady window fills would start the last of them two minutes late."""
@@ -131,7 +131,7 @@ class Tuning:
     """All of them when so much more arrives, as a share of what can be worked off, fewer when less
     does: the queue is in proportion to it. No more than a fifth, because a crowd is only partly
     seen at the first looks; in full at once it keeps 0.1 points more of a step and costs 0.2 h of
-    every crowd that the replicas there could nearly carry (`docs/autoscaling.md`)."""
+    every crowd that the replicas there could nearly carry (`docs/studies/autoscaling.md`)."""
     queue_noise: float = 0.05
     """A queue grows when more than this share of what the replicas do comes beyond it."""
     full_slots: float = 0.9
@@ -154,7 +154,8 @@ class Tuning:
     stay for minutes."""
     high_pressure: float = 1.0
     """Latency over target at which replicas are added. Demand asks before; a latency near its
-    target is what was asked for. 0.8 costs 2 to 6 % more for 0.1 points (`docs/autoscaling.md`)."""
+    target is what was asked for. 0.8 costs 2 to 6 % more for 0.1 points, by the simulation in
+    `docs/studies/autoscaling.md`."""
     high_ticks: int = 2
     """So many ticks in a row: one slow scrape is no trend."""
     low_pressure: float = 0.5

@@ -24,7 +24,7 @@ Call = Callable[[], None]
 OUTBOXES = 4
 """For the answers of one engine. With four, eight streams took a fifth less processor time on their
 way from the engine to the client than with one: tokens of one step are turned into text together
-more often. Each of them came 1.5 ms sooner (traced on two cores, docs/runtime.md)."""
+more often. Each of them came 1.5 ms sooner (traced on two cores, docs/studies/shared-cores.md)."""
 
 
 class Watched(Protocol):
