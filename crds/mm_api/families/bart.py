@@ -82,6 +82,7 @@ BART = replace(
         build_flags=PLUGIN_FLAGS,
         encoder_flags=PLUGIN_FLAGS,
     ),
+    adapters=True,
     context_fmha=True,
     notes=(),
 )

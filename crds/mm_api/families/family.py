@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject
-from mm_api.documents.model_facts import TextFacts, VisionFacts
+from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
 
 FIXED_SIZE_FACTOR = 1.25
 """Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
@@ -70,6 +70,18 @@ class Recipe:
     encoder_flags: tuple[tuple[str, str], ...] = ()
     vision_type: str | None = None
     """model_type of the vision builder."""
+    vision_flags: tuple[str, ...] = ()
+    """Flags of the vision builder beside folders and the size of a batch."""
+    vision_path_flags: tuple[str, ...] = ()
+    """Flags of the vision builder that name folders beside the checkpoint's."""
+    keeps_class_token: bool = True
+    """False: upstream's vision wrapper drops the class token, whatever the checkpoint says."""
+    checkpoint_folder: str = "checkpoint"
+    """Folder that the commands read the checkpoint from: one converter knows it by its name."""
+    model_name: Callable[[ModelFacts], str | None] | None = None
+    """The converter's --model_name; the name is None where it has none for such dimensions."""
+    reads_pickles: bool = False
+    """The converter loads `model.pt` or `<size>.pt` and knows no other format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,25 @@ class Serving:
     models: tuple[str, ...]
     client_tensors: tuple[str, ...]
     prompt_template: str = ""
+    vocabulary: int | None = None
+    """Vocabulary that upstream's preprocessing model has written into it; None: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PyTorchServing:
+    """What trtllm-serve's PyTorch backend does with the family.
+
+    Its classes: @register_auto_model in tensorrt_llm/_torch/models; the table of
+    docs/source/models/supported-models.md. There is none for LlavaForConditionalGeneration,
+    LlavaOnevisionForConditionalGeneration and Blip2ForConditionalGeneration.
+    """
+
+    pictures: bool
+    """False: it reads text only."""
+    quantizations: tuple[str, ...] = ()
+    """What mm_runtime.quantization writes and get_quant_method of
+    tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a
+    CPU takes days."""
 
 
 ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
@@ -133,6 +164,12 @@ class Family:
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     unserved: Unserved | None = None
     """None: the Reference engine serves it."""
+    pytorch: PyTorchServing | None = None
+    """None: trtllm-serve's PyTorch backend has no class for it."""
+    adapters: bool = False
+    """The runtime's layout of adapters names the family's modules (LLaMA's and BART's)."""
+    published_pickled: bool = False
+    """Its checkpoints are pickles and nothing else."""
     fixed_features: bool = True
     """Triton's preprocessing model divides the number back from the engine's limits."""
     tiles_per_image: Callable[[VisionFacts], int] = lambda _: 1

@@ -104,7 +104,10 @@ LLAVA = Family(
     style=LLAMA_STYLE,
     embeddings=Embeddings(),
     recipe=Recipe(
-        converter="llama", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava"
+        converter="llama",
+        build_flags=(("gemm_plugin", "{dtype}"),),
+        vision_type="llava",
+        keeps_class_token=False,
     ),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     features_per_image=features_per_image,
@@ -114,6 +117,7 @@ LLAVA = Family(
     pool_factor=FIXED_SIZE_FACTOR,
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
+    adapters=True,
     notes=(
         (
             "upstream's vision wrapper always drops the class token: select strategy 'full' is not "

@@ -146,6 +146,7 @@ LLAVA_ONEVISION = Family(
     max_images_reason="upstream's models do not serve several images in one request",
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
     video_features=video_features,
+    adapters=True,
     notes=(
         "the guide's 7300 tokens bound no picture in general: 1168 x 960 pixels are 8765",
         "even a picture of one tile is base view and tile: 1485 tokens",

@@ -13,6 +13,7 @@ from mm_api.families.family import (
     Embeddings,
     Family,
     Kind,
+    PyTorchServing,
     Recipe,
     Serving,
 )
@@ -77,6 +78,8 @@ MLLAMA = Family(
     template_tokens=1,  # the text must hold the image tag itself
     pool_factor=VARIABLE_SIZE_FACTOR,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
+    pytorch=PyTorchServing(pictures=False, quantizations=("FP8",)),
+    adapters=True,
     notes=(
         "no max_multimodal_len: encoder tokens are bounded by max_encoder_input_len",
         "only through the ensemble: the BLS model does not pass the mask of cross attention on",

@@ -50,9 +50,12 @@ NMT = replace(
     read=read,
     dtypes=("float32", "float16", "bfloat16"),
     dtype_reason="upstream's example is float32",
+    adapters=False,
+    published_pickled=True,
     embeddings=Embeddings(final_norm=False),
     recipe=Recipe(
         converter="enc_dec",
+        reads_pickles=True,
         convert_flags=("--model_type", "nmt"),
         build_flags=_FLAGS,
         encoder_flags=_FLAGS,

@@ -14,6 +14,7 @@ from mm_api.families.family import (
     Embeddings,
     Family,
     Kind,
+    PyTorchServing,
     Recipe,
     Serving,
 )
@@ -23,8 +24,6 @@ MAX_HW_DIMS = 5184
 """Patches of one image in the vision builder's default profile (--max_hw_dims)."""
 MIN_HW_DIMS = 128
 """Fewer patches (below about 160 x 160 pixels) fall out of that profile."""
-VOCABULARY = 152_064
-"""Upstream's preprocessing model has this vocabulary and the image ids of 7B written into it."""
 _FLOAT32_BYTES = 4
 
 
@@ -94,8 +93,9 @@ QWEN2_VL = Family(
         converter="qwen",
         build_flags=(("gemm_plugin", "{dtype}"), ("gpt_attention_plugin", "{dtype}")),
         vision_type="qwen2_vl",
+        vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template"),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template", vocabulary=152_064),
     features_per_image=features_per_image,
     fixed_features=False,
     positions_per_tile=lambda _: MAX_HW_DIMS,
@@ -111,6 +111,8 @@ QWEN2_VL = Family(
     video_features=video_features,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
+    pytorch=PyTorchServing(pictures=True, quantizations=("FP8",)),
+    adapters=True,
     notes=(
         "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",
         "all images of a batch must give equal numbers of tokens: the gateway makes them one size",

@@ -12,6 +12,7 @@ from mm_api.families.family import (
     Embeddings,
     Family,
     Kind,
+    PyTorchServing,
     Recipe,
     Serving,
 )
@@ -79,7 +80,13 @@ VILA = Family(
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",
     style=LLAMA_STYLE,
     embeddings=Embeddings(),
-    recipe=Recipe(converter="llama", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="vila"),
+    recipe=Recipe(
+        converter="llama",
+        build_flags=(("gemm_plugin", "{dtype}"),),
+        vision_type="vila",
+        vision_path_flags=("--vila_path", "VILA"),
+        checkpoint_folder="checkpoint-vila",
+    ),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
     features_per_image=features_per_image,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,
@@ -90,6 +97,9 @@ VILA = Family(
     pipeline_parallel=True,
     quantizations=LLAMA_QUANTIZATIONS,
     vision_parameters=vision_parameters,
+    # No class in transformers, which Model-Optimizer would need: nothing is quantized.
+    pytorch=PyTorchServing(pictures=True),
+    adapters=True,
     notes=(
         "the converter knows the checkpoint by its folder: its name must hold vila or VILA",
         (

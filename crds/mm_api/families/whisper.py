@@ -32,42 +32,6 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     return replace(twin, encoder=encoder)
 
 
-WHISPER = replace(
-    bart.BART,
-    name="whisper",
-    title="Whisper",
-    architectures=("WhisperForConditionalGeneration",),
-    model_type="whisper",
-    read=read,
-    dtypes=("float16", "bfloat16", "float32"),
-    dtype_reason="upstream's engines are float16",
-    style=BlockStyle(qkv_bias=True, key_bias=False, dense_bias=True, mlp_bias=True, norm_vectors=2),
-    embeddings=Embeddings(position_offset=0),
-    recipe=Recipe(
-        converter="whisper",
-        build_flags=(
-            ("moe_plugin", "disable"),
-            ("gemm_plugin", "{dtype}"),
-            ("bert_attention_plugin", "{dtype}"),
-            ("gpt_attention_plugin", "{dtype}"),
-        ),
-        encoder_flags=(
-            ("moe_plugin", "disable"),
-            ("gemm_plugin", "disable"),
-            ("bert_attention_plugin", "{dtype}"),
-        ),
-    ),
-    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX")),
-    default_input_tokens=14,
-    default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
-    default_encoder_tokens=MEL_FRAMES,
-    decoder_input_tokens=14,
-    tensor_parallel=False,
-    max_images_reason="the family reads sound only",
-    notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
-)
-
-
 _NAMES = {
     (32, 32, 1280, 128): "large-v3",
     (32, 4, 1280, 128): "large-v3-turbo",
@@ -94,3 +58,42 @@ def converter_name(facts: ModelFacts) -> str | None:
     name = _NAMES.get(shape)
     english = facts.text.vocabulary_size < _MULTILINGUAL and name in _ENGLISH
     return f"{name}.en" if english else name
+
+
+WHISPER = replace(
+    bart.BART,
+    name="whisper",
+    title="Whisper",
+    architectures=("WhisperForConditionalGeneration",),
+    model_type="whisper",
+    read=read,
+    dtypes=("float16", "bfloat16", "float32"),
+    dtype_reason="upstream's engines are float16",
+    style=BlockStyle(qkv_bias=True, key_bias=False, dense_bias=True, mlp_bias=True, norm_vectors=2),
+    embeddings=Embeddings(position_offset=0),
+    recipe=Recipe(
+        converter="whisper",
+        model_name=converter_name,
+        reads_pickles=True,
+        build_flags=(
+            ("moe_plugin", "disable"),
+            ("gemm_plugin", "{dtype}"),
+            ("bert_attention_plugin", "{dtype}"),
+            ("gpt_attention_plugin", "{dtype}"),
+        ),
+        encoder_flags=(
+            ("moe_plugin", "disable"),
+            ("gemm_plugin", "disable"),
+            ("bert_attention_plugin", "{dtype}"),
+        ),
+    ),
+    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX")),
+    default_input_tokens=14,
+    default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
+    default_encoder_tokens=MEL_FRAMES,
+    decoder_input_tokens=14,
+    adapters=False,
+    tensor_parallel=False,
+    max_images_reason="the family reads sound only",
+    notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
+)

@@ -49,7 +49,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         architecture=_architecture(config),
         dtype=dtype,
         source_digest=_digest(folder, name),
-        weight_format="pickle" if found == "nmt" else "safetensors",
+        weight_format="pickle" if FAMILIES[found].published_pickled else "safetensors",
         weight_bytes=1,
         parameters=1,
         custom_code=bool(config.get("auto_map")),

@@ -7,15 +7,13 @@ of upstream's known failures that they answer to: #known-failures.
 from collections.abc import Callable, Iterator
 
 from mm_api.documents.model_plan import PlanError
+from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
 from mm_operator.plan.sizing.plugin_checks import plugin_problems
 from mm_operator.plan.sizing.serve_checks import serve_problems
 from mm_operator.plan.sizing.situation import Situation, plan_error
 from mm_operator.plan.sizing.tables import flags_of, table, version_of
-
-ADAPTED = frozenset({"llava", "vila", "llava-onevision", "qwen2-vl", "mllama", "bart", "mbart"})
-"""Families whose modules the runtime's adapter layout names (LLaMA's and BART's)."""
 
 LOOKAHEAD = "lookahead_decoding"
 PLANNED_FLAGS = frozenset(
@@ -57,7 +55,8 @@ def _family(now: Situation) -> Iterator[PlanError]:
             "that",
         )
     vision = now.facts.vision
-    if now.family.name == "llava" and vision and vision.feature_select == "full":
+    drops = not now.family.recipe.keeps_class_token
+    if drops and vision and vision.feature_select == "full":
         yield plan_error(
             "model.source",
             "FeatureSelect",
@@ -246,12 +245,13 @@ def _arguments(now: Situation) -> Iterator[PlanError]:
 def _lora(now: Situation) -> Iterator[PlanError]:
     if not now.ask.lora:
         return
-    if now.family.name not in ADAPTED:
+    if not now.family.adapters:
+        adapted = sorted(family.name for family in FAMILIES.values() if family.adapters)
         yield plan_error(
             "engine.lora",
             "LoraFamily",
             f"adapters of {now.family.name} are not converted (those of "
-            f"{', '.join(sorted(ADAPTED))} are): remove the field",
+            f"{', '.join(adapted)} are): remove the field",
         )
     known = tuple(one.name for one in now.facts.lora.adapters) if now.facts.lora else ()
     if known != now.ask.lora:

@@ -7,9 +7,7 @@ because the converter knows it by its name) holds the model; everything is writt
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
 from mm_api.documents.trtllm_build import Command, EngineCommand
-from mm_api.families import whisper
 from mm_api.families.family import Family, Kind
-from mm_api.families.qwen2_vl import MAX_HW_DIMS, MIN_HW_DIMS
 from mm_operator.errors import SpecError
 from mm_operator.plan.pools import ceil_to
 from mm_operator.plan.sizing.ask import Ask
@@ -21,11 +19,6 @@ TIMING_CACHE = "build/timing.cache"
 CALIBRATION_SAMPLES = "512"
 _QUANTIZE = {"FP8": "fp8", "INT4AWQ": "int4_awq", "SmoothQuant": "int8_sq"}
 _WEIGHT_ONLY = {"INT8WeightOnly": "int8", "INT4WeightOnly": "int4"}
-
-
-def source_folder(family: Family) -> str:
-    """Return the folder that the commands read the checkpoint from."""
-    return "checkpoint-vila" if family.name == "vila" else "checkpoint"
 
 
 def scripts(version: str) -> dict[str, str]:
@@ -49,9 +42,10 @@ def convert(ask: Ask, facts: ModelFacts, family: Family, dtype: str, version: st
             path = where.get("contrib", path)
         argv = ["python3", path.format(name=name)]
     argv += ["" if quantized else flag for flag in family.recipe.convert_flags]
-    argv = [*filter(None, argv), "--model_dir", source_folder(family), "--output_dir", CONVERTED]
-    if family.name == "whisper":
-        argv += ["--model_name", _whisper_name(facts)]
+    argv = [*filter(None, argv), "--model_dir", family.recipe.checkpoint_folder]
+    argv += ["--output_dir", CONVERTED]
+    if family.recipe.model_name is not None:
+        argv += ["--model_name", _known(family.recipe.model_name(facts))]
     argv += ["--dtype", dtype]
     if family.tensor_parallel and ask.tensor_parallel > 1:
         argv += ["--tp_size", str(ask.tensor_parallel)]
@@ -189,18 +183,13 @@ def _rest(ask: Ask) -> list[str]:
 
 def _vision(family: Family, limits: PlannedLimits, version: str) -> EngineCommand:
     argv = ["python3", scripts(version)["vision"], "--model_type", family.recipe.vision_type or ""]
-    argv += ["--model_path", source_folder(family)]
-    if family.name == "vila":
-        argv += ["--vila_path", "VILA"]
+    argv += ["--model_path", family.recipe.checkpoint_folder, *family.recipe.vision_path_flags]
     argv += ["--output_dir", output_folder("vision", version)]
     argv += ["--max_batch_size", str(limits.vision_max_batch_size)]
-    if family.name == "qwen2-vl":
-        argv += ["--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)]
-    return EngineCommand(name="vision", argv=argv)
+    return EngineCommand(name="vision", argv=[*argv, *family.recipe.vision_flags])
 
 
-def _whisper_name(facts: ModelFacts) -> str:
-    name = whisper.converter_name(facts)
+def _known(name: str | None) -> str:
     if name is None:
         raise SpecError(
             "WhisperUnknown",

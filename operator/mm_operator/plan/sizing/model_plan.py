@@ -6,7 +6,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory, ModelPlan, PlanError, PlanWarning, Reason
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 from mm_api.families.family import Family, Kind
-from mm_api.families.qwen2_vl import VOCABULARY
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.plan.encoders import check_vision, encoder_memory
@@ -314,11 +313,12 @@ def _warnings(now: Situation, sizing: EngineSizing) -> list[PlanWarning]:
             )
         )
     text = now.facts.text
-    if now.family.name == "qwen2-vl" and text.vocabulary_size != VOCABULARY:
+    written = now.family.serving.vocabulary
+    if written is not None and text.vocabulary_size != written:
         found.append(
             PlanWarning(
                 code="Vocabulary",
-                message=f"upstream's preprocessing model has the vocabulary {VOCABULARY} written "
+                message=f"upstream's preprocessing model has the vocabulary {written} written "
                 f"into it, and the checkpoint's is {text.vocabulary_size}: it gives wrong answers",
             )
         )

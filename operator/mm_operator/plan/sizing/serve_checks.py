@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 
 from mm_api.documents.model_plan import PlanError
+from mm_api.families import FAMILIES
+from mm_api.families.family import Family
 from mm_operator.plan.sizing.situation import Situation, plan_error
 from mm_operator.plan.sizing.tables import table, version_of
 
 _HALVES = ("float16", "bfloat16")
 
 
-def staged_quantizations(family: str) -> tuple[str, ...]:
+def staged_quantizations(family: Family) -> tuple[str, ...]:
     """Return what a checkpoint of a family can be quantized to while it is staged."""
-    return tuple(table("images")["pytorch"]["quantizations"].get(family, ()))
+    return family.pytorch.quantizations if family.pytorch else ()
 
 
 def serve_problems(now: Situation) -> Iterator[PlanError]:
@@ -33,16 +35,16 @@ def _version(now: Situation) -> Iterator[PlanError]:
 
 
 def _family(now: Situation) -> Iterator[PlanError]:
-    served: dict[str, str] = table("images")["pytorch"]["families"]
-    name = now.family.name
-    if name not in served:
+    name, served = now.family.name, now.family.pytorch
+    if served is None:
+        others = sorted(family.name for family in FAMILIES.values() if family.pytorch)
         yield plan_error(
             "engine.backend",
             "BackendFamily",
-            f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(sorted(served))}): "
+            f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(others)}): "
             "use TensorRT",
         )
-    elif served[name] == "text" and now.ask.max_images:
+    elif not served.pictures and now.ask.max_images:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "BackendTextOnly",
@@ -53,8 +55,8 @@ def _family(now: Situation) -> Iterator[PlanError]:
 
 def _engine(now: Situation) -> Iterator[PlanError]:
     ask = now.ask
-    if ask.quantization not in {None, *staged_quantizations(now.family.name)}:
-        can = ", ".join(staged_quantizations(now.family.name)) or "none"
+    if ask.quantization not in {None, *staged_quantizations(now.family)}:
+        can = ", ".join(staged_quantizations(now.family)) or "none"
         yield plan_error(
             "engine.quantization",
             "QuantizationNotStaged",

@@ -130,7 +130,7 @@ def _quantizations(trial: _Trial, situation: Situation, subject: Subject) -> Ite
     for name in situation.family.quantizations:
         if name == "FP8" and not fp8:
             continue
-        if staged and name not in staged_quantizations(situation.family.name):
+        if staged and name not in staged_quantizations(situation.family):
             continue
         ask = replace(trial.ask, quantization=name)
         yield _change(trial, ask, "quantization", None, name)
