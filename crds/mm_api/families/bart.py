@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
-from mm_api.families.family import BlockStyle, Embeddings, Recipe, always
+from mm_api.families.family import BlockStyle, Embeddings, Recipe, Tokenizer, always
 from mm_api.families.t5 import PLUGIN_FLAGS, T5
 
 DEFAULTS = {
@@ -82,6 +82,7 @@ BART = replace(
         build_flags=PLUGIN_FLAGS,
         encoder_flags=PLUGIN_FLAGS,
     ),
+    tokenizer=Tokenizer(byte_pairs=True),
     adapters=True,
     context_fmha=True,
     notes=(),

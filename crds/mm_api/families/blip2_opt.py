@@ -75,6 +75,7 @@ BLIP2_OPT = Family(
         convert_flags=("--model_type", "blip2"),
         build_flags=(("gemm_plugin", "{dtype}"),),
         vision_type="blip2",
+        built_vision_type="blip2-opt",
     ),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "{text}"),
     features_per_image=features_per_image,

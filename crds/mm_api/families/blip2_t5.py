@@ -34,6 +34,7 @@ BLIP2_T5 = replace(
         build_flags=t5.T5_FLAGS,
         encoder_flags=t5.T5_FLAGS,
         vision_type="blip2",
+        built_vision_type="blip2-t5",
     ),
     features_per_image=features_per_image,
     default_encoder_tokens=924,  # upstream's documented encoder

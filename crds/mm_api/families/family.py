@@ -74,14 +74,34 @@ class Recipe:
     """Flags of the vision builder beside folders and the size of a batch."""
     vision_path_flags: tuple[str, ...] = ()
     """Flags of the vision builder that name folders beside the checkpoint's."""
+    built_vision_type: str | None = None
+    """model_type in the config of the vision engine; None: as on the command line."""
     keeps_class_token: bool = True
     """False: upstream's vision wrapper drops the class token, whatever the checkpoint says."""
     checkpoint_folder: str = "checkpoint"
     """Folder that the commands read the checkpoint from: one converter knows it by its name."""
     model_name: Callable[[ModelFacts], str | None] | None = None
-    """The converter's --model_name; the name is None where it has none for such dimensions."""
+    """The converter's --model_name, whose weights it reads from `<name>.pt`; the name is None where
+    it has none for such dimensions."""
     reads_pickles: bool = False
     """The converter loads `model.pt` or `<size>.pt` and knows no other format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """How tokenizer.json, the only one that servers read, is made where a checkpoint has none."""
+
+    bytes_are_tokens: bool = False
+    """No file is needed."""
+    byte_pairs: bool = False
+    """Of vocab.json and merges.txt. Other families with such files split texts by own rules."""
+    refusal: str = ""
+    """Why it cannot be made, and what to do; empty: of a SentencePiece model."""
+    advice: str = (
+        "Save the processor with a fast tokenizer beside the weights:"
+        " AutoProcessor.from_pretrained(...).save_pretrained(...)."
+    )
+    """How a user gets one where there is no file to make it of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +186,9 @@ class Family:
     """None: the Reference engine serves it."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
+    tokenizer: Tokenizer = Tokenizer()
+    in_parts: bool = False
+    """Checkpoints may be folders, one a part, without an index of all weights."""
     adapters: bool = False
     """The runtime's layout of adapters names the family's modules (LLaMA's and BART's)."""
     published_pickled: bool = False

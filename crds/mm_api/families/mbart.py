@@ -5,6 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.families import bart
+from mm_api.families.family import Tokenizer
 
 FIRST_LANGUAGE = 250_000
 """Ids from here on are language codes: a checkpoint that starts its answers with one, or forces
@@ -35,6 +36,7 @@ MBART = replace(
     architectures=("MBartForConditionalGeneration",),
     model_type="mbart",
     read=read,
+    tokenizer=Tokenizer(),
     embeddings=replace(bart.BART.embeddings, final_norm=True),
     notes=("many-to-many checkpoints are refused: the engine cannot be told the language",),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.families import bart
-from mm_api.families.family import Embeddings, Recipe
+from mm_api.families.family import Embeddings, Recipe, Tokenizer
 
 _FLAGS = (
     ("moe_plugin", "disable"),
@@ -50,6 +50,10 @@ NMT = replace(
     read=read,
     dtypes=("float32", "float16", "bfloat16"),
     dtype_reason="upstream's example is float32",
+    tokenizer=Tokenizer(
+        refusal="FairSeq's dictionaries stand for words that Moses and BPE codes have made, which"
+        " no server here does: add a tokenizer.json that does both."
+    ),
     adapters=False,
     published_pickled=True,
     embeddings=Embeddings(final_norm=False),

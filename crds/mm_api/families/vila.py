@@ -15,6 +15,7 @@ from mm_api.families.family import (
     PyTorchServing,
     Recipe,
     Serving,
+    Tokenizer,
 )
 from mm_api.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
 
@@ -99,6 +100,11 @@ VILA = Family(
     vision_parameters=vision_parameters,
     # No class in transformers, which Model-Optimizer would need: nothing is quantized.
     pytorch=PyTorchServing(pictures=True),
+    tokenizer=Tokenizer(
+        advice="Save a fast tokenizer into llm/:"
+        " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
+    ),
+    in_parts=True,
     adapters=True,
     notes=(
         "the converter knows the checkpoint by its folder: its name must hold vila or VILA",

@@ -6,7 +6,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import bart
-from mm_api.families.family import BlockStyle, Embeddings, Recipe, Serving
+from mm_api.families.family import BlockStyle, Embeddings, Recipe, Serving, Tokenizer
 
 MEL_FRAMES = 3000
 """30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""
@@ -92,6 +92,7 @@ WHISPER = replace(
     default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
     default_encoder_tokens=MEL_FRAMES,
     decoder_input_tokens=14,
+    tokenizer=Tokenizer(),
     adapters=False,
     tensor_parallel=False,
     max_images_reason="the family reads sound only",

@@ -12,6 +12,7 @@ from mm_api.documents.engine_manifest import (
     MANIFEST_NAME,
     TOKENIZER_FOLDER,
 )
+from mm_api.families import FAMILIES
 from mm_runtime.errors import PermanentError
 
 PROCESSOR_PREFIXES = (
@@ -31,10 +32,6 @@ PROCESSOR_PREFIXES = (
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
-
-
-PICKLED_FAMILIES = frozenset({"nmt", "whisper"})
-"""Families whose converters load `model.pt` or `<size>.pt` and know no other format."""
 
 
 def option(argv: Sequence[str], name: str) -> str:
@@ -84,7 +81,7 @@ class Places:
             store,
             plan.fingerprint,
             checkpoint=option(plan.trtllm.convert.argv, "--model_dir"),
-            keeps_pickles=plan.engine.family in PICKLED_FAMILIES,
+            keeps_pickles=FAMILIES[plan.engine.family].recipe.reads_pickles,
         )
 
     @property

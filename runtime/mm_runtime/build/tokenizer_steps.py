@@ -2,6 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_api.families import FAMILIES
 from mm_runtime.build.step import Step, module_step
 
 
@@ -13,7 +14,7 @@ def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
         source: where the checkpoint's own tokenizer lies, from the working directory.
     """
     made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
-    if plan.engine.family != "byt5" and made_of is None:
+    if made_of is None and not FAMILIES[plan.engine.family].tokenizer.bytes_are_tokens:
         return ()
     return (
         module_step(

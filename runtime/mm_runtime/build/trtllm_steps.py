@@ -9,7 +9,8 @@ from typing import Any, Final
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
-from mm_runtime.build.places import PICKLED_FAMILIES, option
+from mm_api.families import FAMILIES
+from mm_runtime.build.places import option
 from mm_runtime.build.step import Expected, Step, command_step, module_step
 from mm_runtime.build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
@@ -33,10 +34,6 @@ it is raised to a cache block, and ignored where padding is kept (tensorrt_llm/b
 TABLE: Final = ("--max_multimodal_len", "--max_prompt_embedding_table_size")
 """Two names of one option; the config has the second."""
 
-BLIP2: Final = "blip2"
-"""model_type on the command line; the config names the language model as well, as our families do
-(tensorrt_llm/tools/multimodal_builder.py)."""
-
 
 def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
     """Return the steps of a plan for TensorRT-LLM, in order.
@@ -55,6 +52,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             "The weights are pickles, which can run code, and the plan does not allow them: use"
             " safetensors, or set spec.model.allowPickle."
         )
+    recipe = FAMILIES[plan.engine.family].recipe
     checkpoint = f"tree/{option(build.convert.argv, '--model_dir')}"
     chosen = [
         module_step(
@@ -72,7 +70,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             outputs=(checkpoint, "pickles", "fetched.json"),
         ),
     ]
-    if plan.facts.weight_format == "pickle" and plan.engine.family not in PICKLED_FAMILIES:
+    if plan.facts.weight_format == "pickle" and not recipe.reads_pickles:
         chosen.append(
             module_step(
                 plan,
@@ -83,7 +81,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             )
         )
     chosen += tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
-    if plan.engine.family == "whisper":
+    if recipe.model_name is not None:
         chosen.append(
             module_step(
                 plan,
@@ -177,12 +175,12 @@ def _engine(
     argv = command.argv
     folder = engine_folder(command)
     if command.name == "vision":
-        kind = option(argv, "--model_type")
+        built = FAMILIES[plan.engine.family].recipe.built_vision_type
         made = Expected(
             folder,
             ("config.json", "model.engine"),
             (
-                ("builder_config.model_type", plan.engine.family if kind == BLIP2 else kind),
+                ("builder_config.model_type", built or option(argv, "--model_type")),
                 ("builder_config.max_batch_size", int(option(argv, "--max_batch_size"))),
             ),
         )

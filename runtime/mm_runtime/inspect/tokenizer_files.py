@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.documents.model_facts import InspectReason
+from mm_api.families import FAMILIES
 from mm_runtime.build.source import PARTS
 from mm_runtime.errors import InspectRefusedError
 
@@ -13,7 +14,7 @@ SENTENCE_PIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.m
 """As T5, mBART and LLaMA name theirs (VOCAB_FILES_NAMES of their tokenizers in transformers)."""
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
-"""As BART names its two. Other families with such files split texts by rules of their own."""
+"""As BART names its two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +34,27 @@ def tokenizer_source(source: Path, family: str) -> TokenizerSource:
     Raises:
         InspectRefusedError: there is no such file.
     """
-    folders = (source, source / PARTS[0])
-    if family == "byt5" or any((one / TOKENIZER).is_file() for one in folders):
+    tokenizer, folders = FAMILIES[family].tokenizer, (source, source / PARTS[0])
+    found = any((one / TOKENIZER).is_file() for one in folders)
+    if found or tokenizer.bytes_are_tokens:
         return TokenizerSource()
-    if family == "nmt":
-        raise _refusal(
-            f"{source} has no {TOKENIZER}. FairSeq's dictionaries stand for words that Moses and"
-            f" BPE codes have made, which no server here does: add a {TOKENIZER} that does both."
-        )
-    if family == "bart" and (source / VOCABULARY).is_file():
+    if tokenizer.refusal:
+        raise _refusal(f"{source} has no {TOKENIZER}. {tokenizer.refusal}")
+    if tokenizer.byte_pairs and (source / VOCABULARY).is_file():
         if (source / MERGES).is_file():
             return TokenizerSource(byte_pairs=VOCABULARY)
         raise _refusal(
             f"{source} has {VOCABULARY} and neither {TOKENIZER} nor {MERGES}, without which no"
             " text can be split: add one of them."
         )
-    found = (one / name for one in folders for name in SENTENCE_PIECE_MODELS)
-    model = next((path for path in found if path.is_file()), None)
+    models = (one / name for one in folders for name in SENTENCE_PIECE_MODELS)
+    model = next((path for path in models if path.is_file()), None)
     if model is not None:
         return TokenizerSource(pieces=model.relative_to(source).as_posix())
     wanted = f"a SentencePiece model ({', '.join(SENTENCE_PIECE_MODELS)})"
-    if family == "bart":
+    if tokenizer.byte_pairs:
         wanted = f"{VOCABULARY} with {MERGES}"
-    raise _refusal(f"{source} has neither {TOKENIZER} nor {wanted}. {_advice(family)}")
-
-
-def _advice(family: str) -> str:
-    if family == "vila":
-        return (
-            "Save a fast tokenizer into llm/:"
-            " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."
-        )
-    return (
-        "Save the processor with a fast tokenizer beside the weights:"
-        " AutoProcessor.from_pretrained(...).save_pretrained(...)."
-    )
+    raise _refusal(f"{source} has neither {TOKENIZER} nor {wanted}. {tokenizer.advice}")
 
 
 def _refusal(message: str) -> InspectRefusedError:
