@@ -2,8 +2,9 @@
 
 import pytest
 
+from mm_api.families.llava import WRAPPER
 from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.prompts import LLAVA_WRAPPER, PromptWriter, place_features
+from mm_runtime.engine.prompts import PromptWriter, place_features
 from support.tiny_llava import CHECKPOINT
 
 
@@ -26,7 +27,7 @@ def test_checkpoints_template_goes_around_a_bare_question(
 
 def test_llavas_wrapper_without_a_template() -> None:
     """A checkpoint without chat template gets upstream's prompt."""
-    writer = PromptWriter(LLAVA_WRAPPER, None)
+    writer = PromptWriter(WRAPPER, None)
     assert "USER:\n<image>\nWhat? ASSISTANT:" == writer.write("What?", 1)  # noqa: SIM300
 
 

@@ -16,6 +16,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 
 
 def features_per_image(vision: VisionFacts) -> int:
@@ -76,6 +77,12 @@ BLIP2_OPT = Family(
         build_flags=(("gemm_plugin", "{dtype}"),),
         vision_type="blip2",
         built_vision_type="blip2-opt",
+    ),
+    # Its features come first, without a word of the model's in front of them.
+    prompt=PromptStyle(
+        IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}",
+        splits=True,
+        chat=PLAIN_CHAT.replace("MARK", "<image>"),
     ),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "{text}"),
     features_per_image=features_per_image,

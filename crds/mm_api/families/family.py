@@ -7,6 +7,7 @@ from enum import StrEnum
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.families.prompt import PromptStyle
 
 FIXED_SIZE_FACTOR = 1.25
 """Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
@@ -186,6 +187,8 @@ class Family:
     """None: the Reference engine serves it."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
+    prompt: PromptStyle | None = None
+    """None: the text is the prompt."""
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
     """Checkpoints may be folders, one a part, without an index of all weights."""

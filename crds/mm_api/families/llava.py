@@ -17,6 +17,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.prompt import PromptStyle
 
 LLAMA_STYLE = BlockStyle(gated=True)
 LLAMA_QUANTIZATIONS = ("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant")
@@ -92,6 +93,17 @@ def _select(value: Any) -> Literal["default", "full"]:
     raise invalid(f"vision_feature_select_strategy is {value!r}; expected 'default' or 'full'")
 
 
+WRAPPER = (
+    "{% for message in messages %}USER:\n"
+    "{% for part in message['content'] if part['type'] == 'image' %}<image>\n{% endfor %}"
+    "{% for part in message['content'] if part['type'] == 'text' %}{{ part['text'] }}{% endfor %}"
+    " ASSISTANT:{% endfor %}"
+)
+"""LLaVA-1.5's prompt as upstream's preprocessing writes it; used when there is no template."""
+
+PROMPT = PromptStyle(WRAPPER)
+
+
 LLAVA = Family(
     name="llava",
     title="LLaVA 1.5",
@@ -109,6 +121,7 @@ LLAVA = Family(
         vision_type="llava",
         keeps_class_token=False,
     ),
+    prompt=PROMPT,
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     features_per_image=features_per_image,
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560

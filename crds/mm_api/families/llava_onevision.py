@@ -20,6 +20,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 SHRINK_ABOVE = 1.1
 """A grid is scaled down when its side is more than 1.1 times that of `grid_limit` tiles."""
@@ -117,6 +118,16 @@ def _is_pair(value: Any) -> bool:
     )
 
 
+WRAPPER = (
+    "<|im_start|>user "
+    + IMAGES
+    + "<image>\n{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}<video>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|><|im_start|>assistant\n"
+)
+
+
 LLAVA_ONEVISION = Family(
     name="llava-onevision",
     title="LLaVA-OneVision",
@@ -131,6 +142,7 @@ LLAVA_ONEVISION = Family(
     recipe=Recipe(
         converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
     ),
+    prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     features_per_image=features_per_image,
     fixed_features=False,

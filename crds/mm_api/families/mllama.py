@@ -17,6 +17,7 @@ from mm_api.families.family import (
     Recipe,
     Serving,
 )
+from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 
 
 def tile_positions(vision: VisionFacts) -> int:
@@ -66,6 +67,11 @@ MLLAMA = Family(
     style=BlockStyle(gated=True),
     embeddings=Embeddings(extra_rows=8),
     recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
+    prompt=PromptStyle(
+        IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}",
+        "<|image|>",
+        chat=PLAIN_CHAT.replace("MARK", "<|image|>"),
+    ),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "{text}"),
     features_per_image=features_per_image,
     # One entry of the batch is a whole image: its tiles attend to each other.

@@ -19,6 +19,7 @@ from mm_api.families.family import (
     Serving,
 )
 from mm_api.families.llava_onevision import QWEN2_STYLE
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 MAX_HW_DIMS = 5184
 """Patches of one image in the vision builder's default profile (--max_hw_dims)."""
@@ -78,6 +79,17 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return Dimensions(facts, vision, image_token_id=image_token(config))
 
 
+WRAPPER = (
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+    + IMAGES
+    + "<|vision_start|><|image_pad|><|vision_end|>{% endfor %}"
+    + "{% for part in messages[0]['content'] if part['type'] == 'video' %}"
+    + "<|vision_start|><|video_pad|><|vision_end|>{% endfor %}"
+    + TEXT
+    + "{% endfor %}<|im_end|>\n<|im_start|>assistant\n"
+)
+
+
 QWEN2_VL = Family(
     name="qwen2-vl",
     title="Qwen2-VL",
@@ -95,6 +107,7 @@ QWEN2_VL = Family(
         vision_type="qwen2_vl",
         vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
     ),
+    prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template", vocabulary=152_064),
     features_per_image=features_per_image,
     fixed_features=False,

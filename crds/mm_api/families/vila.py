@@ -18,6 +18,7 @@ from mm_api.families.family import (
     Tokenizer,
 )
 from mm_api.families.llava import LLAMA_QUANTIZATIONS, LLAMA_STYLE
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 
 def features_per_image(vision: VisionFacts) -> int:
@@ -69,6 +70,29 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     return Dimensions(text_facts(section(config, "llm_cfg") or {}, where="llm_cfg"), vision)
 
 
+WRAPPER = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions. USER: "
+    + IMAGES
+    + "<image>\n{% endfor %}"
+    + TEXT
+    + "{% endfor %} ASSISTANT:"
+)
+CHAT = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+    "{% for message in messages %}{% set role = message['role'] %}"
+    "{% set after = loop.previtem is defined and loop.previtem['role'] == 'assistant' %}"
+    "{{ '' if after else ' ' }}"
+    "{{ 'USER: ' if role == 'user' else 'ASSISTANT: ' if role == 'assistant' else '' }}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>{{ '\\n' }}"
+    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{{ '</s>' if role == 'assistant' else '' }}"
+    "{% endfor %} ASSISTANT:"
+)
+"""Vicuna's conversation, as VILA 1.5 was tuned with it."""
+
+
 VILA = Family(
     name="vila",
     title="VILA 1.5",
@@ -88,6 +112,7 @@ VILA = Family(
         vision_path_flags=("--vila_path", "VILA"),
         checkpoint_folder="checkpoint-vila",
     ),
+    prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
     serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
     features_per_image=features_per_image,
     positions_per_tile=lambda vision: (vision.image_size // vision.patch_size) ** 2,

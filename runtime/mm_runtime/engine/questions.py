@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mm_api.families.prompt import PromptStyle
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.prompts import STYLES, PromptStyle, PromptWriter, place_features
+from mm_runtime.engine.prompts import STYLES, PromptWriter, place_features
 from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mm_runtime.engine.prompts import PromptStyle
+from mm_api.families.prompt import PromptStyle
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.images import ImageReference
 from mm_runtime.gateway.openai import ChatRequest, ImagePart, TextPart, VideoPart

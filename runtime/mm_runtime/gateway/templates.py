@@ -16,8 +16,9 @@ from jinja2.exceptions import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from mm_api.families.prompt import PromptStyle
 from mm_runtime.engine.chat_template import find_chat_template, read_object
-from mm_runtime.engine.prompts import LLAVA, PromptStyle
+from mm_runtime.engine.prompts import LLAVA
 
 _PROBE = "a probe of the template"
 

@@ -1,0 +1,42 @@
+"""How families write prompts: jinja templates, placeholders and what opens a conversation."""
+
+from dataclasses import dataclass
+
+PLACEHOLDER = "<image>"
+
+IMAGES = "{% for part in messages[0]['content'] if part['type'] == 'image' %}"
+TEXT = "{% for part in messages[0]['content'] if part['type'] == 'text' %}{{ part['text'] }}"
+
+PLAIN_CHAT = (
+    "{% for message in messages %}"
+    "{% for part in message['content'] if part['type'] == 'image' %}MARK{% endfor %}"
+    "{% endfor %}"
+    "{% for message in messages %}{{ '' if loop.first else '\\n' }}"
+    "{% for part in message['content'] if part['type'] == 'text' %}{{ part['text'] }}{% endfor %}"
+    "{% endfor %}"
+)
+"""A model that was never tuned for chats continues text: pictures first, then a line a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a family writes prompts."""
+
+    wrapper: str
+    """Template of checkpoints that bring none, as upstream's preprocessing writes it."""
+
+    placeholder: str = PLACEHOLDER
+    video: str = ""
+    splits: bool = False
+    """The placeholder is no token: the text is cut there, and features go in between."""
+
+    opening: str = ""
+    """How every conversation begins: a text that begins so is a whole prompt."""
+
+    chat: str = ""
+    """Template of whole conversations for checkpoints that bring none; empty: they have to."""
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Return what a user's text must not contain: it would claim a picture or a video."""
+        return (self.placeholder, self.video) if self.video else (self.placeholder,)
