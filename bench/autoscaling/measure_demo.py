@@ -82,7 +82,9 @@ def measure(folder: Path, rounds: int) -> dict[str, Points]:
     assert directory.vision is not None
     ServingPlan.from_json(built.serving.read_bytes())
     encoder = load_encoder(directory, directory.vision)
-    model = LanguageModel(CHECKPOINT, dtype="float32", slots=max(BATCHES), max_length=MAX_LENGTH)
+    model = LanguageModel(
+        CHECKPOINT, family="llava", dtype="float32", slots=max(BATCHES), max_length=MAX_LENGTH
+    )
     pixels = np.random.default_rng(1).random((4, 3, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
 
     def prompt(length: int) -> object:

@@ -33,7 +33,9 @@ class StartEngine(Protocol):
 
 def load_language_model() -> LanguageModel:
     """Return the tiny model's language model with four slots."""
-    return LanguageModel(CHECKPOINT, dtype="float32", slots=SLOTS, max_length=MAX_LENGTH)
+    return LanguageModel(
+        CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=MAX_LENGTH
+    )
 
 
 def engine_starter(model: LanguageModel) -> StartEngine:

@@ -10,6 +10,7 @@ from mm_api.families.family import (
     FIXED_SIZE_FACTOR,
     IMAGE_TENSORS,
     BlockStyle,
+    Decoder,
     Embeddings,
     Family,
     Kind,
@@ -78,6 +79,7 @@ BLIP2_OPT = Family(
         vision_type="blip2",
         built_vision_type="blip2-opt",
     ),
+    decoder=Decoder.WHOLE_MODEL,
     # Its features come first, without a word of the model's in front of them.
     prompt=PromptStyle(
         IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}",

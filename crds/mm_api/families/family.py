@@ -31,6 +31,30 @@ class Kind(StrEnum):
     """Two engines; the encoder reads text or sound."""
 
 
+class Pictures(StrEnum):
+    """How pictures are cut up for the vision encoder."""
+
+    SQUARE = "Square"
+    """Each becomes one square, and as many features as any other."""
+    VIEWS = "Views"
+    """A base view and a grid of tiles that follows the picture's shape."""
+    GRID = "Grid"
+    """Patches of a picture that keeps its shape; positions have three coordinates (M-RoPE)."""
+    TILES = "Tiles"
+    """Tiles that attend to each other, beside a mask of those that are there."""
+
+
+class Decoder(StrEnum):
+    """Where a checkpoint's class keeps the language model that reads rows of a prompt table."""
+
+    BESIDE_TOWER = "BesideTower"
+    """At `model.language_model`, with the head on top."""
+    WHOLE_MODEL = "WholeModel"
+    """At `language_model`, which is a model with decoder and head of its own."""
+    FOLDER = "Folder"
+    """In a folder of its own, `llm`."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockStyle:
     """Which weights a transformer block of the family has."""
@@ -161,6 +185,7 @@ class Family:
     name: str
     title: str
     architectures: tuple[str, ...]
+    """Names in config.json."""
     model_type: str | None
     """Of config.json; None: `recognised` alone tells, and is asked before any model_type."""
     read: Callable[[JsonObject, JsonObject], Dimensions]
@@ -189,6 +214,14 @@ class Family:
     """None: trtllm-serve's PyTorch backend has no class for it."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
+    pictures: Pictures = Pictures.SQUARE
+    """Means nothing for families without pictures."""
+    decoder: Decoder | None = None
+    """None: pictures are read by cross attention, or it is an encoder-decoder."""
+    loaded_as: str | None = None
+    """Class of transformers; None: the first one of `architectures`."""
+    reads_sound: bool = False
+    """The encoder reads log-mel spectrograms, not text."""
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
     """Checkpoints may be folders, one a part, without an index of all weights."""
@@ -229,6 +262,11 @@ class Family:
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index that tells the total."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def transformers_class(self) -> str:
+        """Return the class of transformers that loads a checkpoint."""
+        return self.loaded_as or self.architectures[0]
 
     def request_features(self, vision: VisionFacts, images: int) -> int:
         """Return the most rows (or encoder tokens) that so many images of one request become."""

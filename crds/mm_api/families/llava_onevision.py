@@ -14,9 +14,11 @@ from mm_api.families.family import (
     ENSEMBLE,
     VARIABLE_SIZE_FACTOR,
     BlockStyle,
+    Decoder,
     Embeddings,
     Family,
     Kind,
+    Pictures,
     Recipe,
     Serving,
 )
@@ -142,6 +144,8 @@ LLAVA_ONEVISION = Family(
     recipe=Recipe(
         converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
     ),
+    pictures=Pictures.VIEWS,
+    decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     features_per_image=features_per_image,

@@ -13,6 +13,7 @@ from mm_api.families.family import (
     Embeddings,
     Family,
     Kind,
+    Pictures,
     PyTorchServing,
     Recipe,
     Serving,
@@ -67,6 +68,7 @@ MLLAMA = Family(
     style=BlockStyle(gated=True),
     embeddings=Embeddings(extra_rows=8),
     recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
+    pictures=Pictures.TILES,
     prompt=PromptStyle(
         IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}",
         "<|image|>",

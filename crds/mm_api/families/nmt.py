@@ -48,6 +48,7 @@ NMT = replace(
     model_type=None,  # FairSeq has no config.json
     recognised=fairseq,
     read=read,
+    loaded_as="FSMTForConditionalGeneration",
     dtypes=("float32", "float16", "bfloat16"),
     dtype_reason="upstream's example is float32",
     tokenizer=Tokenizer(

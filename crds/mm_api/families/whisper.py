@@ -92,6 +92,7 @@ WHISPER = replace(
     default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
     default_encoder_tokens=MEL_FRAMES,
     decoder_input_tokens=14,
+    reads_sound=True,
     tokenizer=Tokenizer(),
     adapters=False,
     tensor_parallel=False,

@@ -7,15 +7,21 @@ import numpy as np
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.family import Pictures
 from mm_runtime.engine.encoding import Outputs
 
 TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
 CROSSED, CROSSED_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
 _CROSSING = frozenset({CROSSED, CROSSED_ROWS, "CROSS_ATTENTION_MASK", "SKIP_CROSS_ATTN_BLOCKS"})
 _TURNING = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
-_OWN_NAMES = {"mllama": _CROSSING, "qwen2-vl": frozenset({TABLE, ROWS}) | _TURNING}
-_VARYING = frozenset({"llava-onevision", "qwen2-vl", "mllama"})
-"""Families whose features follow the picture's shape; of others each picture has as many rows."""
+_TABLES = frozenset({TABLE, ROWS})
+_NAMES = {
+    Pictures.SQUARE: _TABLES,
+    Pictures.VIEWS: _TABLES,
+    Pictures.GRID: _TABLES | _TURNING,
+    Pictures.TILES: _CROSSING,
+}
 
 
 class BadAnswerError(Exception):
@@ -35,11 +41,12 @@ class Wanted:
     @classmethod
     def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "Wanted":
         """Return what features of an engine look like; `dtype` is that of the prompt table."""
+        pictures = FAMILIES[facts.family].pictures
         return cls(
-            names=_OWN_NAMES.get(facts.family, frozenset({TABLE, ROWS})),
+            names=_NAMES[pictures],
             hidden_size=facts.text.hidden_size,
             dtype=np.dtype(dtype),
-            rows_per_image=None if facts.family in _VARYING else plan.features_per_image,
+            rows_per_image=plan.features_per_image if pictures is Pictures.SQUARE else None,
         )
 
 

@@ -6,6 +6,8 @@ May import: mm_api, numpy, Pillow.
 """
 
 from mm_api.documents.build_plan import VisionPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import Pictures
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.processors.grids import GridProcessor
 from mm_runtime.engine.processors.prepared import PictureProcessor
@@ -20,11 +22,12 @@ def load_processor(engine: EngineDirectory, vision: VisionPlan) -> PictureProces
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
     """
-    family = engine.facts.family
-    if family == "llava-onevision":
-        return ViewProcessor.load(engine)
-    if family == "qwen2-vl":
-        return GridProcessor.load(engine)
-    if family == "mllama":
-        return TileProcessor.load(engine)
-    return SquareProcessor.load(engine, vision.features_per_image)
+    match FAMILIES[engine.facts.family].pictures:
+        case Pictures.VIEWS:
+            return ViewProcessor.load(engine)
+        case Pictures.GRID:
+            return GridProcessor.load(engine)
+        case Pictures.TILES:
+            return TileProcessor.load(engine)
+        case Pictures.SQUARE:
+            return SquareProcessor.load(engine, vision.features_per_image)

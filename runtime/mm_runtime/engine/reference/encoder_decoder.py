@@ -14,6 +14,8 @@ import transformers
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Kind
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.language_model import load_whole
@@ -22,14 +24,9 @@ from mm_runtime.engine.reference.sampling import NEVER
 from mm_runtime.engine.reference.solo import SoloModel
 
 KINDS = {
-    "t5": "T5ForConditionalGeneration",
-    "flan-t5": "T5ForConditionalGeneration",
-    "byt5": "T5ForConditionalGeneration",
-    "mt5": "MT5ForConditionalGeneration",
-    "bart": "BartForConditionalGeneration",
-    "mbart": "MBartForConditionalGeneration",
-    "nmt": "FSMTForConditionalGeneration",
-    "whisper": "WhisperForConditionalGeneration",
+    name: FAMILIES[name].transformers_class
+    for name in SERVED
+    if FAMILIES[name].kind is Kind.ENCODER_DECODER
 }
 """Family -> class of transformers."""
 
@@ -69,7 +66,7 @@ class EncoderDecoderModel(SoloModel):
         self._model: Any = load_whole(getattr(transformers, KINDS[family]), folder, dtype_of(dtype))
         self._encoder: Any = self._model.get_encoder()
         self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
-        self._hears = family == "whisper"
+        self._hears = FAMILIES[family].reads_sound
         self._max_encoder_length = max_encoder_length
         config, generation = self._model.config, self._model.generation_config
         # Whisper never says its marks of music and speakers, and never begins with a space.

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch.nn.functional import pad
 from transformers.utils import logging as transformers_logging
 
+from mm_api.families import FAMILIES
+from mm_api.families.family import Decoder, Family
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.engine.reference.beams import Branches
@@ -45,7 +47,7 @@ class LanguageModel:
         dtype: str,
         slots: int,
         max_length: int,
-        family: str = "llava",
+        family: str,
         adapters: Sequence[AdapterFolder] = (),
     ) -> None:
         """Load the language model of a checkpoint; its vision tower is dropped at once.
@@ -55,10 +57,10 @@ class LanguageModel:
             dtype: torch's name of the dtype to compute in, for example float32.
             slots: requests that can run at one time.
             max_length: positions of one request, prompt and answer together.
-            family: one of `DECODERS`.
+            family: one with a `decoder`.
             adapters: those that requests may ask for.
         """
-        parts = DECODERS[family](folder, getattr(torch, dtype))
+        parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
@@ -176,29 +178,34 @@ def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
     return kind.from_pretrained(folder, dtype=dtype, local_files_only=True).eval()
 
 
-def _beside_a_tower(kind: str) -> Callable[[Path, torch.dtype], Parts]:
-    def load(folder: Path, dtype: torch.dtype) -> Parts:
-        whole = load_whole(getattr(transformers, kind), folder, dtype)
-        return Parts(whole.model.language_model, whole.lm_head, whole.config.text_config)
-
-    return load
+def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(getattr(transformers, kind), folder, dtype)
+    return Parts(whole.model.language_model, whole.lm_head, whole.config.text_config)
 
 
-def _blip2(folder: Path, dtype: torch.dtype) -> Parts:
-    whole = load_whole(transformers.Blip2ForConditionalGeneration, folder, dtype).language_model
+def _whole_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(getattr(transformers, kind), folder, dtype).language_model
     return Parts(whole.model.decoder, whole.lm_head, whole.config)
 
 
-def _vila(folder: Path, dtype: torch.dtype) -> Parts:
+def _folder(_: str, folder: Path, dtype: torch.dtype) -> Parts:
     whole = load_whole(transformers.AutoModelForCausalLM, folder / "llm", dtype)
     return Parts(whole.model, whole.lm_head, whole.config)
 
 
-DECODERS: dict[str, Callable[[Path, torch.dtype], Parts]] = {
-    "llava": _beside_a_tower("LlavaForConditionalGeneration"),
-    "llava-onevision": _beside_a_tower("LlavaOnevisionForConditionalGeneration"),
-    "qwen2-vl": _beside_a_tower("Qwen2VLForConditionalGeneration"),
-    "blip2-opt": _blip2,
-    "vila": _vila,
+_LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
+    Decoder.BESIDE_TOWER: _beside_a_tower,
+    Decoder.WHOLE_MODEL: _whole_model,
+    Decoder.FOLDER: _folder,
 }
-"""Family -> where its language model is inside the checkpoint's class."""
+
+
+def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
+    """Return the language model of a checkpoint.
+
+    Raises:
+        ValueError: pictures of the family are not rows of a prompt table.
+    """
+    if family.decoder is None:
+        raise ValueError(f"{family.name} has no decoder that reads a prompt table")
+    return _LOADERS[family.decoder](family.transformers_class, folder, dtype)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Kind, Pictures
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.crossing import CrossingModel
 from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.engine.reference.engine import Engine, EngineOptions
-from mm_runtime.engine.reference.language_model import DECODERS, LanguageModel
+from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.model import SlotModel
 from mm_runtime.engine.reference.pace import measured_rows
 from mm_runtime.engine.reference.rotated import RotatedLanguageModel
@@ -84,6 +86,7 @@ def load_model(directory: EngineDirectory) -> SlotModel:
         ValueError: the Reference engine has no such family.
     """
     family, limits = directory.facts.family, directory.limits
+    record = FAMILIES.get(family)
     dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
     reads = limits.max_encoder_input_len or limits.max_input_len
     adapters = [
@@ -99,16 +102,15 @@ def load_model(directory: EngineDirectory) -> SlotModel:
             max_encoder_length=reads,
             adapters=adapters,
         )
-    if family == "mllama":
+    if record is not None and record.kind is Kind.CROSS_ATTENTION:
         return CrossingModel(
             directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads, adapters=adapters
         )
-    if family not in DECODERS:
+    if record is None or record.decoder is None:
         raise ValueError(
-            f"the Reference engine has no family {family!r}; it has "
-            f"{', '.join(sorted({*KINDS, *DECODERS, 'mllama'}))}"
+            f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
-    kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
+    kind = RotatedLanguageModel if record.pictures is Pictures.GRID else LanguageModel
     return kind(
         directory.llm,
         dtype=dtype,

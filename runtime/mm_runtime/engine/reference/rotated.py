@@ -48,7 +48,7 @@ class RotatedLanguageModel(LanguageModel):
         dtype: str,
         slots: int,
         max_length: int,
-        family: str = "qwen2-vl",
+        family: str,
         adapters: Sequence[AdapterFolder] = (),
     ) -> None:
         """Load as any decoder; see `LanguageModel`."""

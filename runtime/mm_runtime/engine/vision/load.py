@@ -3,6 +3,8 @@
 import os
 
 from mm_api.documents.build_plan import VisionPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import Pictures
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.vision.cache import FeatureCache
@@ -36,10 +38,12 @@ def load_encoder(
     folder = engine.vision_model.parent
     runner = open_runner(plan.engine, folder, threads=threads)
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
-    if facts.family == "llava-onevision":
-        return ViewEncoder.load(session, vision, folder / EXTRAS)
-    if facts.family == "qwen2-vl":
-        return GridEncoder.load(session, facts, engine.llm)
-    if facts.family == "mllama":
-        return CrossingEncoder(session, vision)
-    return VisionEncoder(session, image_size=plan.image_size)
+    match FAMILIES[facts.family].pictures:
+        case Pictures.VIEWS:
+            return ViewEncoder.load(session, vision, folder / EXTRAS)
+        case Pictures.GRID:
+            return GridEncoder.load(session, facts, engine.llm)
+        case Pictures.TILES:
+            return CrossingEncoder(session, vision)
+        case Pictures.SQUARE:
+            return VisionEncoder(session, image_size=plan.image_size)
