@@ -69,12 +69,13 @@ bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pic
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not adversarial and not cluster and not e2e and not s3'
 
-lint: env ## ruff, import contracts, file sizes, names in prose
+lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/check_vocabulary.py
 
 format: env ## Reformat, and mend what ruff can mend
 	$(BIN)/ruff format .

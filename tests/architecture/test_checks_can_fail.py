@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,49 @@ def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
 
     found = load("check_docs").long_entries(tmp_path, page)
     assert [line.split(":")[1] for line in found] == ["2", "4"]
+
+
+def test_vocabulary_check_names_words_of_pages() -> None:
+    """Prose only: code, link targets and whole numbers are left alone; lines are counted."""
+    page = "Ask.\n`told` [x](whole.md) whole number\n```\ntold\n```\nNobody\n"
+
+    assert load("check_vocabulary").problems_of_page("a.md", page) == [
+        "a.md:1: 'Ask' is out: request, query, require",
+        "a.md:6: 'Nobody' is out: name the client, user or component",
+    ]
+
+
+def test_vocabulary_check_counts_words_within_identifiers() -> None:
+    """Snake case, camel case and messages count; longer words that hold one do not."""
+    text = "def told_starts(pictureIds): raise Error('whole task, wholesale')  # asks\n"
+
+    assert load("check_vocabulary").count_in_code(text) == 4
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        pytest.param({"a": 3, "b": 2}, [], id="same"),
+        pytest.param({"a": 5, "b": 0}, [], id="moved"),
+        pytest.param({"a": 4, "b": 2}, ["a"], id="risen"),
+        pytest.param({"a": 2, "b": 2, "c": 2}, ["c"], id="new-folder"),
+    ],
+)
+def test_vocabulary_check_lets_counts_fall_only(now: dict[str, int], found: list[str]) -> None:
+    """The total decides; the folders that rose are named."""
+    lines = load("check_vocabulary").risen(now, {"a": 3, "b": 2})
+    assert [line.split(":")[0] for line in lines] == found
+
+
+def test_glossary_lists_every_word_that_is_out() -> None:
+    """The page for people and the list of the check have the same words."""
+    rows = (ROOT / "docs" / "glossary.md").read_text().partition("## Words that are out")[2]
+    listed = re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)[2:]
+    words = {word for row in listed for word in row.split(", ")}
+    patterns = list(load("check_vocabulary").OUT)
+
+    assert [one for one in patterns if not any(re.fullmatch(one, word) for word in words)] == []
+    assert {w for w in words if not any(re.fullmatch(p, w) for p in patterns)} == set()
 
 
 SOURCE = """\
