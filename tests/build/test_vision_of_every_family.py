@@ -13,7 +13,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.detection import detect
 from mm_runtime.build.commands.export_vision import write_onnx
 from mm_runtime.build.commands.onnx_names import OUTPUT_NAME
-from mm_runtime.build.commands.towers import TOWERS, load_tower
+from mm_runtime.build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.build.commands.towers.tower import Tower
 from support.families.pictures import write
 
@@ -45,7 +45,7 @@ def facts_of(folder: Path) -> ModelFacts:
     )
 
 
-@pytest.fixture(scope="module", params=sorted(TOWERS))
+@pytest.fixture(scope="module", params=sorted(WITH_TOWERS))
 def exported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tower, onnxruntime.InferenceSession]:

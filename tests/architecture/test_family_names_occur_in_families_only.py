@@ -1,0 +1,96 @@
+"""What differs by family is an attribute of its record: no other module names a family.
+
+A module that compares with a family's name, or imports the record of one, is a place that whoever
+adds a family has to find. `_ALLOWED` may only get shorter.
+"""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm_api.families import FAMILIES
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("crds", "operator", "runtime", "observability", "devcluster", "tools")
+REGISTRY = "crds/mm_api/families/"
+_SHARED = frozenset({"detection", "family", "prompt"})
+"""Modules of the registry that are no family's."""
+
+_MODULES = frozenset(path.stem for path in (ROOT / REGISTRY).glob("[!_]*.py")) - _SHARED
+"""A family's module; its record has the same name in capitals."""
+
+_ALLOWED = frozenset(
+    {
+        # The style of writers that are made without one.
+        "runtime/mm_runtime/engine/prompts.py",
+    }
+)
+
+
+def named(source: str) -> Iterator[str]:
+    """Yield families that a module names: as a text, or by importing their module."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(value=str(text)) if text in FAMILIES:
+                yield text
+            case ast.ImportFrom(module="mm_api.families", names=names):
+                yield from (one.name for one in names if one.name.lower() in _MODULES)
+            case ast.ImportFrom(module=str(module)) if module.startswith("mm_api.families."):
+                yield from (one for one in [module.rpartition(".")[2]] if one in _MODULES)
+            case ast.Import(names=names):
+                found = (one.name.removeprefix("mm_api.families.") for one in names)
+                yield from (one for one in found if one in _MODULES)
+
+
+def modules() -> list[str]:
+    """Return the modules that users run, seen from the root; the registry is none of them."""
+    listed = subprocess.run(
+        ["git", "ls-files", *(f"{source}/*.py" for source in SOURCES)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    return [name for name in listed if (ROOT / name).exists() and not name.startswith(REGISTRY)]
+
+
+def test_no_module_names_a_family() -> None:
+    """Nothing outside the registry decides by a name."""
+    found = {name: sorted(named((ROOT / name).read_text(encoding="utf-8"))) for name in modules()}
+
+    assert {name: families for name, families in found.items() if families} == {
+        name: found[name] for name in _ALLOWED
+    }
+
+
+def test_allowed_modules_need_it() -> None:
+    """A module that names no family any more leaves the list."""
+    idle = [name for name in _ALLOWED if not list(named((ROOT / name).read_text("utf-8")))]
+
+    assert idle == []
+
+
+@pytest.mark.parametrize(
+    ("source", "families"),
+    [
+        pytest.param('if family == "qwen2-vl":\n    pass', ["qwen2-vl"], id="compared"),
+        pytest.param('TABLE = {"t5": 1, "opt": 2}', ["t5"], id="key"),
+        pytest.param('"""Reads llava-onevision too."""', [], id="prose"),
+        pytest.param("from mm_api.families import FAMILIES, llava", ["llava"], id="module"),
+        pytest.param("from mm_api.families import MT5", ["MT5"], id="record"),
+        pytest.param("from mm_api.families.vila import CHAT", ["vila"], id="part-of-a-module"),
+        pytest.param("import mm_api.families.mbart", ["mbart"], id="import"),
+        pytest.param("from mm_api.families.family import Kind", [], id="shared"),
+    ],
+)
+def test_names_are_found(source: str, families: list[str]) -> None:
+    """Sentences may name a family, decisions may not."""
+    assert list(named(source)) == families
+
+
+def test_every_family_has_a_module() -> None:
+    """A family is found by its name."""
+    assert {name.replace("-", "_") for name in FAMILIES} == _MODULES
