@@ -32,6 +32,11 @@ MONITORING = Peer(
 )
 API_SERVER = Peer(address="192.0.2.1")
 PROMETHEUS = {"prometheus": {"addresses": ["http://p.example:9091/x", "https://q.example"]}}
+ELSEWHERE = {"networkPolicy": {"apiServerPorts": [6443]}}
+"""443, which is Prometheus' port by https too, is not the API server's then."""
+PLAIN = {**ELSEWHERE, "prometheus": {"addresses": ["http://p.example"]}}
+GUARDED = {**ELSEWHERE, "prometheus": {"addresses": ["https://p.example"]}}
+PROXIED = {"networkPolicy": {"egress": [{"ports": [{"port": 3128}]}]}}
 SCRAPED = {
     "networkPolicy": {
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
@@ -50,6 +55,8 @@ SERVED_METRICS = {"externalMetrics": {"enabled": True}}
         pytest.param(SERVED_METRICS, "ingress", API_SERVER, "metrics-api", "TCP", True, id="api"),
         pytest.param({}, "ingress", STRANGER, 22, "TCP", False, id="other-port"),
         pytest.param({}, "egress", STRANGER, 53, "UDP", True, id="names"),
+        pytest.param({}, "egress", STRANGER, 53, "TCP", True, id="long-names"),
+        pytest.param({}, "egress", STRANGER, 5353, "UDP", True, id="names-on-openshift"),
         pytest.param({}, "egress", API_SERVER, 6443, "TCP", True, id="api-server"),
         pytest.param({}, "egress", model_pod(), METRICS_PORT, "TCP", True, id="server-state"),
         pytest.param({}, "egress", model_pod(), 8001, "TCP", False, id="servers-grpc"),
@@ -57,6 +64,12 @@ SERVED_METRICS = {"externalMetrics": {"enabled": True}}
         pytest.param({}, "egress", STRANGER, 9090, "TCP", True, id="models-prometheus"),
         pytest.param({}, "egress", STRANGER, 9091, "TCP", False, id="prometheus-elsewhere"),
         pytest.param(PROMETHEUS, "egress", MONITORING, 9091, "TCP", True, id="own-prometheus"),
+        pytest.param(PLAIN, "egress", MONITORING, 80, "TCP", True, id="prometheus-by-http"),
+        pytest.param(PLAIN, "egress", MONITORING, 443, "TCP", False, id="by-http-only"),
+        pytest.param(GUARDED, "egress", MONITORING, 443, "TCP", True, id="prometheus-by-https"),
+        pytest.param(GUARDED, "egress", MONITORING, 80, "TCP", False, id="by-https-only"),
+        pytest.param(PROXIED, "egress", STRANGER, 3128, "TCP", True, id="a-proxy-that-is-named"),
+        pytest.param({}, "egress", STRANGER, 3128, "TCP", False, id="a-proxy-that-is-not"),
         pytest.param(
             {}, "egress", Peer(address="169.254.169.254"), 80, "TCP", False, id="metadata"
         ),

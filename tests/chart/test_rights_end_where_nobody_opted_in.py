@@ -20,6 +20,8 @@ from support.scripts import ROOT
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 HOME, OPEN, CLOSED = "policy-home", "policy-open", "policy-closed"
+SYSTEM = "kube-policy"
+"""Opted in by its label, which counts nothing for a name that Kubernetes keeps for itself."""
 ACCOUNT = f"--as=system:serviceaccount:{HOME}:{RELEASE}"
 
 OURS = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE}
@@ -75,6 +77,7 @@ def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
         namespace(control_plane, HOME),
         namespace(control_plane, OPEN),
         namespace(control_plane, CLOSED),
+        namespace(control_plane, SYSTEM),
         helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
     ):
         kubectl(control_plane, "label", "namespace", CLOSED, f"{labels.ENABLED}-")
@@ -99,7 +102,7 @@ def _applied(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
     return kubectl(cluster, *command, "-f", "-", ACCOUNT, stdin=json.dumps(manifest), check=False)
 
 
-@pytest.mark.parametrize("where", ["kube-system", HOME, CLOSED])
+@pytest.mark.parametrize("where", ["kube-system", SYSTEM, HOME, CLOSED])
 @pytest.mark.parametrize(
     "manifest",
     [
@@ -201,6 +204,45 @@ def test_pods_get_no_rights_of_their_own(
     assert word in said, said
 
 
+@pytest.mark.parametrize(
+    "marks", [pytest.param({}, id="none"), pytest.param({labels.APP_MANAGED_BY: "x"}, id="another")]
+)
+def test_what_is_made_carries_the_operators_label(
+    cluster: ClusterInfo, marks: dict[str, str]
+) -> None:
+    """Without it an object could never be changed or deleted again by the one that made it."""
+    for manifest in (simple("ConfigMap", marks), workload(marks=marks)):
+        said = _made(cluster, OPEN, manifest)
+
+        assert "carry the label" in said, said
+
+
+def test_the_label_of_an_own_object_stays(cluster: ClusterInfo) -> None:
+    """Taking it off would hand the object to nobody."""
+    own = simple("ConfigMap")
+    apply(cluster, own | {"metadata": own["metadata"] | {"name": "own-label", "namespace": OPEN}})
+
+    removal = ("label", "configmap", "own-label", f"{labels.APP_MANAGED_BY}-")
+    said = kubectl(cluster, "-n", OPEN, *removal, ACCOUNT, check=False)
+
+    assert "carry the label" in said, said
+
+
+def test_events_are_told_everywhere(cluster: ClusterInfo) -> None:
+    """A model in a namespace that did not opt in says why nothing happens."""
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "probe"},
+        "involvedObject": {"kind": labels.KIND, "name": "m", "namespace": CLOSED},
+        "type": "Normal",
+    }
+
+    said = _made(cluster, CLOSED, event)
+
+    assert "event/probe created" in said, said
+
+
 @pytest.mark.parametrize("manifest", CHILDREN)
 def test_what_the_operator_makes_is_accepted(
     cluster: ClusterInfo, manifest: dict[str, Any]
@@ -264,3 +306,6 @@ def test_leases_of_the_own_namespace_are_written(cluster: ClusterInfo) -> None:
     }
 
     assert "created" in _made(cluster, HOME, lease)
+    for where in ("kube-system", CLOSED):
+        said = _made(cluster, where, lease)
+        assert "ValidatingAdmissionPolicy" in said or "orbidden" in said, said
