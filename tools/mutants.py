@@ -79,9 +79,7 @@ def main() -> int:
         def judge(place: Place) -> bool:
             copy = copies.get()
             try:
-                where = place.file, place.line
-                everything = TESTS if covered.runs_outside_tests(*where) else ()
-                caught = _is_caught(copy, place, covered.tests_of(*where), everything)
+                caught = _is_caught(copy, place, covered.tests_of(place.file, place.line))
             finally:
                 copies.put(copy)
             print("caught" if caught else "survived", place.file, place.line, flush=True)
@@ -140,8 +138,14 @@ def _measure(copy: Path) -> CoverageMap:
     return CoverageMap(copy / ".coverage", copy)
 
 
-def _is_caught(copy: Path, place: Place, tests: set[str], everything: tuple[str, ...]) -> bool:
-    """Return whether a test fails: of those that run the line, then of `everything`."""
+def _is_caught(
+    copy: Path, place: Place, tests: set[str], everything: tuple[str, ...] = TESTS
+) -> bool:
+    """Return whether a test fails: of those that run the line, then of `everything`.
+
+    What is computed while tests are collected, or once for several of them, is in the context of
+    no test, or of the first one alone.
+    """
     original = (copy / place.file).read_bytes()
     try:
         break_at(copy, place)

@@ -20,14 +20,11 @@ class CoverageMap:
             read = CoverageData(str(data))
             read.read()
             self._tests: dict[str, dict[int, set[str]]] = {}
-            self._outside: set[tuple[str, int]] = set()
             for name in read.measured_files():
                 file = str(Path(name).relative_to(root))
                 by_line: dict[int, set[str]] = defaultdict(set)
                 for line, contexts in read.contexts_by_lineno(name).items():
                     by_line[line] = {_test_of(one) for one in contexts if "|" in one}
-                    if not all("|" in one for one in contexts):
-                        self._outside.add((file, line))
                 self._tests[file] = by_line
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{data} is not coverage's data: {error}") from error
@@ -40,14 +37,6 @@ class CoverageMap:
         """
         lines = self._tests.get(file, {})
         return lines.get(line) or set().union(*lines.values())
-
-    def runs_outside_tests(self, file: str, line: int) -> bool:
-        """Return whether a line runs while modules are imported or tests are collected.
-
-        What it computes there may be looked at by a test that never runs it. A line without a
-        context of its own, as the later ones of a long expression, may be one of these.
-        """
-        return (file, line) in self._outside or not self._tests.get(file, {}).get(line)
 
 
 def _test_of(context: str) -> str:
