@@ -11,6 +11,7 @@ GENERATORS = pytest.mark.parametrize(
     [
         "generate_crds",
         "generate_api_reference",
+        "generate_conditions_page",
         "generate_document_schemas",
         "generate_planning_page",
     ],

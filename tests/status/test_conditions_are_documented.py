@@ -12,7 +12,7 @@ from mm_api.conditions import ConditionType, Reason
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.model_facts import InspectReason
 from mm_operator.status.events import SCALED_DOWN, SCALED_UP
-from support.scripts import ROOT, load_tool
+from support.scripts import ROOT
 
 GUIDE = {reason for reasons in SECTIONS.values() for reason in reasons}
 KNOWN = {*Reason, *InspectReason, *BuildReason}
@@ -66,9 +66,3 @@ def test_undocumented_text_is_found() -> None:
         "SpecError('NoRow', 'x'); StageError('status', 'NoRowEither'); Decision(reason='Third')"
     )
     assert set(literal_reasons(source)) == {"NoRow", "NoRowEither", "Third"}
-
-
-def test_page_is_fresh() -> None:
-    """The page is what the texts say."""
-    generator = load_tool("generate_conditions_page")
-    assert (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8") == generator.page()
