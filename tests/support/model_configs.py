@@ -9,6 +9,8 @@ from typing import Any
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Kind, Pictures
 from mm_operator.cli.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.tables import gpu_of
@@ -16,32 +18,23 @@ from support.models import spec_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "sizing" / "model-configs"
 
-FOLDERS = {
-    "blip2-opt": "Salesforce--blip2-opt-2.7b",
-    "llava": "llava-hf--llava-1.5-7b-hf",
-    "vila": "Efficient-Large-Model--VILA1.5-3b",
-    "llava-onevision": "llava-hf--llava-onevision-qwen2-7b-ov-hf",
-    "mllama": "meta-llama--Llama-3.2-11B-Vision-Instruct",
-    "qwen2-vl": "Qwen--Qwen2-VL-7B-Instruct",
-    "t5": "google-t5--t5-small",
-    "flan-t5": "google--flan-t5-small",
-    "mt5": "google--mt5-small",
-    "byt5": "google--byt5-small",
-    "bart": "facebook--bart-large-cnn",
-    "mbart": "facebook--mbart-large-50-many-to-one-mmt",
-    "nmt": "fairseq--wmt14.en-fr.joined-dict.transformer",
-    "whisper": "openai--whisper-large-v3",
-}
-"""Family -> its model."""
+_ROWS = re.findall(
+    r"^\| (\S+) \| (\S+) \|(?:[^|]*\|){5} (\d+) \|",
+    (FOLDER / "README.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+_FOLDER_OF = {family: folder for folder, family, _ in _ROWS}
 
-BUILT_ONLY = {"blip2-t5": "Salesforce--blip2-flan-t5-xl"}
+MODELS = {name: _FOLDER_OF[name] for name in FAMILIES}
+"""Family -> its model; every family has one."""
+
+FOLDERS = {name: folder for name, folder in MODELS.items() if name in SERVED}
+BUILT_ONLY = {name: folder for name, folder in MODELS.items() if name not in SERVED}
 """Families whose engines upstream's server does not know."""
 
-MODELS = FOLDERS | BUILT_ONLY
-
-WITH_PICTURES = ("blip2-opt", "llava", "vila", "llava-onevision", "mllama", "qwen2-vl")
-FIXED_FEATURES = ("blip2-opt", "llava", "vila")
-ENCODER_DECODERS = ("t5", "flan-t5", "mt5", "byt5", "bart", "mbart", "nmt", "whisper")
+WITH_PICTURES = tuple(name for name in FOLDERS if FAMILIES[name].recipe.vision_type)
+FIXED_FEATURES = tuple(name for name in WITH_PICTURES if FAMILIES[name].pictures is Pictures.SQUARE)
+ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 
 VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20")
 
@@ -54,12 +47,7 @@ def facts_of(family: str) -> ModelFacts:
 
 def published_parameters() -> dict[str, int]:
     """Return family -> number of weights, as the README of the folder has it."""
-    rows = re.findall(
-        r"^\| (\S+) \| (\S+) \|(?:[^|]*\|){5} (\d+) \|",
-        (FOLDER / "README.md").read_text(),
-        re.MULTILINE,
-    )
-    return {family: int(count) for folder, family, count in rows if folder in MODELS.values()}
+    return {family: int(count) for _, family, count in _ROWS}
 
 
 def planned(
