@@ -12,7 +12,14 @@ MEL_FRAMES = 3000
 """30 seconds at 100 frames a second; two convolutions halve them to 1500 positions."""
 
 
-DEFAULTS = bart.DEFAULTS | {
+DEFAULTS = {
+    "d_model": 384,
+    "encoder_layers": 4,
+    "encoder_attention_heads": 6,
+    "encoder_ffn_dim": 1536,
+    "decoder_layers": 4,
+    "decoder_attention_heads": 6,
+    "decoder_ffn_dim": 1536,
     "vocab_size": 51865,
     "max_source_positions": 1500,
     "max_target_positions": 448,

@@ -1,0 +1,69 @@
+"""A config.json leaves out what its class has by default: a size that is missing is that one."""
+
+from typing import Any
+
+import pytest
+from transformers import (
+    BartConfig,
+    Blip2VisionConfig,
+    CLIPVisionConfig,
+    MBartConfig,
+    MllamaVisionConfig,
+    T5Config,
+    WhisperConfig,
+)
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+
+from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
+from mm_api.families import FAMILIES
+
+TEXT = {"model_type": "llama"}
+ENGLISH = {"forced_bos_token_id": 250_004}
+IMAGE_TOKEN = {"image_token_index": 7, "image_token_id": 7}
+
+
+def beside(vision: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration of a model that sees."""
+    return {"text_config": TEXT, "vision_config": vision, **IMAGE_TOKEN}
+
+
+def stated(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a class writes down, without what it leaves empty."""
+    return {key: value for key, value in config.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("family", "sparse", "full"),
+    [
+        pytest.param("t5", {}, T5Config().to_dict(), id="t5"),
+        pytest.param("bart", {}, BartConfig().to_dict(), id="bart"),
+        pytest.param("mbart", ENGLISH, {**MBartConfig().to_dict(), **ENGLISH}, id="mbart"),
+        pytest.param("whisper", {}, WhisperConfig().to_dict(), id="whisper"),
+        pytest.param(
+            "mllama", beside({}), beside(stated(MllamaVisionConfig().to_dict())), id="mllama"
+        ),
+        pytest.param(
+            "blip2-opt", beside({}), beside(stated(Blip2VisionConfig().to_dict())), id="blip2"
+        ),
+        pytest.param("llava", beside({}), beside(stated(CLIPVisionConfig().to_dict())), id="llava"),
+        pytest.param(
+            "qwen2-vl", beside({}), beside(stated(Qwen2VLVisionConfig().to_dict())), id="qwen2-vl"
+        ),
+    ],
+)
+def test_dimensions_are_those_of_the_class(
+    family: str, sparse: dict[str, Any], full: dict[str, Any]
+) -> None:
+    """Nothing but the defaults, or all of them written down: the same dimensions."""
+    read = FAMILIES[family].read
+
+    assert read(sparse, {}) == read(full, {})
+
+
+@pytest.mark.parametrize("kind", sorted(TEXT_DEFAULTS))
+def test_language_models_are_those_of_their_class(kind: str) -> None:
+    """The same for the language model inside of a model that sees."""
+    full = stated(CONFIG_MAPPING[kind]().to_dict())
+
+    assert text_facts({"model_type": kind}) == text_facts({**full, "model_type": kind})
