@@ -33,8 +33,8 @@ REQUEST_SECONDS = 60
 SHM = Path("/dev/shm")
 
 
-CLIENTS = 20
-"""As many as the plan lets in at one time: 4 run, 16 wait."""
+CLIENTS = 16
+"""As many as the plan lets wait: their pictures all come in one moment, before one of them runs."""
 
 
 def ask(served: Served, *, tokens: int = 4, picture: str | None = None) -> dict[str, Any]:
