@@ -33,7 +33,7 @@ demo-down: env ## Remove every trace of the demo: processes, mounts, network, fi
 	@$(DEMO) down --cluster '$(CLUSTER)' $(if $(PURGE),--purge)
 
 # Before the tests, not in one: a test has five minutes, and a busy machine compiles Kubernetes longer.
-# Where it cannot be compiled the tests that need it say so.
+# Where it cannot be compiled the tests that need it say so. Progress goes to stderr, paths to stdout.
 programs: env ## Compile what the development cluster runs; does nothing when it is there
 	@$(BIN)/mm-devcluster build >/dev/null
 

@@ -6,6 +6,7 @@ the Go version, the flags. A changed key builds into a new directory; an old one
 
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -35,7 +36,7 @@ class Module:
     programs: dict[str, str]
     """Program name to the name that ``go build`` gives its file."""
     package: str
-    """What ``go build`` is told to build: ``tool`` means every tool of go.mod."""
+    """What ``go list`` lists as programs: ``tool`` means every tool of go.mod."""
     link_flags: str = "-s -w"
 
 
@@ -118,25 +119,26 @@ def ensure_binaries(names: Iterable[str], on_progress: Progress | None = None) -
         MissingRequirementsError: Something must be built and there is no Go.
     """
     wanted = tuple(names)
-    directories: dict[str, Path] = {}
-    for name in wanted:
-        module = module_of(name)
-        if module.name not in directories:
-            directories[module.name] = _ensure_module(module, on_progress or _ignore)
-    return {name: directories[module_of(name).name] / name for name in wanted}
+    modules = {module.name: module for module in map(module_of, wanted)}
+    targets = {name: _target(module) for name, module in modules.items()}
+    missing = [modules[name] for name, target in targets.items() if not target.is_dir()]
+    total = sum(len(module.programs) for module in missing)
+    numbers = itertools.count(1)
+    report = on_progress or _ignore
+
+    def begin(program: str) -> None:
+        report("build", f"compiling {program} ({next(numbers)} of {total})")
+
+    for module in missing:
+        _ensure_module(module, targets[module.name], begin)
+    return {name: targets[module_of(name).name] / name for name in wanted}
 
 
-def _ensure_module(module: Module, on_progress: Progress) -> Path:
-    folder = go_modules_dir() / module.name
-    target = _target(module)
-    if target.is_dir():
-        return target
+def _ensure_module(module: Module, target: Path, begin: Callable[[str], None]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with _exclusive(target.with_suffix(".lock")):
         if not target.is_dir():
-            on_progress("build", f"compiling {', '.join(module.programs)} (once; minutes)")
-            _build(module, folder, target)
-    return target
+            _build(module, target, begin)
 
 
 def _target(module: Module) -> Path:
@@ -149,30 +151,46 @@ def _target(module: Module) -> Path:
     return cache_dir() / "binaries" / build_key(module, _go_version(), sources)
 
 
-def _build(module: Module, folder: Path, target: Path) -> None:
+def _build(module: Module, target: Path, begin: Callable[[str], None]) -> None:
     # Built beside and renamed: a directory under its final name is complete.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{module.name}-") as scratch:
         out = Path(scratch) / "bin"
         out.mkdir()
-        # Compiling is the longest of what runs side by side: everything else goes first.
-        command = ["nice", "-n", "10", "go", "build", "-buildvcs=false", "-trimpath"]
-        command += ["-ldflags", module.link_flags]
-        done = subprocess.run(
-            [*command, "-o", f"{out}{os.sep}", module.package],
-            cwd=folder,
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=BUILD_TIMEOUT,
-            check=False,
-        )
-        if done.returncode:
-            message = f"go build of {module.name} failed:\n{done.stdout[-2000:]}"
-            raise DevClusterError(message)
+        packages = _packages(module)
+        # One after the other, so that progress can be shown; packages that several programs
+        # share are compiled once, with the first of them.
         for program, built in module.programs.items():
-            (out / built).rename(out / program)
+            begin(program)
+            link = ["-ldflags", module.link_flags, "-o", str(out / program)]
+            _go(module, "build", "-buildvcs=false", "-trimpath", *link, packages[built])
         out.rename(target)
+
+
+def _packages(module: Module) -> dict[str, str]:
+    """Return the import path of each program, by the name that Go gives its file.
+
+    The first call on a machine downloads the module's sources.
+    """
+    listed = _go(module, "list", "-f", "{{.Target}} {{.ImportPath}}", module.package)
+    lines = [line.split() for line in listed.splitlines()]
+    return {Path(file).name: package for file, package in lines}
+
+
+def _go(module: Module, command: str, *arguments: str) -> str:
+    # Compiling is the longest of what runs side by side: everything else goes first.
+    done = subprocess.run(
+        ["nice", "-n", "10", "go", command, *arguments],
+        cwd=go_modules_dir() / module.name,
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        message = f"go {command} of {module.name} failed:\n{done.stderr[-2000:]}"
+        raise DevClusterError(message)
+    return done.stdout
 
 
 def _go_version() -> str:

@@ -1,5 +1,8 @@
 """A program is built once for each set of sources, flags and Go version."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +50,22 @@ def test_missing_go_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementsError, match=r"(?s)Go 1\.26.*CLUSTER=current"):
         binaries.ensure_binaries(["pause"])
+
+
+@pytest.mark.cluster
+def test_each_program_is_announced_as_its_compilation_begins(tmp_path: Path) -> None:
+    """Progress names the program and its place among those that are missing; once built: none."""
+    command = [sys.executable, "-m", "mm_devcluster", "build", "pause", "probe"]
+    environment = {**os.environ, "MM_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=280, check=True
+        )
+        for _ in range(2)
+    )
+
+    announced = [line.split("s  ", 1)[1] for line in first.stderr.splitlines()]
+    assert announced == ["compiling pause (1 of 2)", "compiling probe (2 of 2)"]
+    assert second.stderr == ""
+    assert first.stdout == second.stdout
+    assert all(os.access(path, os.X_OK) for path in first.stdout.splitlines())

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 
 from mm_devcluster.binaries import NODE, ensure_binaries
 
@@ -16,11 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build and print one path a line."""
+    """Build, with each program that is compiled on stderr, and print one path a line on stdout."""
+    began = time.monotonic()
 
-    def tell(_stage: str, detail: str) -> None:
-        print(detail, file=sys.stderr)
+    def report(_stage: str, detail: str) -> None:
+        print(f"{time.monotonic() - began:6.1f}s  {detail}", file=sys.stderr, flush=True)
 
-    for path in ensure_binaries(options.programs, tell).values():
+    for path in ensure_binaries(options.programs, report).values():
         print(path)
     return 0
