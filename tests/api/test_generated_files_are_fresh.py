@@ -14,6 +14,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_conditions_page",
         "generate_document_schemas",
         "generate_planning_page",
+        "generate_rbac",
     ],
 )
 

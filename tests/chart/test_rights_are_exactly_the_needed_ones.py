@@ -1,44 +1,26 @@
-"""The operator's roles hold the verbs of the operator's own table, no more and no wildcard."""
+"""Each role of the operator is bound where its rights are needed, and holds nothing beside them.
 
-from collections.abc import Iterable
+The rules themselves are generated from `mm_operator.cluster.permissions`.
+"""
+
 from typing import Any
 
 import pytest
 
-from mm_operator.cluster.permissions import (
-    CLUSTER,
-    ITSELF,
-    KEDA,
-    MODEL_NAMESPACES,
-    OWN_NAMESPACE,
-    SECRETS,
-    SINGLE_NAMESPACE,
-    Permission,
-)
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind, rendered
 
-Right = tuple[str, str, str, tuple[str, ...]]
-"""API group, resource, verb, names (none: every object)."""
+KEDA = {"scaledobjects", "triggerauthentications"}
+CLUSTER_WIDE = {"clusterroles", "nodes", "persistentvolumes"}
 
 
-def _needed(table: Iterable[Permission]) -> set[Right]:
-    return {(one.group, one.resource, verb, one.names) for one in table for verb in one.verbs}
+def _resources(role: dict[str, Any]) -> set[str]:
+    return {resource for rule in role["rules"] for resource in rule["resources"]}
 
 
-def _given(role: dict[str, Any]) -> set[Right]:
-    own = role["metadata"]["name"]
-    return {
-        (
-            group,
-            resource,
-            verb,
-            tuple(ITSELF if name == own else name for name in rule.get("resourceNames", ())),
-        )
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+def _own_names(role: dict[str, Any]) -> list[list[str]]:
+    """Return which names of roles the rules of a role are for."""
+    own = {"roles", "clusterroles"}
+    return [rule["resourceNames"] for rule in role["rules"] if own & set(rule["resources"])]
 
 
 def _bound(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -55,42 +37,38 @@ def _bound(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, An
     ]
 
 
-def test_cluster_role_is_the_table() -> None:
-    """For all namespaces: one ClusterRole with what models need."""
-    roles = _bound("ClusterRole")
+def test_one_cluster_role_serves_every_namespace() -> None:
+    """Without `watchNamespaces`: models and what is cluster-wide; KEDA where it was asked for."""
+    (role,) = _bound("ClusterRole")
+    (with_keda,) = _bound("ClusterRole", {"keda": {"enabled": True}})
 
-    assert [_given(role) for role in roles] == [_needed((*MODEL_NAMESPACES, *CLUSTER))]
-
-
-def test_lease_role_is_the_table() -> None:
-    """In its own namespace the operator may keep a Lease and nothing else."""
-    roles = _bound("Role")
-
-    assert [(role["metadata"]["namespace"], _given(role)) for role in roles] == [
-        (NAMESPACE, _needed(OWN_NAMESPACE))
-    ]
+    assert {"multimodalmodels", "jobs"} | CLUSTER_WIDE <= _resources(role)
+    assert _resources(with_keda) - _resources(role) == KEDA
+    assert _own_names(role) == [[role["metadata"]["name"]]]
 
 
-def test_lease_role_is_for_leases_it_can_name() -> None:
-    """Each shared engine has a Lease of its own; the operator asks by name and lists none."""
+def test_its_own_namespace_gives_leases_alone() -> None:
+    """Each shared engine has a Lease of its own; the operator reads them by name, no list."""
     (role,) = _bound("Role")
-    verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
 
-    assert verbs == {"create", "delete", "get", "update"}
+    assert role["metadata"]["namespace"] == NAMESPACE
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        (["leases"], ["create", "delete", "get", "update"])
+    ]
 
 
 def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
     values = EXHAUSTIVE | {"watchNodes": False, "autoscaling": {"modelSecrets": []}}
-    roles = _bound("Role", values)
-    models = _needed((*MODEL_NAMESPACES, *SINGLE_NAMESPACE, *KEDA))
+    roles = {role["metadata"]["namespace"]: role for role in _bound("Role", values)}
 
     assert _bound("ClusterRole", values) == []
-    assert {role["metadata"]["namespace"]: _given(role) for role in roles} == {
-        NAMESPACE: _needed(OWN_NAMESPACE),
-        "team-a": models,
-        "team-b": models,
-    }
+    assert set(roles) == {NAMESPACE, "team-a", "team-b"}
+    assert _resources(roles[NAMESPACE]) == {"leases"}
+    for role in (roles["team-a"], roles["team-b"]):
+        assert {"multimodalmodels", "jobs"} | KEDA <= _resources(role)
+        assert _resources(role).isdisjoint(CLUSTER_WIDE)
+        assert _own_names(role) == [[role["metadata"]["name"]]]
 
 
 @pytest.mark.parametrize(
@@ -102,11 +80,17 @@ def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
     asked = values | {"autoscaling": {"modelSecrets": listed}}
     (role,) = (role for role in _bound("Role", asked) if "secrets" in str(role["rules"]))
     every = _bound("Role", asked) + _bound("ClusterRole", asked)
-    (needed,) = SECRETS
 
     assert [one for one in every if "secrets" in str(one["rules"])] == [role]
     assert role["metadata"]["namespace"] == "team-a"
-    assert _given(role) == {("", "secrets", verb, ("token", "authority")) for verb in needed.verbs}
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["token", "authority"],
+            "verbs": ["get"],
+        }
+    ]
 
 
 def test_nodes_are_read_where_the_chart_is_asked_to() -> None:
@@ -115,7 +99,9 @@ def test_nodes_are_read_where_the_chart_is_asked_to() -> None:
     (role,) = _bound("ClusterRole", values)
     (deployment,) = of_kind("Deployment", values)
 
-    assert _given(role) == {("", "nodes", verb, ()) for verb in ("list", "watch")}
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
+    ]
     assert "--watch-nodes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 

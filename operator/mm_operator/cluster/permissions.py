@@ -1,4 +1,4 @@
-"""Every verb the operator needs, and why: the table that the chart's RBAC is compared with.
+"""Every verb the operator needs, and why: `tools/generate_rbac.py` makes the chart's rules of it.
 
 No wildcard anywhere, and no Secret but those that the chart is given by name. Where every namespace
 is served, a ValidatingAdmissionPolicy of the chart narrows the writes to namespaces that opted in.
@@ -28,6 +28,8 @@ class Permission:
 ITSELF = "(the role itself)"
 """Stands for the name of the role that holds the rule."""
 
+GIVEN = "(names of the chart's value)"
+"""Stands for the names that whoever installs the chart gives."""
 
 _CHILD = ("create", "delete", "get", "list", "patch", "watch")
 """Server-side apply of a new object asks for create and patch; the caches for list and watch."""
@@ -43,7 +45,7 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         "serving.multimodal.dev",
         "multimodalmodels/scale",
         ("patch",),
-        "The number of replicas, where autoscaling asks for it.",
+        "The number of replicas, where autoscaling changes it.",
     ),
     Permission("serving.multimodal.dev", "multimodalmodels/status", ("patch",), "The status."),
     Permission("", "configmaps", _CHILD, "Facts, build plans, serving plans."),
@@ -62,13 +64,13 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
         "autoscaling",
         "horizontalpodautoscalers",
         _CHILD,
-        "Engine HPA; and whether somebody else moves a model's replicas.",
+        "Engine HPA; and whether another autoscaler moves a model's replicas.",
     ),
     Permission(
         "",
         "pods",
         ("delete", "get", "list", "watch"),
-        "Why a Job or a replica does not run; one that refused an engine goes once it is mended.",
+        "Why a Job or a replica does not run; one that refused an engine goes once it is repaired.",
     ),
     Permission("", "pods/log", ("get",), "Last lines of a step that left no message."),
     Permission(
@@ -93,9 +95,11 @@ MODEL_NAMESPACES: tuple[Permission, ...] = (
 )
 
 SECRETS: tuple[Permission, ...] = (
-    Permission("", "secrets", ("get",), "Prometheus' token and authority, of models' specs."),
+    Permission(
+        "", "secrets", ("get",), "Prometheus' token and authority, of models' specs.", (GIVEN,)
+    ),
 )
-"""By name, in the namespaces of the chart value autoscaling.modelSecrets; nowhere else."""
+"""In the namespaces of the chart value autoscaling.modelSecrets; nowhere else."""
 
 SINGLE_NAMESPACE: tuple[Permission, ...] = (
     Permission(
@@ -125,13 +129,18 @@ OWN_NAMESPACE: tuple[Permission, ...] = (
     ),
 )
 
-CLUSTER: tuple[Permission, ...] = (
+NODES: tuple[Permission, ...] = (
     Permission(
         "",
         "nodes",
         ("list", "watch"),
         "Which GPUs there are, from the metadata of nodes with a GPU label.",
     ),
+)
+"""Also alone, where single namespaces are served and the chart value watchNodes is set."""
+
+CLUSTER: tuple[Permission, ...] = (
+    *NODES,
     Permission(
         "",
         "persistentvolumes",
