@@ -15,6 +15,7 @@ from pathlib import Path
 
 PACKAGE_HOMES = {
     "mm_api": "crds",
+    "mm_ctl": "mmctl",
     "mm_operator": "operator",
     "mm_runtime": "runtime",
     "mm_devcluster": "devcluster",
@@ -26,8 +27,8 @@ _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _FOLDERS = (
-    *("bench", "charts", "crds", "devcluster", "docs", "examples", "observability", "operator"),
-    *("requirements", "runtime", "tests", "tools"),
+    *("bench", "charts", "crds", "devcluster", "docs", "examples", "mmctl", "observability"),
+    *("operator", "requirements", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
 _OTHER_PATHS = ("CHANGELOG.md", "docs/planning-sources.md")

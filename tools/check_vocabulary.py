@@ -56,7 +56,7 @@ DERIVED: Final = frozenset(
 """Generated from texts of the code, or quotes them; the list of these words itself."""
 _APART: Final = ("docs/decisions/", "docs/runbooks/", "docs/studies/")
 RATCHETED: Final = (
-    *("crds", "operator", "runtime", "devcluster", "observability", "tools"),
+    *("crds", "operator", "mmctl", "runtime", "devcluster", "observability", "tools"),
     *(folder.rstrip("/") for folder in _APART),
 )
 """Folders whose words are counted."""

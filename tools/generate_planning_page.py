@@ -16,8 +16,8 @@ from typing import Final
 from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
-from mm_operator.cli import main as mmctl
-from mm_operator.cli.checkpoint_folder import facts_of_folder
+from mm_ctl.cli import main as mmctl
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.fit import TERMS
 from mm_operator.plan.sizing.tables import table
 

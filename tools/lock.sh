@@ -21,7 +21,7 @@ upgrade=("$@")
 lock operator --extra operator
 lock runtime --extra runtime
 lock runtime-cpu --extra runtime-cpu
-lock dev --extra operator --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
+lock dev --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
   --group test --group lint --group chart --group dev --group build --group dashboards
 
 if grep -nE 'https?://|--(extra-)?index-url|--find-links' requirements/*.txt; then

@@ -20,7 +20,7 @@ from mutation.coverage_map import CoverageMap
 from mutation.places import Place, break_at, places_of, sample
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("operator", "runtime", "crds", "devcluster", "observability")
+SOURCES = ("operator", "mmctl", "runtime", "crds", "devcluster", "observability")
 PACKAGES = (
     "operator/mm_operator/plan",
     "operator/mm_operator/children",

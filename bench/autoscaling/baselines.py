@@ -9,11 +9,11 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
+from mm_ctl.simulation.profile import ServiceProfile
+from mm_ctl.simulation.run import View
+from mm_ctl.simulation.score import Targets
 from mm_operator.autoscaling import LatencyMetric, WorkCost
 from mm_operator.autoscaling.queue import work
-from mm_operator.simulation.profile import ServiceProfile
-from mm_operator.simulation.run import View
-from mm_operator.simulation.score import Targets
 
 LATENCY_WINDOW_SECONDS = 120
 

@@ -30,15 +30,15 @@ from urllib.request import urlopen
 import yaml
 from fitting import FitError, Loop, fitted, lived, unseen
 
+from mm_ctl.loadtest import arrivals, drive
+from mm_ctl.loadtest.client import Client, connection
+from mm_ctl.loadtest.mix import Choice, Mix, Question, made_pictures
+from mm_ctl.loadtest.results import Result
+from mm_ctl.simulation import Request, ServiceProfile
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.replica import Replica
+from mm_ctl.simulation.score import Targets
 from mm_operator.autoscaling import LatencyMetric
-from mm_operator.loadtest import arrivals, drive
-from mm_operator.loadtest.client import Client, connection
-from mm_operator.loadtest.mix import Choice, Mix, Question, made_pictures
-from mm_operator.loadtest.results import Result
-from mm_operator.simulation import Request, ServiceProfile
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.replica import Replica
-from mm_operator.simulation.score import Targets
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))

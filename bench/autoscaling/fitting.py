@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from mm_operator.simulation import Request, ServiceProfile
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.replica import Replica
-from mm_operator.simulation.score import Targets
+from mm_ctl.simulation import Request, ServiceProfile
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.replica import Replica
+from mm_ctl.simulation.score import Targets
 
 TIMES = (
     "prompt_seconds",

@@ -28,7 +28,7 @@ import yaml
 from fitting import FitError, above_zero
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_operator.simulation import ServiceProfile
+from mm_ctl.simulation import ServiceProfile
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.model import Part

@@ -7,13 +7,13 @@ from functools import lru_cache
 import baselines
 from traces import MINUTE, TRACES
 
+from mm_ctl.simulation import Faults, Plan, Request, Score, ServiceProfile, simulate
+from mm_ctl.simulation.constant import Constant
+from mm_ctl.simulation.profile import H100_CLASS
+from mm_ctl.simulation.run import SCRAPE_AGE_SECONDS, Policy
+from mm_ctl.simulation.score import Targets
+from mm_ctl.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, LatencyObjective, Objectives, Tuning, WorkCost
-from mm_operator.simulation import Faults, Plan, Request, Score, ServiceProfile, simulate
-from mm_operator.simulation.constant import Constant
-from mm_operator.simulation.profile import H100_CLASS
-from mm_operator.simulation.run import SCRAPE_AGE_SECONDS, Policy
-from mm_operator.simulation.score import Targets
-from mm_operator.simulation.slo_policy import SloPolicy
 
 TARGETS = Targets(first_token_seconds=2.0, inter_token_seconds=0.1)
 """Two seconds until something is read, then ten tokens a second, faster than people read."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import runs
 
-from mm_operator.simulation.profile import H100_CLASS
+from mm_ctl.simulation.profile import H100_CLASS
 
 RESULT = Path(__file__).parent / "results" / "runs.jsonl"
 

@@ -14,7 +14,7 @@ import pytest
 from mm_api.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("crds", "operator", "runtime", "observability", "devcluster", "tools")
+SOURCES = ("crds", "operator", "mmctl", "runtime", "observability", "devcluster", "tools")
 REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset({"detection", "family", "prompt"})
 """Modules of the registry that are no family's."""

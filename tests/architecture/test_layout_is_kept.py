@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [
     ROOT / "crds" / "mm_api",
     ROOT / "operator" / "mm_operator",
+    ROOT / "mmctl" / "mm_ctl",
     ROOT / "runtime" / "mm_runtime",
     ROOT / "devcluster" / "mm_devcluster",
     ROOT / "observability" / "mm_observability",
@@ -49,7 +50,9 @@ def test_label_prefix_stands_in_one_python_module() -> None:
     literal = re.compile(r"[\"']serving\.multimodal\.dev/(?!v1alpha1)")
     found = [
         str(path.relative_to(ROOT))
-        for path in tracked("crds/*.py", "operator/*.py", "runtime/*.py", "devcluster/*.py")
+        for path in tracked(
+            "crds/*.py", "operator/*.py", "mmctl/*.py", "runtime/*.py", "devcluster/*.py"
+        )
         if path != ROOT / "crds" / "mm_api" / "labels.py"
         if literal.search(path.read_text(encoding="utf-8"))
     ]

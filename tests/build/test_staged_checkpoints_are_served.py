@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_operator.cli.plan_commands import as_commands
+from mm_ctl.commands.plan_commands import as_commands
 from support.pictures import data_url, encode, picture
 from support.ports import free_ports
 from support.staging_sites import StagingSite, staging_site

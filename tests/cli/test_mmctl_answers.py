@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
-from mm_operator.cli import COMMANDS, main
-from mm_operator.cli.status import sentences
+from mm_ctl.cli import COMMANDS, main
+from mm_ctl.commands.status import sentences
 from support.model_documents import document
 from support.models import llava_7b_facts, tiny_facts
 

@@ -10,7 +10,7 @@ import yaml
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
-from mm_operator.cli import main
+from mm_ctl.cli import main
 from support.model_configs import FOLDER, FOLDERS
 from support.model_documents import document
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mm_operator.cli.scaling_sentences import explain
+from mm_ctl.commands.scaling_sentences import explain
 from support.ticks import SIMPLE, one, traffic
 
 AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mm_operator.cli import main
+from mm_ctl.cli import main
 from support.model_documents import document
 
 PROFILE = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mm_operator.cli import receiver
-from mm_operator.cli.documents import UsageError
-from mm_operator.cli.tar_stream import TarStream
-from mm_operator.cli.upload import local_digests, target_directory
+from mm_ctl.commands.upload import local_digests, target_directory
+from mm_ctl.documents import UsageError
+from mm_ctl.uploading import receiver
+from mm_ctl.uploading.tar_stream import TarStream
 
 PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
 

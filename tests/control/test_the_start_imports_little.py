@@ -10,9 +10,6 @@ from support.tied import tied
 HEAVY = {
     "kopf": "half a second; models are watched once they were listed",
     "mm_operator.handlers": "it imports kopf",
-    "mm_operator.cli": "the commands of mmctl",
-    "mm_operator.simulation": "mmctl scaling simulate",
-    "mm_operator.loadtest": "mmctl bench",
     "jsonschema": "only tools and tests check schemas",
     "numpy": "nothing in the operator computes with arrays",
 }

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm_operator.loadtest.arrivals import Due, Window, poisson, windows
-from mm_operator.loadtest.trace import TraceError, read_trace
+from mm_ctl.loadtest.arrivals import Due, Window, poisson, windows
+from mm_ctl.loadtest.trace import TraceError, read_trace
 
 
 def gaps(plan: list[Due]) -> list[float]:

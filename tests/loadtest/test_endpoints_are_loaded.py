@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mm_operator.cli import bench
-from mm_operator.cli import main as mmctl
-from mm_operator.loadtest.report import BenchReport
+from mm_ctl.cli import main as mmctl
+from mm_ctl.commands import bench
+from mm_ctl.loadtest.report import BenchReport
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.scripted_engine import ScriptedEngine

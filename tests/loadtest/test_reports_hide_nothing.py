@@ -6,12 +6,12 @@ import random
 import pytest
 from PIL import Image
 
-from mm_operator.loadtest.arrivals import Due
-from mm_operator.loadtest.mix import Choice, Mix, MixError, made_pictures
-from mm_operator.loadtest.picture import png
-from mm_operator.loadtest.report import BenchReport, nearest_rank, percentiles, summarise
-from mm_operator.loadtest.results import Result
-from mm_operator.loadtest.table import as_table
+from mm_ctl.loadtest.arrivals import Due
+from mm_ctl.loadtest.mix import Choice, Mix, MixError, made_pictures
+from mm_ctl.loadtest.picture import png
+from mm_ctl.loadtest.report import BenchReport, nearest_rank, percentiles, summarise
+from mm_ctl.loadtest.results import Result
+from mm_ctl.loadtest.table import as_table
 
 
 def result(due: float, *, wait: float = 0.0, first: float = 0.1, **changes: object) -> Result:

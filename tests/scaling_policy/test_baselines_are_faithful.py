@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from mm_operator.simulation.score import Targets
+from mm_ctl.simulation.score import Targets
 
 
 def _load() -> ModuleType:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from mm_operator.simulation import ServiceProfile
+from mm_ctl.simulation import ServiceProfile
 
 FOLDER = Path(__file__).parents[2] / "bench" / "autoscaling"
 TRUE = ServiceProfile(

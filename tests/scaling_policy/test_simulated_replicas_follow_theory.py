@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from mm_ctl.simulation import Faults, Fleet, Plan, Request, ServiceProfile, simulate
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.replica import Replica
+from mm_ctl.simulation.run import View
+from mm_ctl.simulation.score import Change, Targets, reversals
+from mm_ctl.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, Objectives
-from mm_operator.simulation import Faults, Fleet, Plan, Request, ServiceProfile, simulate
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.replica import Replica
-from mm_operator.simulation.run import View
-from mm_operator.simulation.score import Change, Targets, reversals
-from mm_operator.simulation.slo_policy import SloPolicy
 
 TARGETS = Targets(first_token_seconds=1.0, inter_token_seconds=0.05)
 PROFILE = ServiceProfile(

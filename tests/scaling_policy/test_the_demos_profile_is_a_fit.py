@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from mm_operator.simulation import ServiceProfile
+from mm_ctl.simulation import ServiceProfile
 
 RESULTS = Path(__file__).parents[2] / "bench" / "autoscaling" / "results"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.cli.plan_commands import as_commands
+from mm_ctl.commands.plan_commands import as_commands
 from mm_operator.plan.sizing.tables import flags_of, version_of
 from support.golden import Golden
 from support.model_configs import facts_of, planned

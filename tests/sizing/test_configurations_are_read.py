@@ -9,8 +9,8 @@ import pytest
 from mm_api.checkpoint import CheckpointError
 from mm_api.families import FAMILIES
 from mm_api.families.detection import matches, resolve
-from mm_operator.cli.checkpoint_folder import facts_of_folder
-from mm_operator.cli.documents import UsageError
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
+from mm_ctl.documents import UsageError
 from mm_operator.plan.sizing.weights import text_parameters
 from support.model_configs import ENCODER_DECODERS, FOLDER, MODELS, facts_of, published_parameters
 

@@ -11,7 +11,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Kind, Pictures
-from mm_operator.cli.checkpoint_folder import facts_of_folder
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.tables import gpu_of
 from support.models import spec_of

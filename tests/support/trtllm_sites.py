@@ -14,7 +14,7 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.cli.plan_commands import as_commands
+from mm_ctl.commands.plan_commands import as_commands
 from mm_runtime.build.places import Places
 from mm_runtime.build.run import BuildOptions, build
 from mm_runtime.build.source import source_digest

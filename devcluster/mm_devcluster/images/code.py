@@ -32,7 +32,7 @@ class Code:
 OPERATOR = Code(
     "operator-code",
     ("crds/mm_api", "operator/mm_operator"),
-    ("mm-operator", "mmctl", "kubectl-mm"),
+    ("mm-operator",),
 )
 RUNTIME = Code("runtime-code", ("crds/mm_api", "runtime/mm_runtime"), ("mm-runtime",))
 

@@ -16,10 +16,10 @@ from mm_api.families import SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
-from mm_operator.cli.checkpoint_folder import facts_of_folder
-from mm_operator.cli.documents import UsageError, name_of, read_models, read_text
-from mm_operator.cli.plan_commands import as_commands
-from mm_operator.cli.plan_table import as_table
+from mm_ctl.commands.checkpoint_folder import facts_of_folder
+from mm_ctl.commands.plan_commands import as_commands
+from mm_ctl.commands.plan_table import as_table
+from mm_ctl.documents import UsageError, name_of, read_models, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.gpu import choose_gpu
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model

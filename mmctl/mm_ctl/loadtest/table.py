@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mm_operator.loadtest.report import BenchReport, Latencies, Percentiles
+from mm_ctl.loadtest.report import BenchReport, Latencies, Percentiles
 
 _COLUMNS = ("p50", "p90", "p95", "p99", "max", "mean")
 

@@ -1,6 +1,6 @@
 """The policy that every other is compared with: a constant."""
 
-from mm_operator.simulation.run import View
+from mm_ctl.simulation.run import View
 
 
 class Constant:

@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
+from mm_ctl.simulation.request import Request
+from mm_ctl.simulation.score import Targets
 from mm_operator.autoscaling import Arrivals, LatencyMetric
-from mm_operator.simulation.request import Request
-from mm_operator.simulation.score import Targets
 
 SHORTEST_MEAN = 16
 """Tokens of the shortest answer that has an inter-token latency, the mean of its gaps: of a shorter

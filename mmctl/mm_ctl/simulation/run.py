@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
-from mm_operator.simulation.fleet import Fleet
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.profile import ServiceProfile
-from mm_operator.simulation.request import Request
-from mm_operator.simulation.score import Change, Score, Targets
+from mm_ctl.simulation.fleet import Fleet
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.profile import ServiceProfile
+from mm_ctl.simulation.request import Request
+from mm_ctl.simulation.score import Change, Score, Targets
 
 SCRAPE_AGE_SECONDS = 8
 """Age of what Prometheus shows: half a scrape interval of 15 s, in whole seconds. Every pod is

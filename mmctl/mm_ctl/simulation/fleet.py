@@ -4,10 +4,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.profile import ServiceProfile
-from mm_operator.simulation.replica import Replica
-from mm_operator.simulation.request import Request
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.profile import ServiceProfile
+from mm_ctl.simulation.replica import Replica
+from mm_ctl.simulation.request import Request
 
 
 @dataclass(slots=True)

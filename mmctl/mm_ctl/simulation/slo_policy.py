@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.run import SCRAPE_AGE_SECONDS, View
 from mm_operator.autoscaling import (
     Arrivals,
     Decision,
@@ -19,8 +21,6 @@ from mm_operator.autoscaling.observation import (
     OUTPUT_WINDOW_SECONDS,
     STEADY_WINDOW_SECONDS,
 )
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.run import SCRAPE_AGE_SECONDS, View
 
 ENOUGH_OBSERVATIONS = 20
 """With fewer in the fast window the steady one is read, as `scaling/traffic.py` does."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mm_operator.loadtest.arrivals import Due
-from mm_operator.loadtest.mix import Mix, Question
-from mm_operator.loadtest.results import Result
+from mm_ctl.loadtest.arrivals import Due
+from mm_ctl.loadtest.mix import Mix, Question
+from mm_ctl.loadtest.results import Result
 
 NOT_SENT = "not-sent"
 """Error of a request that was due while as many as allowed were under way."""

@@ -15,7 +15,7 @@ from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
-from mm_operator.cli.documents import UsageError, read_text
+from mm_ctl.documents import UsageError, read_text
 from mm_operator.plan.sizing.weights import text_parameters
 
 CONFIGS = ("config.json", "args.json")

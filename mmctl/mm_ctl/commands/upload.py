@@ -9,12 +9,12 @@ import hashlib
 import sys
 from pathlib import Path, PurePosixPath
 
-from mm_operator.cli import receiver
-from mm_operator.cli.connection import Connection, add_connection_options, connection
-from mm_operator.cli.documents import UsageError
-from mm_operator.cli.exec_stream import execute
-from mm_operator.cli.tar_stream import TarStream
-from mm_operator.cli.upload_pod import CONTAINER, MOUNT, start, upload_pod
+from mm_ctl.connection import Connection, add_connection_options, connection
+from mm_ctl.documents import UsageError
+from mm_ctl.uploading import receiver
+from mm_ctl.uploading.exec_stream import execute
+from mm_ctl.uploading.pod import CONTAINER, MOUNT, start, upload_pod
+from mm_ctl.uploading.tar_stream import TarStream
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import POD
 

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from mm_operator.loadtest.mix import Question
-from mm_operator.loadtest.results import Result
+from mm_ctl.loadtest.mix import Question
+from mm_ctl.loadtest.results import Result
 
 TIMEOUT, CONNECT, CUT, EMPTY, EVENT = "timeout", "connect", "cut", "empty", "error-event"
 """Kinds of errors beside `http-CODE`: no end in time; no connection; the stream ended without

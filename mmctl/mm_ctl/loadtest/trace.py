@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from mm_operator.loadtest.arrivals import Due, Window, windows
+from mm_ctl.loadtest.arrivals import Due, Window, windows
 
 _OPTIONAL = ("images", "words", "max_tokens")
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mm_operator.cli.connection import add_connection_options, connection, model_not_found
+from mm_ctl.connection import add_connection_options, connection, model_not_found
 from mm_operator.cluster.resources import MODEL
 
 HELP = "tell where a model stands: its conditions as sentences, its plan, its address"

@@ -4,9 +4,9 @@ import argparse
 import json
 import sys
 
-from mm_operator.cli import scaling_simulation
-from mm_operator.cli.connection import add_connection_options, connection, model_not_found
-from mm_operator.cli.scaling_sentences import explain
+from mm_ctl.commands import scaling_simulation
+from mm_ctl.commands.scaling_sentences import explain
+from mm_ctl.connection import add_connection_options, connection, model_not_found
 from mm_operator.cluster.resources import MODEL
 
 HELP = "explain the replicas of a model, or simulate the autoscaling of a spec"

@@ -11,14 +11,14 @@ from pathlib import Path
 import aiohttp
 
 from mm_api.v1alpha1 import duration
-from mm_operator.cli.documents import UsageError
-from mm_operator.loadtest import arrivals, drive, table
-from mm_operator.loadtest.arrivals import Due
-from mm_operator.loadtest.client import Client, connection, models_of
-from mm_operator.loadtest.mix import Choice, Mix, MixError, made_pictures
-from mm_operator.loadtest.picture import data_url
-from mm_operator.loadtest.report import OBJECTIVES, BenchReport, summarise
-from mm_operator.loadtest.trace import TraceError, read_trace
+from mm_ctl.documents import UsageError
+from mm_ctl.loadtest import arrivals, drive, table
+from mm_ctl.loadtest.arrivals import Due
+from mm_ctl.loadtest.client import Client, connection, models_of
+from mm_ctl.loadtest.mix import Choice, Mix, MixError, made_pictures
+from mm_ctl.loadtest.picture import data_url
+from mm_ctl.loadtest.report import OBJECTIVES, BenchReport, summarise
+from mm_ctl.loadtest.trace import TraceError, read_trace
 
 HELP = "load an OpenAI endpoint with texts and pictures; tell latencies, goodput and errors"
 WELL, FAILED = 0, 1

@@ -14,15 +14,15 @@ import yaml
 
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
+from mm_ctl.documents import UsageError, name_of, read_models, read_text
+from mm_ctl.simulation import Plan, Request, Score, ServiceProfile, simulate
+from mm_ctl.simulation.constant import Constant
+from mm_ctl.simulation.profile import H100_CLASS
+from mm_ctl.simulation.score import Targets
+from mm_ctl.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, Objectives
 from mm_operator.autoscaling.wording import replicas
-from mm_operator.cli.documents import UsageError, name_of, read_models, read_text
 from mm_operator.scaling.wishes import objectives_of
-from mm_operator.simulation import Plan, Request, Score, ServiceProfile, simulate
-from mm_operator.simulation.constant import Constant
-from mm_operator.simulation.profile import H100_CLASS
-from mm_operator.simulation.score import Targets
-from mm_operator.simulation.slo_policy import SloPolicy
 
 HELP = "tell what the autoscaling of a spec would have done with a trace of requests"
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from mm_api.base import ApiModel, Document
-from mm_operator.loadtest.results import Result
+from mm_ctl.loadtest.results import Result
 
 
 class Percentiles(ApiModel):

@@ -11,8 +11,8 @@ from typing import Any
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
+from mm_ctl.documents import name_of, read_models
 from mm_operator.autoscaling.schedule import problem_of
-from mm_operator.cli.documents import name_of, read_models
 from mm_operator.scaling.wishes import objectives_of
 
 HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"

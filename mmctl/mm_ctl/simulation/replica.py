@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from mm_operator.simulation.meters import Meters
-from mm_operator.simulation.profile import ServiceProfile
-from mm_operator.simulation.request import Request
+from mm_ctl.simulation.meters import Meters
+from mm_ctl.simulation.profile import ServiceProfile
+from mm_ctl.simulation.request import Request
 
 _NEVER = float("inf")
 

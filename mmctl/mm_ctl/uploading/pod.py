@@ -5,8 +5,8 @@ import time
 from typing import Any
 from uuid import uuid4
 
+from mm_ctl.documents import UsageError
 from mm_operator.children.pod import container_security, pod_security
-from mm_operator.cli.documents import UsageError
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.pods import why_not_running
 from mm_operator.cluster.resources import CLAIM, POD

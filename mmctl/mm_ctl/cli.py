@@ -1,8 +1,7 @@
-"""`mmctl`, also `kubectl mm`: one file per command, each thin over `plan` and `cluster`.
+"""`mmctl`, also `kubectl mm`: parses the command line, runs one command, returns its exit code.
 
-A command module has `HELP`, `configure(parser)` and `run(options) -> exit code`. Exit codes: 0
-well, 1 the cluster or the work failed, 2 the request or the document is wrong, 3 the plan does not
-fit, 4 the model is not ready. Must not: import kopf, or hold logic that the operator needs too.
+Exit codes: 0 success, 1 the cluster or the work failed, 2 the request or the document is invalid,
+3 the plan does not fit, 4 the model is not ready.
 """
 
 import argparse
@@ -11,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_operator.cli import bench, families, plan, scaling, status, upload, validate
-from mm_operator.cli.documents import UsageError
+from mm_ctl.commands import bench, families, plan, scaling, status, upload, validate
+from mm_ctl.documents import UsageError
 from mm_operator.errors import ClusterError
 
 COMMANDS = {

@@ -75,7 +75,7 @@ def main(command: str, directory: str, size: str = "0") -> None:
     """Run one command and print its answer as JSON."""
     root = Path(directory)
     answer = digests(root) if command == "digests" else receive(root, int(size))
-    print(json.dumps(answer), flush=True)
+    sys.stdout.write(f"{json.dumps(answer)}\n")
 
 
 if __name__ == "__main__":

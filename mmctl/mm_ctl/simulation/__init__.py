@@ -5,10 +5,10 @@ do I/O, read a clock, or hold a policy; time is simulated and randomness comes f
 import: `mm_operator.autoscaling`.
 """
 
-from mm_operator.simulation.fleet import Fleet
-from mm_operator.simulation.profile import ServiceProfile
-from mm_operator.simulation.request import Request
-from mm_operator.simulation.run import Faults, Plan, simulate
-from mm_operator.simulation.score import Score
+from mm_ctl.simulation.fleet import Fleet
+from mm_ctl.simulation.profile import ServiceProfile
+from mm_ctl.simulation.request import Request
+from mm_ctl.simulation.run import Faults, Plan, simulate
+from mm_ctl.simulation.score import Score
 
 __all__ = ["Faults", "Fleet", "Plan", "Request", "Score", "ServiceProfile", "simulate"]

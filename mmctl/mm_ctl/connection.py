@@ -11,7 +11,7 @@ from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import list_kube_config_contexts
 from kubernetes.aio.config.config_exception import ConfigException
 
-from mm_operator.cli.documents import UsageError
+from mm_ctl.documents import UsageError
 from mm_operator.cluster.client import Client, connect
 
 REQUEST_SECONDS = 30.0

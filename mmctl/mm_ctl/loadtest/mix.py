@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mm_operator.loadtest.arrivals import Due
-from mm_operator.loadtest.picture import picture_url
+from mm_ctl.loadtest.arrivals import Due
+from mm_ctl.loadtest.picture import picture_url
 
 POOL = 32
 """Different pictures of a run, made before it: making them meanwhile would delay requests."""
