@@ -11,8 +11,14 @@ from tritonclient.grpc import model_config_pb2
 from mm_api.documents.server_state import Role
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
-from mm_runtime.repository.pbtxt import render
-from mm_runtime.repository.records import DataType, ModelConfig, strings, tensor
+from mm_runtime.repository.model_config import (
+    DataType,
+    as_text,
+    dynamic_batching,
+    python_model,
+    strings,
+    tensor,
+)
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
 from support.documents import manifest
@@ -216,14 +222,15 @@ def test_required_inputs_are_connected() -> None:
 def test_text_is_escaped() -> None:
     """A path with quotes, backslashes and newlines comes back from the parser as it was."""
     path = 'a "b" \\c\n'
-    config = ModelConfig(
-        name="m",
+    config = python_model(
+        "m",
         max_batch_size=1,
         inputs=(tensor("x", DataType.INT32, -1),),
         outputs=(),
+        batching=dynamic_batching(),
         parameters=strings(path=path),
     )
-    assert path == parse(render(config)).parameters["path"].string_value
+    assert path == parse(as_text(config)).parameters["path"].string_value
 
 
 def test_odd_dtypes_are_refused() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mm_runtime.repository.layout import MODELS
-from mm_runtime.repository.records import ModelConfig, Tensor
+from mm_runtime.repository.model_config import ModelConfig
+from mm_runtime.repository.schema import SCHEMA
 from mm_runtime.repository.values import values_of
 from support.build_plans import serving_plan
 from support.documents import manifest
@@ -67,18 +68,24 @@ def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, Mod
     return {module.NAME: module.config(values) for module in MODELS}
 
 
-def as_upstream(tensor: Tensor) -> dict[str, Any]:
-    """Return a tensor in the form of the JSON file."""
+def as_upstream(tensor: Any) -> dict[str, Any]:
+    """Return an input or output in the form of the JSON file."""
     found: dict[str, Any] = {
         "name": tensor.name,
-        "data_type": tensor.data_type.value,
+        "data_type": data_type(tensor),
         "dims": [SEVERAL[tensor.name]] if tensor.name in SEVERAL else list(tensor.dims),
     }
-    found |= {"optional": True} if tensor.optional else {}
-    ragged = tensor.ragged and tensor.name not in BATCHED
-    found |= {"allow_ragged_batch": True} if ragged else {}
-    found |= {"reshape": list(tensor.reshape.shape)} if tensor.reshape is not None else {}
+    if isinstance(tensor, SCHEMA.ModelInput):
+        found |= {"optional": True} if tensor.optional else {}
+        ragged = tensor.allow_ragged_batch and tensor.name not in BATCHED
+        found |= {"allow_ragged_batch": True} if ragged else {}
+    found |= {"reshape": list(tensor.reshape.shape)} if tensor.HasField("reshape") else {}
     return found
+
+
+def data_type(tensor: Any) -> str:
+    """Return Triton's name of a tensor's element type."""
+    return str(SCHEMA.DataType.Name(tensor.data_type))
 
 
 def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
@@ -88,11 +95,11 @@ def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", sorted(UPSTREAM))
-@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("side", ["input", "output"])
 def test_tensors(model: str, side: str) -> None:
     """Every tensor is there with type, shape and optionality; newer names and ours are added."""
-    expected = [wanted(tensor) for tensor in UPSTREAM[model][side]]
-    tensors: tuple[Tensor, ...] = getattr(configs()[model], side)
+    expected = [wanted(tensor) for tensor in UPSTREAM[model][f"{side}s"]]
+    tensors = getattr(configs()[model], side)
     added = NEWER_NAMES | OURS.get(model, set())
     actual = [as_upstream(tensor) for tensor in tensors if tensor.name not in added]
     assert expected == actual
@@ -101,7 +108,7 @@ def test_tensors(model: str, side: str) -> None:
 def test_newer_names_are_optional_twins() -> None:
     """`seed` and `min_tokens` take what their older twins take, in ensemble and engine."""
     for model in ("ensemble", "tensorrt_llm_bls", "tensorrt_llm"):
-        inputs = {tensor.name: as_upstream(tensor) for tensor in configs()[model].inputs}
+        inputs = {tensor.name: as_upstream(tensor) for tensor in configs()[model].input}
         for old, new in (("random_seed", "seed"), ("min_length", "min_tokens")):
             assert {**inputs[old], "name": new} == inputs[new]
 
@@ -114,15 +121,14 @@ def upstreams(model: str, mapping: Mapping[str, str]) -> dict[str, str]:
 
 def test_steps() -> None:
     """The ensemble connects the models as upstream's does, apart from tensors that only we have."""
-    ensemble = configs()["ensemble"].ensemble
-    assert ensemble is not None
+    ensemble = configs()["ensemble"].ensemble_scheduling
     actual = [
         {
             "model_name": step.model_name,
             "input_map": upstreams(step.model_name, step.input_map),
             "output_map": upstreams(step.model_name, step.output_map),
         }
-        for step in ensemble.steps
+        for step in ensemble.step
     ]
     expected = UPSTREAM["ensemble"]["steps"]
     assert expected == actual
@@ -141,13 +147,13 @@ def test_prompt_table_has_the_engines_dtype(dtype: str, backend: str, expected: 
     """TensorRT-LLM refuses a prompt table of another dtype than the engine's."""
     both = configs(dtype, backend)
     produced = next(
-        tensor.data_type.value
-        for tensor in both["multimodal_encoders"].outputs
+        data_type(tensor)
+        for tensor in both["multimodal_encoders"].output
         if tensor.name == "OUT_PROMPT_EMBEDDING_TABLE"
     )
     consumed = next(
-        tensor.data_type.value
-        for tensor in both["tensorrt_llm"].inputs
+        data_type(tensor)
+        for tensor in both["tensorrt_llm"].input
         if tensor.name == "prompt_embedding_table"
     )
     assert (expected, expected) == (produced, consumed)

@@ -78,7 +78,7 @@ def chain(*, accumulate: bool = False) -> Chain:
     written = declared.config(values)
     return Chain(
         steps=read_steps(written.parameters["steps"].string_value),
-        outputs=frozenset(tensor.name for tensor in written.outputs),
+        outputs=frozenset(tensor.name for tensor in written.output),
         accumulate=accumulate,
     )
 

@@ -1,6 +1,6 @@
 """Triton's model repository: what its files say and how they get to disk.
 
-Belongs here: configuration records and their text, one module for each model, the shipped Python
+Belongs here: configurations and their text, one module for each model, the shipped Python
 models. Must not: start processes, read an engine's weights. May import: `mm_api`; `models/` alone
 imports `mm_runtime.engine` and Triton's `triton_python_backend_utils`.
 """

@@ -20,7 +20,7 @@ from mm_runtime.repository.configs import (
     whisper_bls,
     whole_ensemble,
 )
-from mm_runtime.repository.pbtxt import render
+from mm_runtime.repository.model_config import as_text
 from mm_runtime.repository.values import RepositoryValues, values_of
 
 PYTHON_MODELS = (
@@ -101,7 +101,7 @@ def layout(
             " set spec.vision.placement to Colocated."
         )
     models = models_of(values, role)
-    files = {f"{module.NAME}/config.pbtxt": render(module.config(values)) for module in models}
+    files = {f"{module.NAME}/config.pbtxt": as_text(module.config(values)) for module in models}
     for module in models:
         runs = SAME_SOURCE.get(module, module.NAME)
         python = runs in SHIPPED and not (module is tensorrt_llm and values.native)

@@ -8,7 +8,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_runtime.errors import PermanentError
-from mm_runtime.repository.records import DataType, Parameter, strings
+from mm_runtime.repository.model_config import DataType, Parameter, strings
 
 NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
 """The Reference engine's models hand tables over as numpy arrays, which have no bfloat16."""

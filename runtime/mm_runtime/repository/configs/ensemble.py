@@ -6,13 +6,14 @@ from mm_runtime.repository.configs import (
     preprocessing,
     tensorrt_llm,
 )
-from mm_runtime.repository.records import (
+from mm_runtime.repository.model_config import (
     DataType,
-    EnsembleScheduling,
     EnsembleStep,
+    Input,
     ModelConfig,
-    Tensor,
+    ensemble_model,
     optional,
+    output,
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
@@ -83,13 +84,13 @@ INPUTS = (
 )
 
 OUTPUTS = (
-    tensor("text_output", DataType.STRING, -1),
-    tensor("cum_log_probs", DataType.FP32, -1),
-    tensor("output_log_probs", DataType.FP32, -1, -1),
-    tensor("context_logits", DataType.FP32, -1, -1),
-    tensor("generation_logits", DataType.FP32, -1, -1, -1),
-    tensor("batch_index", DataType.INT32, 1),
-    tensor("sequence_index", DataType.INT32, 1),
+    output("text_output", DataType.STRING, -1),
+    output("cum_log_probs", DataType.FP32, -1),
+    output("output_log_probs", DataType.FP32, -1, -1),
+    output("context_logits", DataType.FP32, -1, -1),
+    output("generation_logits", DataType.FP32, -1, -1, -1),
+    output("batch_index", DataType.INT32, 1),
+    output("sequence_index", DataType.INT32, 1),
 )
 
 STEPS = (
@@ -287,25 +288,24 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     )
 
 
-def known(values: RepositoryValues, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def known(values: RepositoryValues, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
     """Return those of a client's inputs that the language model's version has a name for."""
     absent = tensorrt_llm.absent_inputs(values)
     gone = {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
     return tuple(one for one in inputs if one.name not in gone)
 
 
-def inputs(values: RepositoryValues) -> tuple[Tensor, ...]:
+def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what clients of an engine may send."""
     return known(values, SOUND_INPUTS if values.hears else INPUTS)
 
 
-def config(values: RepositoryValues) -> ModelConfig:
+def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:
     """Return the ensemble's configuration."""
-    return ModelConfig(
-        name=NAME,
-        platform="ensemble",
+    return ensemble_model(
+        name,
         max_batch_size=values.max_batch_size,
         inputs=inputs(values),
         outputs=OUTPUTS,
-        ensemble=EnsembleScheduling(steps(values)),
+        steps=steps(values),
     )

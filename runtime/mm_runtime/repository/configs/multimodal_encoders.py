@@ -1,15 +1,15 @@
 """PURE: `multimodal_encoders`: pixel values -> prompt embedding table."""
 
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
-from mm_runtime.repository.records import (
+from mm_runtime.repository.configs.scheduling import batching
+from mm_runtime.repository.model_config import (
     DataType,
     ModelConfig,
+    Output,
     Parameter,
-    Reshape,
-    Tensor,
     optional,
+    output,
+    python_model,
     strings,
-    tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
 
@@ -31,17 +31,19 @@ INPUTS = (
 )
 
 
-def outputs(table_type: DataType) -> tuple[Tensor, ...]:
+def outputs(table_type: DataType) -> tuple[Output, ...]:
     """Return what the language model takes of pictures, in its own type."""
+    lengths = output("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1)
+    lengths.reshape.SetInParent()  # one value a request: the model sees [batch]
     return (
-        tensor("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
-        tensor("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
-        tensor("ENCODER_INPUT_FEATURES", table_type, -1, -1),
-        Tensor("ENCODER_OUTPUT_LENGTHS", DataType.INT32, (1,), reshape=Reshape(())),
-        tensor("CROSS_ATTENTION_MASK", DataType.BOOL, -1, -1),
-        tensor("SKIP_CROSS_ATTN_BLOCKS", DataType.BOOL, 1),
-        tensor("MROPE_ROTARY_COS_SIN", DataType.FP32, -1),
-        tensor("MROPE_POSITION_DELTAS", DataType.INT64, 1),
+        output("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
+        output("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
+        output("ENCODER_INPUT_FEATURES", table_type, -1, -1),
+        lengths,
+        output("CROSS_ATTENTION_MASK", DataType.BOOL, -1, -1),
+        output("SKIP_CROSS_ATTN_BLOCKS", DataType.BOOL, 1),
+        output("MROPE_ROTARY_COS_SIN", DataType.FP32, -1),
+        output("MROPE_POSITION_DELTAS", DataType.INT64, 1),
     )
 
 
@@ -61,13 +63,11 @@ def parameters(values: RepositoryValues) -> dict[str, Parameter]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
-    return ModelConfig(
-        name=NAME,
-        backend="python",
+    return python_model(
+        NAME,
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
         outputs=outputs(values.table_type),
-        dynamic_batching=batching(values),
-        instance_groups=ONE_ON_CPU,
+        batching=batching(values),
         parameters=parameters(values),
     )

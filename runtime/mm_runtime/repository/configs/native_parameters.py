@@ -8,7 +8,7 @@ that it cannot parse, so "" means "the backend's default" wherever no number say
 
 from collections.abc import Mapping
 
-from mm_runtime.repository.records import Parameter, strings
+from mm_runtime.repository.model_config import Parameter, strings
 from mm_runtime.repository.values import NativeValues, RepositoryValues
 
 EXECUTOR_WORKER = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"

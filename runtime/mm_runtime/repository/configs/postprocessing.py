@@ -1,11 +1,12 @@
 """PURE: `postprocessing`: token ids -> text."""
 
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU
-from mm_runtime.repository.records import (
+from mm_runtime.repository.model_config import (
     DataType,
-    DynamicBatching,
     ModelConfig,
+    dynamic_batching,
     optional,
+    output,
+    python_model,
     strings,
     tensor,
 )
@@ -24,18 +25,16 @@ INPUTS = (
     optional("PREVIOUS_TOKENS", DataType.INT32, -1, -1, ragged=True),
     optional("IS_LAST", DataType.BOOL, 1),
 )
-OUTPUTS = (tensor("OUTPUT", DataType.STRING, -1),)
+OUTPUTS = (output("OUTPUT", DataType.STRING, -1),)
 
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the configuration. Its queue has no bound: it holds answers already paid for."""
-    return ModelConfig(
-        name=NAME,
-        backend="python",
+    return python_model(
+        NAME,
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
         outputs=OUTPUTS,
-        dynamic_batching=DynamicBatching(),
-        instance_groups=ONE_ON_CPU,
+        batching=dynamic_batching(),
         parameters=values.shared_parameters() | strings(skip_special_tokens=True),
     )

@@ -1,7 +1,15 @@
 """PURE: `preprocessing`: text and pictures -> ids and pixel values, sound -> a spectrogram."""
 
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
-from mm_runtime.repository.records import DataType, ModelConfig, Tensor, optional, tensor
+from mm_runtime.repository.configs.scheduling import batching
+from mm_runtime.repository.model_config import (
+    DataType,
+    ModelConfig,
+    Output,
+    optional,
+    output,
+    python_model,
+    tensor,
+)
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "preprocessing"
@@ -40,51 +48,49 @@ SOUND_INPUTS = (
 )
 
 _PROMPT = (
-    tensor("REQUEST_INPUT_LEN", DataType.INT32, 1),
-    tensor("DECODER_INPUT_ID", DataType.INT32, -1),
-    tensor("REQUEST_DECODER_INPUT_LEN", DataType.INT32, 1),
-    tensor("BAD_WORDS_IDS", DataType.INT32, 2, -1),
-    tensor("STOP_WORDS_IDS", DataType.INT32, 2, -1),
-    tensor("EMBEDDING_BIAS", DataType.FP32, -1),
-    tensor("REQUEST_OUTPUT_LEN", DataType.INT32, -1),
-    tensor("OUT_END_ID", DataType.INT32, 1),
-    tensor("OUT_PAD_ID", DataType.INT32, 1),
+    output("REQUEST_INPUT_LEN", DataType.INT32, 1),
+    output("DECODER_INPUT_ID", DataType.INT32, -1),
+    output("REQUEST_DECODER_INPUT_LEN", DataType.INT32, 1),
+    output("BAD_WORDS_IDS", DataType.INT32, 2, -1),
+    output("STOP_WORDS_IDS", DataType.INT32, 2, -1),
+    output("EMBEDDING_BIAS", DataType.FP32, -1),
+    output("REQUEST_OUTPUT_LEN", DataType.INT32, -1),
+    output("OUT_END_ID", DataType.INT32, 1),
+    output("OUT_PAD_ID", DataType.INT32, 1),
 )
 
 OUTPUTS = (
-    tensor("INPUT_ID", DataType.INT32, -1),
+    output("INPUT_ID", DataType.INT32, -1),
     *_PROMPT,
-    tensor("OUT_PROMPT_TABLE_EXTRA_IDS", DataType.UINT64, -1),
-    tensor("PIXEL_VALUES", DataType.FP16, -1, -1, -1, -1),
-    tensor("ASPECT_RATIO_IDS", DataType.INT64, -1),
-    tensor("ASPECT_RATIO_MASK", DataType.INT64, -1, -1),
-    tensor("CROSS_ATTENTION_MASK", DataType.INT64, -1, -1, -1),
-    tensor("IMAGE_SIZES", DataType.INT64, -1),
-    tensor("IS_VIDEO_INPUT", DataType.BOOL, 1),
-    tensor("ATTENTION_MASK", DataType.INT64, -1),
-    tensor("IMAGE_GRID_THW", DataType.INT64, -1),
-    tensor("VISION_INPUT_ID", DataType.INT32, -1),
+    output("OUT_PROMPT_TABLE_EXTRA_IDS", DataType.UINT64, -1),
+    output("PIXEL_VALUES", DataType.FP16, -1, -1, -1, -1),
+    output("ASPECT_RATIO_IDS", DataType.INT64, -1),
+    output("ASPECT_RATIO_MASK", DataType.INT64, -1, -1),
+    output("CROSS_ATTENTION_MASK", DataType.INT64, -1, -1, -1),
+    output("IMAGE_SIZES", DataType.INT64, -1),
+    output("IS_VIDEO_INPUT", DataType.BOOL, 1),
+    output("ATTENTION_MASK", DataType.INT64, -1),
+    output("IMAGE_GRID_THW", DataType.INT64, -1),
+    output("VISION_INPUT_ID", DataType.INT32, -1),
 )
 
 
-def sound_outputs(table_type: DataType) -> tuple[Tensor, ...]:
+def sound_outputs(table_type: DataType) -> tuple[Output, ...]:
     """Return what a sound becomes, the spectrogram in the type that the engine reads."""
     return (
-        tensor("ENCODER_INPUT_FEATURES", table_type, -1, -1),
-        tensor("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1),
+        output("ENCODER_INPUT_FEATURES", table_type, -1, -1),
+        output("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1),
         *_PROMPT,
     )
 
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
-    return ModelConfig(
-        name=NAME,
-        backend="python",
+    return python_model(
+        NAME,
         max_batch_size=values.max_batch_size,
         inputs=SOUND_INPUTS if values.hears else INPUTS,
         outputs=sound_outputs(values.table_type) if values.hears else OUTPUTS,
-        dynamic_batching=batching(values),
-        instance_groups=ONE_ON_CPU,
+        batching=batching(values),
         parameters=values.shared_parameters(),
     )

@@ -1,10 +1,7 @@
 """PURE: how the Python models before the language model are batched."""
 
-from mm_runtime.repository.records import DynamicBatching, InstanceGroup, InstanceKind
+from mm_runtime.repository.model_config import DynamicBatching, dynamic_batching
 from mm_runtime.repository.values import RepositoryValues
-
-ONE_ON_CPU = (InstanceGroup(1, InstanceKind.CPU),)
-"""One process a model: the encoder batches itself, text and pictures take milliseconds."""
 
 
 def batching(values: RepositoryValues) -> DynamicBatching:
@@ -16,4 +13,4 @@ def batching(values: RepositoryValues) -> DynamicBatching:
     `PayloadSlotAvailable` of its rate_limiter.cc; Triton 2.51). Eight requests at once took 0.5 to
     1.5 s instead of 0.04 s. What bounds requests are the gateway and the language model's queue.
     """
-    return DynamicBatching(preferred_batch_size=(values.max_batch_size,))
+    return dynamic_batching(values.max_batch_size)

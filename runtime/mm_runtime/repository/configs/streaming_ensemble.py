@@ -3,10 +3,8 @@
 See `whole_ensemble`.
 """
 
-from dataclasses import replace
-
 from mm_runtime.repository.configs import ensemble
-from mm_runtime.repository.records import ModelConfig
+from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "streaming_ensemble"
@@ -14,4 +12,4 @@ NAME = "streaming_ensemble"
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration under this name."""
-    return replace(ensemble.config(values), name=NAME)
+    return ensemble.config(values, NAME)

@@ -4,20 +4,18 @@ Inputs that the engine behind it does not know are part of the interface all the
 the C++ backend may send them, and the model says what it cannot do.
 """
 
-from dataclasses import replace
-
 from mm_runtime.repository.configs.native_parameters import native_parameters
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
-from mm_runtime.repository.records import (
+from mm_runtime.repository.configs.scheduling import batching
+from mm_runtime.repository.model_config import (
     DataType,
+    Input,
     ModelConfig,
-    QueuePolicy,
-    Tensor,
-    TransactionPolicy,
+    Output,
     optional,
+    output,
+    python_model,
     scalar,
     strings,
-    tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
 
@@ -31,7 +29,7 @@ OWN_OUTPUTS = frozenset({"previous_ids", "is_last"})
 """Not upstream's: for postprocessing, see there. TensorRT-LLM's own backend has none of them."""
 
 
-def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
+def _inputs(table_type: DataType) -> tuple[Input, ...]:
     return (
         optional("input_ids", DataType.INT32, -1, ragged=True),
         optional("encoder_input_features", table_type, -1, -1, ragged=True),
@@ -99,31 +97,31 @@ def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
 
 
 MEASURED = (
-    tensor("kv_cache_alloc_new_blocks", DataType.INT32, 1),
-    tensor("kv_cache_reused_blocks", DataType.INT32, 1),
-    tensor("kv_cache_alloc_total_blocks", DataType.INT32, 1),
-    tensor("arrival_time_ns", DataType.INT64, 1),
-    tensor("first_scheduled_time_ns", DataType.INT64, 1),
-    tensor("first_token_time_ns", DataType.INT64, 1),
-    tensor("last_token_time_ns", DataType.INT64, 1),
-    tensor("acceptance_rate", DataType.FP32, 1),
-    tensor("total_accepted_draft_tokens", DataType.INT32, 1),
-    tensor("total_draft_tokens", DataType.INT32, 1),
+    output("kv_cache_alloc_new_blocks", DataType.INT32, 1),
+    output("kv_cache_reused_blocks", DataType.INT32, 1),
+    output("kv_cache_alloc_total_blocks", DataType.INT32, 1),
+    output("arrival_time_ns", DataType.INT64, 1),
+    output("first_scheduled_time_ns", DataType.INT64, 1),
+    output("first_token_time_ns", DataType.INT64, 1),
+    output("last_token_time_ns", DataType.INT64, 1),
+    output("acceptance_rate", DataType.FP32, 1),
+    output("total_accepted_draft_tokens", DataType.INT32, 1),
+    output("total_draft_tokens", DataType.INT32, 1),
 )
 """What the engine measured of a request."""
 
-OUTPUTS: tuple[Tensor, ...] = (
-    tensor("output_ids", DataType.INT32, -1, -1),
-    tensor("sequence_length", DataType.INT32, -1),
-    tensor("previous_ids", DataType.INT32, -1, -1),
-    tensor("is_last", DataType.BOOL, 1),
-    tensor("cum_log_probs", DataType.FP32, -1),
-    tensor("output_log_probs", DataType.FP32, -1, -1),
-    tensor("context_logits", DataType.FP32, -1, -1),
-    tensor("generation_logits", DataType.FP32, -1, -1, -1),
-    tensor("batch_index", DataType.INT32, 1),
-    tensor("sequence_index", DataType.INT32, 1),
-    tensor("context_phase_params", DataType.UINT8, -1),
+OUTPUTS: tuple[Output, ...] = (
+    output("output_ids", DataType.INT32, -1, -1),
+    output("sequence_length", DataType.INT32, -1),
+    output("previous_ids", DataType.INT32, -1, -1),
+    output("is_last", DataType.BOOL, 1),
+    output("cum_log_probs", DataType.FP32, -1),
+    output("output_log_probs", DataType.FP32, -1, -1),
+    output("context_logits", DataType.FP32, -1, -1),
+    output("generation_logits", DataType.FP32, -1, -1, -1),
+    output("batch_index", DataType.INT32, 1),
+    output("sequence_index", DataType.INT32, 1),
+    output("context_phase_params", DataType.UINT8, -1),
     *MEASURED,
 )
 
@@ -142,6 +140,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     """
     absent = absent_inputs(values)
     inputs = tuple(one for one in _inputs(values.table_type) if one.name not in absent)
+    queued = batching(values)
     if values.native is None:
         own = strings(
             max_beam_width=values.max_beam_width,
@@ -150,19 +149,18 @@ def config(values: RepositoryValues) -> ModelConfig:
             exclude_input_in_output=True,
         )
         backend, parameters = "python", values.shared_parameters() | own
-        outputs, queued = OUTPUTS, batching(values)
+        outputs = OUTPUTS
     else:
         backend, parameters = "tensorrtllm", dict(native_parameters(values, values.native))
         outputs = tuple(one for one in OUTPUTS if one.name not in OWN_OUTPUTS)
-        queued = replace(batching(values), queue_policy=QueuePolicy(values.max_queue_size))
-    return ModelConfig(
-        name=NAME,
+        queued.default_queue_policy.max_queue_size = values.max_queue_size
+    return python_model(
+        NAME,
         backend=backend,
         max_batch_size=values.max_batch_size,
         inputs=inputs,
         outputs=outputs,
-        transaction_policy=TransactionPolicy(decoupled=True),
-        dynamic_batching=queued,
-        instance_groups=ONE_ON_CPU,
+        decoupled=True,
+        batching=queued,
         parameters=parameters,
     )

@@ -4,16 +4,15 @@ import json
 from dataclasses import replace
 
 from mm_runtime.repository.configs import ensemble, tensorrt_llm
-from mm_runtime.repository.records import (
+from mm_runtime.repository.model_config import (
     DataType,
-    DynamicBatching,
     EnsembleStep,
-    InstanceGroup,
-    InstanceKind,
+    Input,
     ModelConfig,
-    Tensor,
-    TransactionPolicy,
+    Output,
+    dynamic_batching,
     optional,
+    python_model,
     scalar,
     strings,
     tensor,
@@ -23,7 +22,7 @@ from mm_runtime.repository.values import RepositoryValues
 NAME = "tensorrt_llm_bls"
 
 
-def _inputs(table_type: DataType) -> tuple[Tensor, ...]:
+def _inputs(table_type: DataType) -> tuple[Input, ...]:
     return (
         tensor("text_input", DataType.STRING, 1),
         optional("decoder_text_input", DataType.STRING, 1),
@@ -106,20 +105,39 @@ def config(values: RepositoryValues) -> ModelConfig:
     Batches are of one: no instance takes a second request while another one is free. The queue has
     no bound, see `scheduling.batching`.
     """
-    return ModelConfig(
-        name=NAME,
-        backend="python",
+    inputs = ensemble.known(values, _inputs(values.table_type))
+    return chained(values, NAME, inputs, OUTPUTS, steps(values))
+
+
+def chained(
+    values: RepositoryValues,
+    name: str,
+    inputs: tuple[Input, ...],
+    outputs: tuple[Output, ...],
+    chain: tuple[EnsembleStep, ...],
+    **parameters: str | bool,
+) -> ModelConfig:
+    """Return the configuration of a model that runs `chain`, with processes and queue of this one.
+
+    `parameters` override those of every Python model.
+    """
+    own: dict[str, str | bool] = {
+        "tensorrt_llm_model_name": tensorrt_llm.NAME,
+        "steps": _written(chain),
+        **parameters,
+    }
+    return python_model(
+        name,
         max_batch_size=1,
-        inputs=ensemble.known(values, _inputs(values.table_type)),
-        outputs=OUTPUTS,
-        transaction_policy=TransactionPolicy(decoupled=values.streaming),
-        dynamic_batching=DynamicBatching(preferred_batch_size=(1,)),
-        instance_groups=(InstanceGroup(values.bls_instances, InstanceKind.CPU),),
-        parameters=values.shared_parameters()
-        | strings(tensorrt_llm_model_name=tensorrt_llm.NAME, steps=written(steps(values))),
+        inputs=inputs,
+        outputs=outputs,
+        decoupled=values.streaming,
+        batching=dynamic_batching(1),
+        processes=values.bls_instances,
+        parameters=values.shared_parameters() | strings(**own),
     )
 
 
-def written(chain: tuple[EnsembleStep, ...]) -> str:
+def _written(chain: tuple[EnsembleStep, ...]) -> str:
     """Return steps as the model reads them: model, its inputs, its outputs."""
     return json.dumps([(one.model_name, one.input_map, one.output_map) for one in chain])

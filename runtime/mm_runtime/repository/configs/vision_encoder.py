@@ -5,8 +5,8 @@ to one of a former revision.
 """
 
 from mm_runtime.repository.configs import multimodal_encoders
-from mm_runtime.repository.configs.scheduling import ONE_ON_CPU, batching
-from mm_runtime.repository.records import DataType, ModelConfig, tensor
+from mm_runtime.repository.configs.scheduling import batching
+from mm_runtime.repository.model_config import DataType, ModelConfig, output, python_model, tensor
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "vision_encoder"
@@ -14,17 +14,15 @@ NAME = "vision_encoder"
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
-    return ModelConfig(
-        name=NAME,
-        backend="python",
+    return python_model(
+        NAME,
         max_batch_size=values.max_batch_size,
         inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
         outputs=(
             *multimodal_encoders.outputs(values.table_type),
-            tensor("VISION_IDENTITY", DataType.STRING, 1),
+            output("VISION_IDENTITY", DataType.STRING, 1),
         ),
-        dynamic_batching=batching(values),
-        instance_groups=ONE_ON_CPU,
+        batching=batching(values),
         # Nothing else uses this pod's GPU, so no share of its threads is set.
         parameters={
             name: value

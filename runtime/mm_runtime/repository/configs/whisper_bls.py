@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mm_runtime.repository.configs import ensemble, postprocessing, preprocessing, tensorrt_llm_bls
-from mm_runtime.repository.records import (
+from mm_runtime.repository.model_config import (
     DataType,
     EnsembleStep,
     ModelConfig,
     optional,
-    strings,
+    output,
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
@@ -25,7 +25,7 @@ INPUTS = (
     tensor("WAV", DataType.FP32, -1),
     optional("WAV_LENS", DataType.INT32, 1),
 )
-OUTPUTS = (tensor("TRANSCRIPTS", DataType.STRING, 1),)
+OUTPUTS = (output("TRANSCRIPTS", DataType.STRING, 1),)
 _RENAMED = {"text_input": "TEXT_PREFIX", "text_output": "TRANSCRIPTS"}
 
 
@@ -41,18 +41,14 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: processes and queue as of `tensorrt_llm_bls`."""
-    chained = tensorrt_llm_bls.config(values)
-    told = strings(accumulate_tokens=True, always_streams=values.streaming)
-    return replace(
-        chained,
-        name=NAME,
-        inputs=ensemble.known(values, INPUTS),
-        outputs=OUTPUTS,
-        parameters={
-            **chained.parameters,
-            **told,
-            **strings(steps=tensorrt_llm_bls.written(steps(values))),
-        },
+    return tensorrt_llm_bls.chained(
+        values,
+        NAME,
+        ensemble.known(values, INPUTS),
+        OUTPUTS,
+        steps(values),
+        accumulate_tokens=True,
+        always_streams=values.streaming,
     )
 
 

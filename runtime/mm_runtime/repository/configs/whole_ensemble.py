@@ -5,10 +5,8 @@ none of them while one of its steps may stream: the gateway's answers do, throug
 `streaming_ensemble`.
 """
 
-from dataclasses import replace
-
 from mm_runtime.repository.configs import ensemble, tensorrt_llm_bls
-from mm_runtime.repository.records import ModelConfig
+from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = ensemble.NAME
@@ -16,9 +14,6 @@ NAME = ensemble.NAME
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: processes and steps of `tensorrt_llm_bls`."""
-    return replace(
-        tensorrt_llm_bls.config(values),
-        name=NAME,
-        inputs=ensemble.inputs(values),
-        outputs=ensemble.OUTPUTS,
+    return tensorrt_llm_bls.chained(
+        values, NAME, ensemble.inputs(values), ensemble.OUTPUTS, tensorrt_llm_bls.steps(values)
     )
