@@ -61,7 +61,7 @@ def test_of_two_fields_the_last_counts() -> None:
         pytest.param(
             b"--line\r\nContent-Type: text/plain\r\n\r\nx\r\n--line--\r\n",
             TYPE,
-            "has no name",
+            "Field name not found",
             id="nameless",
         ),
     ],
