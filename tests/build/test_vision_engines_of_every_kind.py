@@ -17,11 +17,15 @@ from mm_runtime.build.steps import steps
 from mm_runtime.engine.vision.session import VisionSession, open_runner
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from support.families.pictures import write
+from support.families.pictures import CASES, write
 from support.families.pipeline import plan_of
 
-SLOW = ("blip2-opt", "llava-onevision", "mllama")
-FAMILIES = ["llava", "qwen2-vl", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
+QUICK = ("llava", "qwen2-vl")
+"""One of each kind in every run; the others take their time and are marked slow."""
+
+FAMILIES = [
+    one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in sorted(CASES)
+]
 
 
 def _vision(facts: ModelFacts) -> VisionPlan:

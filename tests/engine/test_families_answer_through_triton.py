@@ -19,7 +19,9 @@ from support import documented_requests
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble, EnsembleError
 from support.families import pictures, texts
+from support.families.case import Case
 from support.families.expected import ANSWER, KINDS, Upstream, picture
+from support.families.pictures import CASES
 from support.families.pipeline import BEAMS, Pipeline, build
 from support.families.words import END, tokenizer
 from support.films import film, long_film
@@ -34,42 +36,15 @@ TEXTS = ("translate to german : i see a red square", "a circle and two squares",
 QUICK = {"qwen2-vl", "t5"}
 """One of each kind in every run; the others start a server each and are marked slow."""
 
-PICTURE_FAMILIES = sorted(set(pictures.WRITERS) - {"llava"})  # LLaVA has tests of its own
+PICTURE_FAMILIES = sorted(name for name, case in CASES.items() if case.prompt)
+FILM_FAMILIES = [name for name in PICTURE_FAMILIES if CASES[name].video_mark]
 TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
-
-PROMPTS = {
-    "qwen2-vl": "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
-    "{pictures}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
-    "llava-onevision": "<|im_start|>user {pictures}\nwhat is in the image ?<|im_end|>"
-    "<|im_start|>assistant\n",
-    "blip2-opt": "{pictures}what is in the image ?",
-    "mllama": "{pictures}what is in the image ?",
-    "vila": "A chat between a curious user and an artificial intelligence assistant. The assistant "
-    "gives helpful, detailed, and polite answers to the user's questions. USER: "
-    "{pictures}what is in the image ? ASSISTANT:",
-}
-"""What a conversation of one question becomes; the begin token comes from the tokenizer."""
-
-MARKS = {
-    "qwen2-vl": "<|vision_start|><|image_pad|><|vision_end|>",
-    "llava-onevision": "<image>\n",
-    "blip2-opt": "<image>",
-    "mllama": "<|image|>",
-    "vila": "<image>\n",
-}
-"""What stands for a picture in it."""
-
 
 FRAMES = 3
 """Of a video, at the most."""
 
 FILM_BYTES = 4 << 20
 """Room for a film of too many frames."""
-
-VIDEO_MARKS = {
-    "qwen2-vl": "<|vision_start|><|video_pad|><|vision_end|>",
-    "llava-onevision": "<video>\n",
-}
 
 
 def _slow(families: list[str]) -> list[object]:
@@ -90,6 +65,15 @@ class Family:
     openai: OpenAI
     pipeline: Pipeline
 
+    @property
+    def case(self) -> Case:
+        """What tests know of a family that takes pictures."""
+        return CASES[self.name]
+
+    def prompt(self, given: list[Any]) -> str:
+        """Return the prompt that the question with pictures becomes."""
+        return self.case.prompt.format(pictures=self.case.mark * len(given))
+
     def chat(self, *content: dict[str, object], **options: Any) -> Any:
         """Send one message and return the completion."""
         return self.openai.chat.completions.create(
@@ -102,7 +86,7 @@ class Family:
 
     def expected(self, given: list[Any]) -> tuple[str, int]:
         """Return answer and prompt tokens of this process for the originals of pictures."""
-        prompt = PROMPTS[self.name].format(pictures=MARKS[self.name] * len(given))
+        prompt = self.prompt(given)
         if not given and not prompt.startswith("<|im_start|>"):
             prompt = f"<s>{prompt}"
         urls = [data_url(encode(one)).encode() for one in given]
@@ -148,7 +132,7 @@ def _features(served: Family, given: list[Any]) -> int:
     urls = [data_url(encode(one)).encode() for one in given]
     if not urls:
         return 0
-    prompt = PROMPTS[served.name].format(pictures=MARKS[served.name] * len(given))
+    prompt = served.prompt(given)
     prepared = served.pipeline.prepare(prompt, IMAGE_URL=np.array([urls], dtype=np.object_))
     if "ASPECT_RATIO_MASK" in prepared and facts.vision is not None:  # tiles that are filled
         tile = facts.vision.features_per_image // (facts.vision.max_tiles or 1)
@@ -172,13 +156,8 @@ def test_picture(served: Family) -> None:
     ids = pipeline.prepare(QUESTION, IMAGE_BYTES=pixels)["INPUT_ID"][0].tolist()
     token = facts.image_token_id
     ids = [token if one >= facts.text.vocabulary_size else one for one in ids]
-    inputs = upstream.pictures([image])
-    if family == "qwen2-vl":
-        inputs["mm_token_type_ids"] = torch.tensor([[int(one == token) for one in ids]])
-    if family == "mllama":
-        seen = pipeline.prepare(QUESTION, IMAGE_BYTES=pixels)["CROSS_ATTENTION_MASK"]
-        inputs["cross_attention_mask"] = torch.from_numpy(seen)
-    answer = upstream.answer(ids, **inputs)
+    assert token is not None
+    answer = upstream.answer(ids, **upstream.inputs([image], ids, token))
     expected = pipeline.preprocessor.codec.decode(answer)
     asked = {"image_bytes_input": pixels, "max_tokens": ANSWER}
     assert expected == served.ensemble.ask(QUESTION, **asked).text
@@ -213,12 +192,12 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
     assert _features(served, given) == features
 
 
-@pytest.mark.parametrize("served", _slow(sorted(VIDEO_MARKS)), indirect=True)
+@pytest.mark.parametrize("served", _slow(FILM_FAMILIES), indirect=True)
 def test_video(served: Family) -> None:
     """Frames of an animation, evenly sampled; the answer is that of the same frames in Triton."""
     frames = [picture(60, 50, seed=seed) for seed in range(5)]
     row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
-    prompt = PROMPTS[served.name].format(pictures=VIDEO_MARKS[served.name])
+    prompt = served.case.prompt.format(pictures=served.case.video_mark)
     kept = np.stack([np.asarray(frames[at]) for at in (0, 2, 4)])[None]
     tokens = len(served.pipeline.prepare(prompt, VIDEO_BYTES=kept)["INPUT_ID"][0])
     ids = served.pipeline.ask(prompt, VIDEO_BYTES=kept)
@@ -231,12 +210,10 @@ def test_video(served: Family) -> None:
         served.chat(part, _part(frames[0]), TEXT_PART)
 
 
-CROSSED = {
-    "mllama": [
-        ([_part(picture(*size, seed=1)) for size in ((1, 60_000), (60_000, 1))], "too different in")
-    ]
-}
-"""Strips that other families cut, or refuse one by one."""
+def _refused_together(case: Case) -> Iterator[tuple[list[dict[str, object]], str]]:
+    if case.refused:
+        sizes, words = case.refused
+        yield [_part(picture(*size, seed=1)) for size in sizes], words
 
 
 @pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
@@ -245,9 +222,9 @@ def test_what_the_family_cannot_do(served: Family) -> None:
     three = [_part(picture(30, 30, seed=seed)) for seed in range(3)]
     for content, words in (
         ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
-        ([{"type": "text", "text": f"{MARKS[served.name]} ?"}], "stands for an image"),
+        ([{"type": "text", "text": f"{served.case.mark} ?"}], "stands for an image"),
         ([{"type": "text", "text": "what " * 600}], "at most 400 tokens"),
-        *CROSSED.get(served.name, ()),
+        *_refused_together(served.case),
     ):
         with pytest.raises(BadRequestError, match=words):
             served.chat(*content)
@@ -366,7 +343,7 @@ def test_film(served: Family) -> None:
     content = film(9)
     limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
     frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]
-    prompt = PROMPTS[served.name].format(pictures=VIDEO_MARKS[served.name])
+    prompt = served.case.prompt.format(pictures=served.case.video_mark)
     ids = served.pipeline.ask(prompt, VIDEO_BYTES=frames)
     url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
     answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
 NAMES = {one.name for one in INPUTS}
 
 
-@pytest.mark.parametrize("family", sorted(pictures.WRITERS))
+@pytest.mark.parametrize("family", sorted(pictures.CASES))
 def test_features_travel(family: str, tmp_path: Path) -> None:
     """Prompt table, cross attention or rotation: each tensor arrives as it was made."""
     directory = build(pictures.write(family, tmp_path / "checkpoint"), tmp_path / "store")

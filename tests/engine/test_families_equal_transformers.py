@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.load import load_model
@@ -46,26 +45,12 @@ def _expected(pipeline: Pipeline, upstream: Upstream, given: list[Any]) -> list[
     assert token is not None
     # Too many or too few of these make transformers refuse: the count is checked besides.
     ids = [token if one >= vocabulary else one for one in ids]
-    inputs: dict[str, Any] = upstream.pictures(given) if given else {}
-    if upstream.family == "qwen2-vl" and given:
-        inputs["mm_token_type_ids"] = torch.tensor([[int(one == token) for one in ids]])
-    if upstream.family == "mllama" and given:
-        inputs["cross_attention_mask"] = _mask(upstream, ids, token, inputs)
-    return upstream.answer(ids, **inputs)
+    return upstream.answer(ids, **upstream.inputs(given, ids, token))
 
 
-def _mask(upstream: Upstream, ids: list[int], token: int, inputs: dict[str, Any]) -> torch.Tensor:
-    from transformers.models.mllama import processing_mllama as processing  # noqa: PLC0415
-
-    tiles = inputs["aspect_ratio_mask"].sum(-1).tolist()
-    return torch.from_numpy(
-        processing.convert_sparse_cross_attention_mask_to_dense(
-            [processing.get_cross_attention_token_mask(ids, token)],
-            tiles,
-            upstream.processor.max_image_tiles,
-            len(ids),
-        )
-    )
+def _skip_where_transformers_has_no_answer(upstream: Upstream, what: str) -> None:
+    if why := upstream.case.not_compared.get(what):
+        pytest.skip(why)
 
 
 def _bytes(image: Any) -> bytes:
@@ -106,8 +91,7 @@ def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
 def test_two_pictures(both: tuple[Pipeline, Upstream]) -> None:
     """Pictures of different shapes in one request."""
     pipeline, upstream = both
-    if upstream.family == "blip2-opt":
-        pytest.skip("transformers' generate takes one picture a prompt for BLIP-2")
+    _skip_where_transformers_has_no_answer(upstream, "two-pictures")
     images = [picture(90, 40, seed=2), picture(50, 70, seed=3)]
     urls = np.array([[_bytes(one) for one in images]], dtype=np.object_)
     assert _expected(pipeline, upstream, images) == pipeline.ask(QUESTION, IMAGE_URL=urls)
@@ -128,8 +112,7 @@ def test_pictures_matter(both: tuple[Pipeline, Upstream]) -> None:
 def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
     """A question without a picture."""
     pipeline, upstream = both
-    if upstream.family == "blip2-opt":
-        pytest.skip("transformers' generate wants a picture for BLIP-2")
+    _skip_where_transformers_has_no_answer(upstream, "text-only")
     assert _expected(pipeline, upstream, []) == pipeline.ask(QUESTION)
 
 
@@ -137,7 +120,7 @@ def test_video(both: tuple[Pipeline, Upstream]) -> None:
     """Frames of a video, where the family reads videos; the others say that they do not."""
     pipeline, upstream = both
     frames = np.stack([np.asarray(picture(60, 60, seed=seed)) for seed in range(3)])[None]
-    if upstream.family not in {"llava-onevision", "qwen2-vl"}:
+    if upstream.case.video is None:
         with pytest.raises(RequestError, match="video"):
             pipeline.ask(QUESTION, VIDEO_BYTES=frames)
         return
@@ -145,13 +128,5 @@ def test_video(both: tuple[Pipeline, Upstream]) -> None:
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
     token = getattr(config, "video_token_id", None)
     ids = [token if one >= vocabulary else one for one in prepared["INPUT_ID"][0].tolist()]
-    pixels = torch.from_numpy(prepared["PIXEL_VALUES"][0]).float()
-    inputs: dict[str, Any]
-    if upstream.family == "qwen2-vl":
-        grid = torch.from_numpy(prepared["IMAGE_GRID_THW"]).reshape(1, 3)
-        kinds = torch.tensor([[2 * int(one == token) for one in ids]])
-        inputs = {"pixel_values_videos": pixels[0, 0], "video_grid_thw": grid}
-        inputs["mm_token_type_ids"] = kinds
-    else:
-        inputs = {"pixel_values_videos": pixels[None]}
+    inputs = upstream.case.video(prepared, [int(one == token) for one in ids])
     assert upstream.answer(ids, **inputs) == pipeline.ask(QUESTION, VIDEO_BYTES=frames)

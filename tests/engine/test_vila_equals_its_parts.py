@@ -13,7 +13,8 @@ from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.tokens import TextCodec
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
-from support.families.pictures import HIDDEN, write
+from support.families.checkpoints import HIDDEN
+from support.families.pictures import write
 from support.families.words import END, SIZE
 
 ROWS = 4

@@ -1,22 +1,15 @@
 """A config.json leaves out what its class has by default: a size that is missing is that one."""
 
+import pkgutil
 from typing import Any
 
 import pytest
-from transformers import (
-    BartConfig,
-    Blip2VisionConfig,
-    CLIPVisionConfig,
-    MBartConfig,
-    MllamaVisionConfig,
-    T5Config,
-    WhisperConfig,
-)
+from transformers import BartConfig, MBartConfig, T5Config, WhisperConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
 
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.families import FAMILIES
+from support.families.pictures import CASES
 
 TEXT = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}
@@ -33,6 +26,11 @@ def stated(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if value is not None}
 
 
+def defaults(name: str) -> dict[str, Any]:
+    """Return what a class of transformers has when nothing is given."""
+    return stated(pkgutil.resolve_name(name)().to_dict())
+
+
 @pytest.mark.parametrize(
     ("family", "sparse", "full"),
     [
@@ -40,15 +38,10 @@ def stated(config: dict[str, Any]) -> dict[str, Any]:
         pytest.param("bart", {}, BartConfig().to_dict(), id="bart"),
         pytest.param("mbart", ENGLISH, {**MBartConfig().to_dict(), **ENGLISH}, id="mbart"),
         pytest.param("whisper", {}, WhisperConfig().to_dict(), id="whisper"),
-        pytest.param(
-            "mllama", beside({}), beside(stated(MllamaVisionConfig().to_dict())), id="mllama"
-        ),
-        pytest.param(
-            "blip2-opt", beside({}), beside(stated(Blip2VisionConfig().to_dict())), id="blip2"
-        ),
-        pytest.param("llava", beside({}), beside(stated(CLIPVisionConfig().to_dict())), id="llava"),
-        pytest.param(
-            "qwen2-vl", beside({}), beside(stated(Qwen2VLVisionConfig().to_dict())), id="qwen2-vl"
+        *(
+            pytest.param(family, beside({}), beside(defaults(case.vision_config)), id=family)
+            for family, case in CASES.items()
+            if case.vision_config
         ),
     ],
 )

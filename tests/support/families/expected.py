@@ -9,43 +9,42 @@ import transformers
 from PIL import Image
 from transformers.generation import GenerationMixin
 
+from mm_api.families import FAMILIES
 from mm_runtime.engine.reference.request import Request
+from support.families.pictures import CASES
 from support.families.words import END
 
 ANSWER = 16
 KINDS = {
-    "llava": "LlavaForConditionalGeneration",
-    "blip2-opt": "Blip2ForConditionalGeneration",
-    "llava-onevision": "LlavaOnevisionForConditionalGeneration",
-    "qwen2-vl": "Qwen2VLForConditionalGeneration",
-    "mllama": "MllamaForConditionalGeneration",
+    family: FAMILIES[family].transformers_class
+    for family, case in CASES.items()
+    if case.image_processor
 }
-IMAGE_PROCESSORS = {
-    "llava": "CLIPImageProcessorPil",
-    "blip2-opt": "BlipImageProcessorPil",
-    "llava-onevision": "LlavaOnevisionImageProcessorPil",
-    "qwen2-vl": "Qwen2VLImageProcessorPil",
-    "mllama": "MllamaImageProcessorPil",
-}
+"""Families that transformers has a class for."""
 
 
 class Upstream:
     """One checkpoint in transformers."""
 
     def __init__(self, family: str, folder: Path) -> None:
-        self.family = family
+        self.case = CASES[family]
+        assert self.case.image_processor is not None
         self.model: Any = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
-        self.processor: Any = getattr(transformers, IMAGE_PROCESSORS[family]).from_pretrained(
-            folder
-        )
+        processor = getattr(transformers, self.case.image_processor)
+        self.processor: Any = processor.from_pretrained(folder)
 
     def pictures(self, pictures: list[Image.Image]) -> dict[str, torch.Tensor]:
         """Return the tensors of pictures, pixels rounded to float16 as the guide's clients send."""
-        nested = [pictures] if self.family in {"llava-onevision", "mllama"} else pictures
+        nested = [pictures] if self.case.by_conversation else pictures
         found = dict(self.processor(nested, return_tensors="pt"))
         found.pop("num_tiles", None)
         found["pixel_values"] = found["pixel_values"].half().float()
         return found
+
+    def inputs(self, pictures: list[Image.Image], ids: list[int], token: int) -> dict[str, Any]:
+        """Return the inputs of `generate` beside the prompt, in which pictures are `token`."""
+        given = self.pictures(pictures) if pictures else {}
+        return given | (self.case.more(self, ids, token, given) if pictures else {})
 
     def answer(self, ids: list[int], **inputs: Any) -> list[int]:
         """Return the tokens generated after a prompt in which pictures are this family's tokens."""

@@ -10,6 +10,8 @@ import numpy as np
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.family import Kind
 from mm_runtime.build import manifest
 from mm_runtime.build.commands.export_vision import export_vision
 from mm_runtime.build.commands.fetch import fetch
@@ -50,7 +52,7 @@ ENCODER_OUTPUTS = {
 def plan_of(facts: ModelFacts) -> BuildPlan:
     """Return a plan of a Reference engine for a small checkpoint of any family."""
     vision = facts.vision
-    crossing = facts.family == "mllama" and vision is not None
+    crossing = FAMILIES[facts.family].kind is Kind.CROSS_ATTENTION and vision is not None
     encoder = ENCODER_INPUT if facts.encoder else None
     if crossing and vision is not None:
         encoder = IMAGES * vision.features_per_image

@@ -1,0 +1,66 @@
+"""BLIP-2 with OPT for tests."""
+
+from pathlib import Path
+
+from support.families.case import Case
+from support.families.checkpoints import (
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    PATCH,
+    SHARED,
+    SIDE,
+    save,
+    write_processor,
+)
+from support.families.words import BEGIN, END, PAD, SIZE, id_of, write_tokenizer
+
+
+def write(folder: Path) -> None:
+    """Write a checkpoint into a folder."""
+    from transformers import (  # noqa: PLC0415
+        Blip2Config,
+        Blip2ForConditionalGeneration,
+        Blip2QFormerConfig,
+        Blip2VisionConfig,
+        OPTConfig,
+    )
+
+    tokens = ("<image>",)
+    config = Blip2Config(
+        vision_config=Blip2VisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH).to_dict(),
+        qformer_config=Blip2QFormerConfig(**SHARED, encoder_hidden_size=HIDDEN).to_dict(),
+        text_config=OPTConfig(
+            hidden_size=HIDDEN,
+            word_embed_proj_dim=HIDDEN,
+            ffn_dim=64,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            vocab_size=SIZE,
+            max_position_embeddings=512,
+            bos_token_id=BEGIN,
+            eos_token_id=END,
+            pad_token_id=PAD,
+            tie_word_embeddings=False,
+        ).to_dict(),
+        num_query_tokens=5,
+        image_token_index=id_of("<image>", tokens),
+    )
+    save(Blip2ForConditionalGeneration(config), folder)
+    write_tokenizer(folder, tokens)
+    write_processor(
+        folder, image_processor_type="BlipImageProcessor", size={"height": SIDE, "width": SIDE}
+    )
+
+
+CASE = Case(
+    write,
+    prompt="{pictures}what is in the image ?",
+    mark="<image>",
+    image_processor="BlipImageProcessorPil",
+    vision_config="transformers:Blip2VisionConfig",
+    not_compared={
+        "two-pictures": "transformers' generate takes one picture a prompt for BLIP-2",
+        "text-only": "transformers' generate wants a picture for BLIP-2",
+    },
+)

@@ -1,0 +1,51 @@
+"""What random checkpoints of all families share: sizes, weights, the processor's file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from support.families.words import BEGIN, END, PAD, SIZE
+
+HIDDEN = 32
+HEADS = 2
+LAYERS = 2
+SIDE = 28
+PATCH = 14
+SHARED: dict[str, Any] = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": 64,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+}
+TEXT: dict[str, Any] = SHARED | {
+    "num_key_value_heads": 1,
+    "vocab_size": SIZE,
+    "max_position_embeddings": 512,
+    "bos_token_id": BEGIN,
+    "eos_token_id": END,
+    "pad_token_id": PAD,
+}
+MEAN, STD = [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]
+
+
+def save(model: Any, folder: Path) -> None:
+    """Make weights that matter: what starts as zero or one would hide a mistake."""
+    import torch  # noqa: PLC0415
+
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 1 or "gate" in name or "token" in name:
+                weight.add_(torch.randn_like(weight) * 0.2)
+            elif weight.ndim > 1:
+                weight.copy_(torch.randn_like(weight) * 0.15)
+    model.generation_config.eos_token_id = END
+    model.generation_config.pad_token_id = PAD
+    model.generation_config.bos_token_id = BEGIN
+    model.save_pretrained(folder)
+
+
+def write_processor(folder: Path, **config: Any) -> None:
+    """Write preprocessor_config.json; `config` is what the family's has besides."""
+    values = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True}
+    values |= {"rescale_factor": 1 / 255, "image_mean": MEAN, "image_std": STD, "resample": 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(values | config, indent=1))

@@ -1,0 +1,41 @@
+"""LLaVA 1.5 for tests."""
+
+from pathlib import Path
+
+from support.families.case import Case
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.words import id_of, write_tokenizer
+
+
+def write(folder: Path) -> None:
+    """Write a checkpoint into a folder."""
+    from transformers import (  # noqa: PLC0415
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+    )
+
+    tokens = ("<image>",)
+    tower = CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
+    config = LlavaConfig(
+        vision_config=tower.to_dict(),
+        text_config=LlamaConfig(**TEXT).to_dict(),
+        image_token_index=id_of("<image>", tokens),
+        vision_feature_layer=-2,
+    )
+    save(LlavaForConditionalGeneration(config), folder)
+    write_tokenizer(folder, tokens)
+    square = {"height": SIDE, "width": SIDE}
+    write_processor(
+        folder,
+        image_processor_type="CLIPImageProcessor",
+        size={"shortest_edge": SIDE},
+        crop_size=square,
+        do_center_crop=True,
+    )
+
+
+CASE = Case(
+    write, image_processor="CLIPImageProcessorPil", vision_config="transformers:CLIPVisionConfig"
+)

@@ -1,0 +1,106 @@
+"""Qwen2-VL for tests."""
+
+from pathlib import Path
+from typing import Any
+
+from support.families.case import Case, Prepared
+from support.families.checkpoints import (
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    PATCH,
+    SIDE,
+    TEXT,
+    save,
+    write_processor,
+)
+from support.families.words import id_of, write_tokenizer
+
+TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}"
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
+    "<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}<|im_end|>\n"
+    "{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'image' or 'image' in content %}"
+    "<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif content['type'] == 'video' or 'video' in content %}"
+    "<|vision_start|><|video_pad|><|vision_end|>"
+    "{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""That of Qwen2-VL's checkpoints, without their numbering of pictures."""
+
+
+def write(folder: Path) -> None:
+    """Write a checkpoint into a folder."""
+    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration  # noqa: PLC0415
+
+    tokens = (
+        *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
+        *("<|image_pad|>", "<|video_pad|>"),
+    )
+    vision = {
+        "depth": LAYERS,
+        "embed_dim": HIDDEN,
+        "num_heads": HEADS,
+        "hidden_size": HIDDEN,
+        "patch_size": PATCH,
+        "mlp_ratio": 2,
+    }
+    text = TEXT | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    text["rope_parameters"]["mrope_section"] = [2, 3, 3]
+    config = Qwen2VLConfig(
+        vision_config=vision,
+        text_config=text,
+        image_token_id=id_of("<|image_pad|>", tokens),
+        video_token_id=id_of("<|video_pad|>", tokens),
+        vision_start_token_id=id_of("<|vision_start|>", tokens),
+        vision_end_token_id=id_of("<|vision_end|>", tokens),
+        tie_word_embeddings=False,
+    )
+    save(Qwen2VLForConditionalGeneration(config), folder)
+    write_tokenizer(folder, tokens)
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    write_processor(
+        folder,
+        image_processor_type="Qwen2VLImageProcessor",
+        min_pixels=4 * SIDE * SIDE,
+        max_pixels=16 * SIDE * SIDE,
+        patch_size=PATCH,
+        temporal_patch_size=2,
+        merge_size=2,
+    )
+
+
+def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:
+    """Return which tokens are features of pictures, beside the tensors of pictures."""
+    import torch  # noqa: PLC0415 (seconds)
+
+    del upstream, given
+    return {"mm_token_type_ids": torch.tensor([[int(one == token) for one in ids]])}
+
+
+def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
+    """Return the inputs of `generate` for the frames of a video."""
+    import torch  # noqa: PLC0415 (seconds)
+
+    return {
+        "pixel_values_videos": torch.from_numpy(prepared["PIXEL_VALUES"][0]).float()[0, 0],
+        "video_grid_thw": torch.from_numpy(prepared["IMAGE_GRID_THW"]).reshape(1, 3),
+        "mm_token_type_ids": torch.tensor([[2 * one for one in places]]),
+    }
+
+
+CASE = Case(
+    write,
+    prompt="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+    "{pictures}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
+    mark="<|vision_start|><|image_pad|><|vision_end|>",
+    video_mark="<|vision_start|><|video_pad|><|vision_end|>",
+    image_processor="Qwen2VLImageProcessorPil",
+    vision_config="transformers.models.qwen2_vl.configuration_qwen2_vl:Qwen2VLVisionConfig",
+    more=kinds_of_tokens,
+    video=video,
+)
