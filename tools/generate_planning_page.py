@@ -17,14 +17,14 @@ from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
 from mm_ctl.cli import main as mmctl
-from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.fit import TERMS
 from mm_operator.plan.sizing.tables import table
+from real_models import RealModel, real_models
 
 ROOT = Path(__file__).resolve().parent.parent
-CONFIGS = ROOT / "tests" / "sizing" / "model-configs"
 GPU = "h100-80gb"
 VERSION = "0.20.0"
+EXAMPLE = "llava-hf--llava-1.5-7b-hf"
 
 _RESOURCE: Final = """\
 apiVersion: serving.multimodal.dev/v1alpha1
@@ -102,19 +102,26 @@ def page() -> str:
 
 def plans() -> Iterator[ModelPlan]:
     """Yield the plan of each real model."""
-    for folder in sorted(path for path in CONFIGS.iterdir() if path.is_dir()):
-        text = _run(["--checkpoint", str(folder), "--trtllm-version", VERSION, "-o", "json"])
-        yield ModelPlan.from_json(text).model_copy(update={"model": folder.name})
+    for model in real_models():
+        text = _run(model, ["--trtllm-version", VERSION, "-o", "json"])
+        yield ModelPlan.from_json(text).model_copy(update={"model": model.name})
 
 
-def _run(arguments: list[str], gpu: str = GPU) -> str:
+def _run(model: RealModel, arguments: list[str], gpu: str = GPU) -> str:
     with tempfile.TemporaryDirectory() as scratch:
+        checkpoint = model.write(Path(scratch) / "checkpoint")
         path = Path(scratch) / "model.yaml"
         path.write_text(_RESOURCE, encoding="utf-8")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-            mmctl(["plan", "-f", str(path), "--gpu", gpu, *arguments])
+            mmctl(
+                ["plan", "-f", str(path), "--checkpoint", str(checkpoint), "--gpu", gpu, *arguments]
+            )
     return printed.getvalue()
+
+
+def _model(name: str) -> RealModel:
+    return next(model for model in real_models() if model.name == name)
 
 
 def _row(*cells: object) -> str:
@@ -144,6 +151,7 @@ def _families() -> str:
 
 
 def _examples() -> str:
+    model = _model(EXAMPLE)
     lines = [f"## One model of each family on {GPU}", ""]
     lines.append(f"Defaults: 8 requests at a time. TensorRT-LLM {VERSION}. Bytes on the GPU.")
     lines += ["", _row("model", "sequence", *TERMS.values(), "total", "KV fraction")]
@@ -157,9 +165,9 @@ def _examples() -> str:
         lines.append(
             _row(plan.model, plan.limits.max_seq_len, *cells, f"{gpu.total_bytes:,}", fraction)
         )
-    facts = facts_of_folder(CONFIGS / "llava-hf--llava-1.5-7b-hf", None)
-    hidden, heads = facts.text.hidden_size, facts.text.key_value_heads
-    layers, size = facts.text.layers, facts.text.head_size
+    text = FAMILIES[model.family].read(model.files["config.json"], {}).text
+    hidden, heads = text.hidden_size, text.key_value_heads
+    layers, size = text.layers, text.head_size
     lines += [
         "",
         (
@@ -174,10 +182,10 @@ def _examples() -> str:
 
 
 def _example() -> str:
-    folder = CONFIGS / "llava-hf--llava-1.5-7b-hf"
-    arguments = ["--checkpoint", str(folder), "--trtllm-version", VERSION]
-    shown = _run(arguments, "l4-24gb").partition("\nREASONS")[0]
-    script = _run([*arguments, "-o", "commands"], "l4-24gb")
+    model = _model(EXAMPLE)
+    arguments = ["--trtllm-version", VERSION]
+    shown = _run(model, arguments, "l4-24gb").partition("\nREASONS")[0]
+    script = _run(model, [*arguments, "-o", "commands"], "l4-24gb")
     return "\n".join(
         [
             "## A model that does not fit",

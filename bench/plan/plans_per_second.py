@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[2] / one) for one in ("tests", "tools"))
 from support.model_configs import FOLDERS, planned  # tests/ is no package of the distribution
 
 SECONDS = 0.5

@@ -11,7 +11,7 @@ import yaml
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_ctl.cli import main
-from support.model_configs import FOLDER, FOLDERS
+from support.model_configs import FOLDERS, folder_of
 from support.model_documents import document
 
 
@@ -24,7 +24,7 @@ def resource(folder: Path, spec: dict[str, Any] | None = None) -> str:
 
 def checkpoint(family: str) -> str:
     """Return the folder of a family's model."""
-    return str(FOLDER / FOLDERS[family])
+    return str(folder_of(family))
 
 
 @pytest.mark.parametrize("family", FOLDERS)

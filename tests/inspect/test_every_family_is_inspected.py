@@ -1,6 +1,5 @@
 """The inspect Job reads every family, each in its own layout of files."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,14 @@ from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
 from support.hollow_checkpoint import write_safetensors
-from support.model_configs import FOLDER, FOLDERS, facts_of
+from support.model_configs import FOLDERS, MODELS, facts_of
 
 LIMIT_BYTES = 4096
 
 
 def source_of(family: str, folder: Path) -> Path:
     """Return a checkpoint of a family: its real configuration, hollow weights in its layout."""
-    shutil.copytree(FOLDER / FOLDERS[family], folder, dirs_exist_ok=True)
+    MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     tensors = {"a": ("BF16", (8, 11))}
     if family == "vila":

@@ -1,6 +1,5 @@
 """Every family keeps its dimensions elsewhere; one reader knows all of them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from mm_api.families.detection import matches, resolve
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_operator.plan.sizing.weights import text_parameters
-from support.model_configs import ENCODER_DECODERS, FOLDER, MODELS, facts_of, published_parameters
+from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
 
 @pytest.mark.parametrize("family", MODELS)
@@ -30,7 +29,7 @@ def test_no_other_family_is_found(family: str) -> None:
 @pytest.mark.parametrize("family", MODELS)
 def test_parameters_are_the_published_ones(family: str) -> None:
     """Index or dimensions give the number of weights that the model's page names."""
-    assert facts_of(family).parameters == published_parameters()[family]
+    assert facts_of(family).parameters == MODELS[family].parameters
 
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
@@ -38,7 +37,7 @@ def test_dimensions_alone_give_the_parameters(family: str) -> None:
     """The formula counts every matrix, bias, norm and table once, exactly."""
     counted = text_parameters(facts_of(family), FAMILIES[family])
 
-    assert counted == published_parameters()[family]
+    assert counted == MODELS[family].parameters
 
 
 @pytest.mark.parametrize(
@@ -56,9 +55,8 @@ def test_language_models_are_counted(family: str, expected: int) -> None:
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
     """Return a family's configuration with some keys changed; None removes a key."""
-    folder = FOLDER / MODELS[family]
-    name = "config.json" if (folder / "config.json").exists() else "args.json"
-    config = json.loads((folder / name).read_text()) | changes
+    files = MODELS[family].files
+    config = (files.get("config.json") or files["args.json"]) | changes
     return {key: value for key, value in config.items() if value is not None}
 
 

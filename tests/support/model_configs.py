@@ -1,6 +1,8 @@
-"""Configurations of real models, one folder each, and plans made from them."""
+"""Configurations of real models as folders, and plans made from them."""
 
-import re
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,22 +16,16 @@ from mm_api.families.family import Kind, Pictures
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.tables import gpu_of
+from real_models import RealModel, real_models
 from support.models import spec_of
 
-FOLDER = Path(__file__).resolve().parent.parent / "sizing" / "model-configs"
+_MODEL_OF = {model.family: model for model in real_models()}
 
-_ROWS = re.findall(
-    r"^\| (\S+) \| (\S+) \|(?:[^|]*\|){5} (\d+) \|",
-    (FOLDER / "README.md").read_text(encoding="utf-8"),
-    re.MULTILINE,
-)
-_FOLDER_OF = {family: folder for folder, family, _ in _ROWS}
-
-MODELS = {name: _FOLDER_OF[name] for name in FAMILIES}
+MODELS: dict[str, RealModel] = {name: _MODEL_OF[name] for name in FAMILIES}
 """Family -> its model; every family has one."""
 
-FOLDERS = {name: folder for name, folder in MODELS.items() if name in SERVED}
-BUILT_ONLY = {name: folder for name, folder in MODELS.items() if name not in SERVED}
+FOLDERS = tuple(name for name in MODELS if name in SERVED)
+BUILT_ONLY = tuple(name for name in MODELS if name not in SERVED)
 """Families whose engines upstream's server does not know."""
 
 WITH_PICTURES = tuple(name for name in FOLDERS if FAMILIES[name].recipe.vision_type)
@@ -40,14 +36,17 @@ VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20
 
 
 @cache
+def folder_of(family: str) -> Path:
+    """Return a folder with the small files of a family's model; tests only read it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{family}-"))
+    atexit.register(shutil.rmtree, folder)
+    return MODELS[family].write(folder)
+
+
+@cache
 def facts_of(family: str) -> ModelFacts:
     """Return the facts of a family's model."""
-    return facts_of_folder(FOLDER / MODELS[family], None)
-
-
-def published_parameters() -> dict[str, int]:
-    """Return family -> number of weights, as the README of the folder has it."""
-    return {family: int(count) for _, family, count in _ROWS}
+    return facts_of_folder(folder_of(family), None)
 
 
 def planned(

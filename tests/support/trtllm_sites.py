@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from mm_runtime.build.source import source_digest
 from mm_runtime.errors import ExitCode
 from mm_runtime.launch.stopping import StopSignal
 from support.hollow_checkpoint import write_safetensors
-from support.model_configs import FOLDER, MODELS, facts_of, planned
+from support.model_configs import MODELS, facts_of, planned
 from support.trtllm_tools.install import Tools
 
 
@@ -63,8 +62,7 @@ class TrtllmSite:
 
 def write_model(folder: Path, family: str) -> Path:
     """Write a checkpoint: a real model's configuration, and zeros for weights."""
-    shutil.copytree(FOLDER / MODELS[family], folder)
-    (folder / "PROVENANCE.md").unlink()
+    MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_text("{}")
