@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
-from mm_runtime.documents import read_document
+from mm_runtime.base.documents import read_document
+from mm_runtime.base.termination import write_termination_message
 from mm_runtime.errors import (
     ExitCode,
     InspectRefusedError,
@@ -23,7 +24,6 @@ from mm_runtime.errors import (
     RuntimeCommandError,
 )
 from mm_runtime.store.cli import add_store
-from mm_runtime.termination import write_termination_message
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
@@ -184,7 +184,7 @@ def _add_documents(command: argparse.ArgumentParser) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from mm_runtime.inspect.adapters import with_adapters  # noqa: PLC0415 (see module)
+    from mm_runtime.adapters.facts import with_adapters  # noqa: PLC0415 (see module)
     from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415
     from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
     from mm_runtime.inspect.source import inspect_source  # noqa: PLC0415
@@ -204,12 +204,12 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from mm_runtime.build.adapter_files import sourced  # noqa: PLC0415 (see module)
+    from mm_runtime.adapters.files import sourced  # noqa: PLC0415 (see module)
+    from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415
     from mm_runtime.build.places import Places  # noqa: PLC0415
     from mm_runtime.build.report import build_report  # noqa: PLC0415
     from mm_runtime.build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.build.steps import steps  # noqa: PLC0415
-    from mm_runtime.launch.stopping import StopSignal  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)

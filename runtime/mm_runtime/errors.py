@@ -73,7 +73,7 @@ class SourceNotFoundError(PermanentError):
 
 
 class SourceEscapesError(PermanentError):
-    """A link of a checkpoint leads out of its claim. Raised by `mm_runtime.beneath`."""
+    """A link of a checkpoint leads out of its claim. Raised by `mm_runtime.base.beneath`."""
 
 
 class SourceDeniedError(PermanentError):
@@ -116,7 +116,7 @@ class VerificationFailedError(PermanentError):
 class EngineCorruptError(RuntimeCommandError):
     """A file of an engine is missing or has other bytes than its manifest says.
 
-    Raised by `mm_runtime.build.manifest.verify`. Serving refuses to start; a build starts anew.
+    Raised by `mm_runtime.base.manifest.verify`. Serving refuses to start; a build starts anew.
     """
 
     exit_code = ExitCode.ENGINE_CORRUPT

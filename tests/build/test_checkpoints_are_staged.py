@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build import manifest as manifests
-from mm_runtime.build.source import source_digest
+from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import ExitCode
+from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import shard, write_safetensors
 from support.staging_sites import StagingSite, staging_site, write_source
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
 from support.build_sites import Site
 from support.patched_builders import BUILD_SECONDS, CLOCK, run, start
 

@@ -12,8 +12,8 @@ import pytest
 from mm_api.documents.build_progress import last_progress
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineFile
-from mm_runtime.build import manifest as manifests
-from mm_runtime.build.durable import sha256
+from mm_runtime.base import manifest as manifests
+from mm_runtime.base.durable import sha256
 from mm_runtime.build.places import Places
 from mm_runtime.cli import main
 from mm_runtime.errors import EngineCorruptError, ExitCode

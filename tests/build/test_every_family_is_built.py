@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import ExitCode
 from support.model_configs import BUILT_ONLY, ENCODER_DECODERS, MODELS, VERSIONS, WITH_PICTURES
 from support.trtllm_sites import journalled, printed, trtllm_site, use_site

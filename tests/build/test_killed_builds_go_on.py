@@ -7,7 +7,7 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.steps import steps
 from mm_runtime.errors import ExitCode

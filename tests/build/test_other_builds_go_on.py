@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.base import manifest as manifests
 from mm_runtime.build import commands
-from mm_runtime.build import manifest as manifests
 from mm_runtime.build.steps import steps
 from support import many_steps
 from support.build_sites import Site

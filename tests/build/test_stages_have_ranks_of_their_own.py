@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install

@@ -11,6 +11,7 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.output_log import LOG_BYTES
 from mm_runtime.build.progress import Progress, percent_in, total_bytes_in
@@ -19,7 +20,6 @@ from mm_runtime.build.runner import StepFailedError, StepRunner
 from mm_runtime.build.step import Step
 from mm_runtime.build.steps import steps
 from mm_runtime.errors import ExitCode
-from mm_runtime.launch.stopping import StopSignal
 from support.build_plans import build_plan
 from support.build_sites import Site
 from support.documents import FACTS
@@ -131,7 +131,7 @@ def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
     program = tmp_path / "parent.py"
     program.write_text(
         "import os, sys, time\n"
-        "from mm_runtime.launch.process import ChildProcess\n"
+        "from mm_runtime.base.child_process import ChildProcess\n"
         "child = ChildProcess(['sleep', '1000'], os.environ, print)\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(1000)\n"

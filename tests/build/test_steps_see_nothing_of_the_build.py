@@ -41,7 +41,7 @@ from mm_runtime.build.places import Places
 from mm_runtime.build.progress import Progress
 from mm_runtime.build.runner import StepRunner
 from mm_runtime.build.step import Step
-from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.base.stop_signal import StopSignal
 
 folder = Path(sys.argv[1])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mm_api.documents.build_result import BuildResult
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
 from mm_runtime.build.commands import vision_samples
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.commands.verify_vision import verify_vision

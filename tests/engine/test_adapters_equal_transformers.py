@@ -15,7 +15,7 @@ import transformers
 from transformers.generation import GenerationMixin
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.build.adapter_check import check_adapter
+from mm_runtime.adapters.check import check_adapter
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.crossing import CrossingModel
 from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXTS

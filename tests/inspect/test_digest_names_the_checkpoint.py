@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.build.source import (
+from mm_runtime.sources.identity import (
     BLOCK_BYTES,
     SMALL_BYTES,
     files_digest,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.model_facts import InspectReason
-from mm_runtime.build.source import PARTS
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
+from mm_runtime.sources.identity import PARTS
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import FOLDERS, MODELS, facts_of
 

@@ -6,9 +6,9 @@ import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.errors import EngineCorruptError
-from mm_runtime.needed_files import needed_files
 from support.served import EngineFiles
 
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from mm_runtime.launch.process import LINE_BYTES, TAIL_LINES, ChildProcess
-from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.base.child_process import LINE_BYTES, TAIL_LINES, ChildProcess
+from mm_runtime.base.stop_signal import StopSignal
 from support.ended import wait_until_gone
 from support.eventually import eventually
 

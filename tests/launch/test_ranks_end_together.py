@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mm_runtime.base import child_process
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch import process, tritonserver
+from mm_runtime.launch import tritonserver
 from mm_runtime.launch.backends import Installation, find_installation
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.serve import serve
@@ -117,7 +118,7 @@ def test_a_death_ends_the_container(
 ) -> None:
     """The command fails and says why, nothing is started again: Kubernetes restarts the pod."""
     # Ranks that are left hold the pipe of their output open.
-    monkeypatch.setattr(process, "READER_SECONDS", 0.1)
+    monkeypatch.setattr(child_process, "READER_SECONDS", 0.1)
     caplog.set_level("INFO")
     killer = Killer(pids, caplog, victim)
     killer.start()

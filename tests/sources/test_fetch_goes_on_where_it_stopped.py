@@ -10,9 +10,9 @@ import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
+from mm_runtime.base.durable import sha256
 from mm_runtime.build.commands import fetch
-from mm_runtime.build.durable import sha256
 from mm_runtime.build.places import Places
 from mm_runtime.cli import main
 from mm_runtime.errors import ExitCode, SourceChangedError, StoreNotWritableError

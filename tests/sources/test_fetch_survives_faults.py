@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.base.durable import sha256
 from mm_runtime.build.commands import fetch
-from mm_runtime.build.durable import sha256
 from mm_runtime.build.places import Places
 from mm_runtime.cli import main
 from mm_runtime.errors import ExitCode, InspectInterruptedError
@@ -99,8 +99,8 @@ def silent_server() -> Iterator[str]:
 
 def test_silent_bucket_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that takes the request and says nothing ends in words, worth another try."""
-    monkeypatch.setattr("mm_runtime.buckets.RETRIES", 0)
-    monkeypatch.setattr("mm_runtime.buckets.READ", timedelta(seconds=0.2))
+    monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
+    monkeypatch.setattr("mm_runtime.base.buckets.READ", timedelta(seconds=0.2))
     with silent_server() as endpoint:
         environment = {
             "AWS_ENDPOINT_URL": endpoint,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.model_facts import InspectReason
-from mm_runtime import beneath
-from mm_runtime.build.adapter_files import copy_adapter
-from mm_runtime.build.source import source_digest, source_files
+from mm_runtime.adapters.files import copy_adapter
+from mm_runtime.base import beneath
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.sources.identity import source_digest, source_files
 from mm_runtime.sources.origin import DirectoryOrigin, opened
 
 Link = Callable[[Path, Path], Path]

@@ -166,7 +166,7 @@ def test_bucket_refusals_say_what_to_do(
 @pytest.mark.s3
 def test_bucket_server_that_is_down_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens: worth another try."""
-    monkeypatch.setattr("mm_runtime.buckets.RETRIES", 0)
+    monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     environment = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "AWS_ACCESS_KEY_ID": KEY,

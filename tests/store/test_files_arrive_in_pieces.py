@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime import arriving
-from mm_runtime.arriving import ArrivingFile
+from mm_runtime.base import arriving
+from mm_runtime.base.arriving import ArrivingFile
 
 PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa: S311 (no secret)
 """More than may wait for their digest."""

@@ -278,7 +278,7 @@ def test_unreachable_bucket_says_why(
     words: str,
 ) -> None:
     """The exit code is that of a store that cannot be used now; the message names no key."""
-    monkeypatch.setattr("mm_runtime.buckets.RETRIES", 0)
+    monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     for name, value in changes.items():
         monkeypatch.setenv(name, value)
     assert main(["store", "ls", "--store", str(bucket)]) == ExitCode.STORE_NOT_WRITABLE

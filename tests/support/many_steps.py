@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from mm_runtime.build.adapter_files import sourced
-from mm_runtime.build.source import source_digest
-from mm_runtime.inspect.adapters import with_adapters
+from mm_runtime.adapters.facts import with_adapters
+from mm_runtime.adapters.files import sourced
 from mm_runtime.inspect.weights import read
+from mm_runtime.sources.identity import source_digest
 from support.lora_adapters import LLAMA, pair, write_adapter
 from support.model_configs import facts_of, planned
 from support.sentence_pieces import train, write_config

@@ -15,7 +15,7 @@ import pytest
 from obstore.store import S3Store
 
 from mm_devcluster.binaries import ensure_binaries
-from mm_runtime.buckets import open_bucket
+from mm_runtime.base.buckets import open_bucket
 from support.tied import tied
 
 KEY, SECRET = "tests", "only-for-tests"

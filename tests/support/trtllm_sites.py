@@ -14,11 +14,11 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_ctl.commands.plan_commands import as_commands
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.build.places import Places
 from mm_runtime.build.run import BuildOptions, build
-from mm_runtime.build.source import source_digest
 from mm_runtime.errors import ExitCode
-from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import MODELS, facts_of, planned
 from support.trtllm_tools.install import Tools

@@ -121,7 +121,7 @@ class ModelFacts(Document):
     dtype: str = Field(description="Stored dtype, for example float16.")
     source_digest: str = Field(
         pattern=r"^sha256:[0-9a-f]{64}$",
-        description="Identity of the checkpoint's files; see mm_runtime.build.source.",
+        description="Identity of the checkpoint's files; see mm_runtime.sources.identity.",
     )
     source_revision: str | None = Field(
         default=None,

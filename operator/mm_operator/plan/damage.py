@@ -27,7 +27,7 @@ from mm_operator.plan.jobs import attempt_of
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, RESULT_KEY, parse
 
 _OTHER_MANIFEST = re.compile(r"manifest of the recorded build: sha256 \w+; expected (\w+)")
-"""What `mm_runtime.build.manifest` says of an engine that was replaced in the store."""
+"""What `mm_runtime.base.manifest` says of an engine that was replaced in the store."""
 
 REST = timedelta(days=1)
 """A store that damages an engine again so soon will do so a third time: a disk needs a person."""

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from mm_api.base import Document
 from mm_api.documents.engine_manifest import StepRecord
-from mm_runtime.build.durable import write_durably
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.step import Step
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mm_runtime.launch.stopping import StopSignal
+from mm_runtime.base.stop_signal import StopSignal
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_runtime.base.termination import write_termination_message
 from mm_runtime.build.report import build_report
-from mm_runtime.termination import write_termination_message
 
 log = logging.getLogger(__name__)
 

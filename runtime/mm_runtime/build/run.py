@@ -11,13 +11,15 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
-from mm_runtime.build import manifest
-from mm_runtime.build.durable import sha256, write_durably, writing_to
+from mm_runtime.base import manifest
+from mm_runtime.base.durable import sha256, write_durably, writing_to
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.build.journal import Journal
 from mm_runtime.build.lock import StoppedWhileWaitingError, locked
 from mm_runtime.build.places import Places
 from mm_runtime.build.progress import Progress
 from mm_runtime.build.runner import StepFailedError, StepRunner
+from mm_runtime.build.seal import seal
 from mm_runtime.build.step import Step
 from mm_runtime.build.steps import steps
 from mm_runtime.build.sweep import sweep_abandoned
@@ -29,7 +31,6 @@ from mm_runtime.errors import (
     RuntimeCommandError,
     StoreNotWritableError,
 )
-from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.settings import STEP_SECONDS, TRTLLM_ROOT
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
                 return _result(places, (), reused=True)
             records = _run_steps(options, places, ordered, stop, progress)
             _keep_logs(places)
-            manifest.seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
+            seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
             shutil.rmtree(places.work, ignore_errors=True)
             # The store's own clock, by the file just written: builders' clocks may differ.
             now = places.manifest.stat().st_mtime

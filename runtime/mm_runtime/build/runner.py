@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mm_api.documents.engine_manifest import StepRecord
-from mm_runtime.build.durable import free_bytes, write_durably
+from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.durable import free_bytes, write_durably
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.build.hiding import hide_from_children
 from mm_runtime.build.output_log import OutputLog
 from mm_runtime.build.outputs import problem, remove_outputs
@@ -17,8 +19,6 @@ from mm_runtime.build.places import Places
 from mm_runtime.build.progress import Progress
 from mm_runtime.build.step import Step
 from mm_runtime.errors import ExitCode
-from mm_runtime.launch.process import ChildProcess
-from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.sources.secrets import is_secret
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")

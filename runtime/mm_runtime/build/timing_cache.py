@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.build.durable import unfinished, write_durably
+from mm_runtime.base.durable import unfinished, write_durably
 from mm_runtime.build.places import Places
 from mm_runtime.build.step import Step
 

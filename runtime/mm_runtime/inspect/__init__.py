@@ -2,6 +2,6 @@
 
 Belongs here: small files and weight headers to bytes, refusals with what to do. Must not: load a
 weight, import torch or transformers, run code of the checkpoint. May import: `mm_api` (its
-`mm_api.checkpoint` knows every family's dimensions), `mm_runtime.build`'s pure parts that both
-commands share (digest, adapters), `mm_runtime.sources` and the standard library.
+`mm_api.checkpoint` knows every family's dimensions), `mm_runtime.base`, `mm_runtime.errors`,
+`mm_runtime.sources` and the standard library.
 """

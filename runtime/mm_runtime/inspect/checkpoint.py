@@ -8,8 +8,7 @@ from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
-from mm_runtime.beneath import check_beneath
-from mm_runtime.build.source import PARTS, source_digest, source_files
+from mm_runtime.base.beneath import check_beneath
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.small_files import (
@@ -20,6 +19,7 @@ from mm_runtime.inspect.small_files import (
     read_optional,
 )
 from mm_runtime.inspect.tokenizer_files import tokenizer_source
+from mm_runtime.sources.identity import PARTS, source_digest, source_files
 
 CODE_CONFIGS = (
     "tokenizer_config.json",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mm_api.documents.model_facts import InspectReason
-from mm_runtime.beneath import open_beneath
+from mm_runtime.base.beneath import open_beneath
 from mm_runtime.errors import InspectRefusedError
 
 JsonObject: TypeAlias = dict[str, Any]

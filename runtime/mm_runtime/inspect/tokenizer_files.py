@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
-from mm_runtime.build.source import PARTS
 from mm_runtime.errors import InspectRefusedError
+from mm_runtime.sources.identity import PARTS
 
 TOKENIZER = "tokenizer.json"
 

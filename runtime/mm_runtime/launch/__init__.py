@@ -1,9 +1,8 @@
 """Starts, watches and ends processes; above all the real tritonserver, or trtllm-serve.
 
-Belongs here: the argument vector and environment of tritonserver (`arguments`, pure), ownership of
-a child process (`process`, which the build's steps share), restarts (`restarts`, pure), health,
-drain, the metrics port, each server's own way (`tritonserver`, `trtllm_serve`), the MPS daemon
-beside the server. Must not: know tensors or plans beyond the limits it passes on. May import:
-`mm_api`, `mm_runtime.repository`, the manifest's verification, `mm_runtime.errors`,
+Belongs here: the argument vector and environment of tritonserver (`arguments`, pure), restarts
+(`restarts`, pure), health, drain, the metrics port, each server's own way (`tritonserver`,
+`trtllm_serve`), the MPS daemon beside the server. Must not: know tensors or plans beyond the limits
+it passes on. May import: `mm_api`, `mm_runtime.base`, `mm_runtime.repository`, `mm_runtime.errors`,
 `mm_runtime.settings`, prometheus_client, the standard library.
 """

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
-from mm_runtime.build import manifest as manifests
+from mm_runtime.base import manifest as manifests
+from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.needed_files import needed_files
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError, ServerKilledError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
-from mm_runtime.launch.process import ChildProcess
 from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.server import Server
 from mm_runtime.launch.sharing import Sharing, shared
-from mm_runtime.launch.stopping import StopSignal
 from mm_runtime.launch.stubs import Stubs
 from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.launch.trtllm_serve import prepare_trtllm_serve
-from mm_runtime.needed_files import needed_files
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch.health import InFlight, State, get
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
-from mm_runtime.launch.tool_versions import tool_versions
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mm_runtime.build.durable import writing_to
+from mm_runtime.base.durable import writing_to
 from mm_runtime.errors import RuntimeCommandError
 from mm_runtime.quantization.program import Request, quantize
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.documents.quantization import HF_QUANT_CONFIG
-from mm_runtime.build.durable import free_bytes, sync_directory
+from mm_runtime.base.durable import free_bytes, sync_directory
 from mm_runtime.errors import PermanentError, StoreNotWritableError
 from mm_runtime.quantization.calibration import read_texts
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import obstore
 
-from mm_runtime.arriving import ArrivingFile, Piece
-from mm_runtime.buckets import explained, open_bucket, parts, pieces
+from mm_runtime.base.arriving import ArrivingFile, Piece
+from mm_runtime.base.buckets import explained, open_bucket, parts, pieces
 from mm_runtime.errors import SourceChangedError, SourceNotFoundError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.sources.remote import RemoteFile

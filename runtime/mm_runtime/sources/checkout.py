@@ -13,7 +13,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.address import Address, HubAddress
 from mm_runtime.sources.mirror import wanted_files, write_mirror
-from mm_runtime.sources.remote import open_remote
+from mm_runtime.sources.opening import open_remote
 
 OFFLINE = "HF_HUB_OFFLINE"
 """Set to 1: the Hub is never asked, its cache in HF_HUB_CACHE is the source."""

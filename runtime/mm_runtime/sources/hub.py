@@ -20,7 +20,7 @@ from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import ModelInfo
 from huggingface_hub.utils import build_hf_headers, disable_progress_bars, http_backoff
 
-from mm_runtime.build.durable import sha256
+from mm_runtime.base.durable import sha256
 from mm_runtime.errors import (
     SourceDeniedError,
     SourceNotFoundError,

@@ -1,8 +1,8 @@
 """A hollow copy of a remote checkpoint: every name and size, and the bytes that identify it.
 
-Files that inspect reads whole are fetched; of weights the header and the sampled blocks of
-`mm_runtime.build.source` are. The rest are holes, which read as zeros and take no disk. So whatever
-works on a directory works on a checkpoint of 140 GB that nobody has downloaded.
+Files that inspect reads completely are fetched; of weights the header and the sampled blocks of
+`mm_runtime.sources.identity` are. The rest are holes, which read as zeros and take no disk. So
+whatever works on a directory works on a checkpoint of 140 GB that is not downloaded.
 """
 
 import logging
@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
-from mm_runtime.build.source import (
+from mm_runtime.errors import SourceNotFoundError
+from mm_runtime.sources.identity import (
     HEADER_LIMIT_BYTES,
     SMALL_BYTES,
     blocks,
     header_bytes,
     is_source_file,
 )
-from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
 log = logging.getLogger(__name__)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mm_runtime.arriving import PIECE_BYTES, ArrivingFile
-from mm_runtime.beneath import open_beneath
-from mm_runtime.build.source import files_digest, source_files
+from mm_runtime.base.arriving import PIECE_BYTES, ArrivingFile
+from mm_runtime.base.beneath import open_beneath
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
 from mm_runtime.sources.checkout import OFFLINE, cached_snapshot
+from mm_runtime.sources.identity import files_digest, source_files
 from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
-from mm_runtime.sources.remote import RemoteFile, RemoteSource, open_remote
+from mm_runtime.sources.opening import open_remote
+from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
 PARTIAL = ".partial"
 """End of the name of a file that is not whole yet."""

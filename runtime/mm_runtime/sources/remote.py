@@ -1,6 +1,5 @@
-"""What every remote source can do, and how one of them is opened."""
+"""What every remote source can do."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -48,16 +47,3 @@ class RemoteSource(Protocol):
         Returns:
             The SHA-256 of `partial`.
         """
-
-
-def open_remote(
-    address: HubAddress | BucketAddress, environment: Mapping[str, str]
-) -> RemoteSource:
-    """Return the source at an address; asks nobody yet."""
-    if isinstance(address, HubAddress):
-        from mm_runtime.sources.hub import HubSource  # noqa: PLC0415 (a client each, 0.3 s)
-
-        return HubSource(address, environment)
-    from mm_runtime.sources.bucket import BucketSource  # noqa: PLC0415 (the same)
-
-    return BucketSource(address, environment)

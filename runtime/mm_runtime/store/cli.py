@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.documents import read_document
+from mm_runtime.base.documents import read_document
+from mm_runtime.base.termination import write_termination_message
 from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError
-from mm_runtime.termination import write_termination_message
 
 if TYPE_CHECKING:
     from mm_api.documents.engine_manifest import EngineManifest
@@ -207,8 +207,8 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _pull(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.build.manifest import compare_recorded  # noqa: PLC0415
-    from mm_runtime.needed_files import needed_files  # noqa: PLC0415
+    from mm_runtime.base.manifest import compare_recorded  # noqa: PLC0415
+    from mm_runtime.base.needed_files import needed_files  # noqa: PLC0415
     from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
 

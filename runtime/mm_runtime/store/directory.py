@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
-from mm_runtime.arriving import PIECE_BYTES, ArrivingFile, Piece
-from mm_runtime.build.durable import sync_directory, write_durably, writing_to
+from mm_runtime.base.arriving import PIECE_BYTES, ArrivingFile, Piece
+from mm_runtime.base.durable import sync_directory, write_durably, writing_to
 from mm_runtime.build.places import Places
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.engines import FINGERPRINT, compare

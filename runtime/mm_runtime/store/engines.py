@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
-from mm_runtime.arriving import DigestAside, Piece
+from mm_runtime.base.arriving import DigestAside, Piece
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.errors import EngineCorruptError
-from mm_runtime.needed_files import needed_files
 
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 

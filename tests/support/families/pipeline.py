@@ -12,14 +12,14 @@ from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, Vis
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
-from mm_runtime.build import manifest
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.export_vision import export_vision
 from mm_runtime.build.commands.fetch import fetch
 from mm_runtime.build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.build.commands.step import StepContext
 from mm_runtime.build.commands.verify_vision import verify_vision
-from mm_runtime.build.durable import write_durably
 from mm_runtime.build.places import Places
+from mm_runtime.build.seal import seal
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.errors import RequestError
@@ -105,7 +105,7 @@ def build(checkpoint: Path, store: Path, *, asked: bool = False) -> EngineDirect
         verify_vision(context)
     if asked:
         keep_golden_prompt(context)
-    manifest.seal(places, plan, [], datetime.now(UTC))
+    seal(places, plan, [], datetime.now(UTC))
     return EngineDirectory.open(places.engine)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import VisionFacts
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.onnx_names import ENGINE_NAME, MODEL_NAME
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.build.commands.vision_profile import profile
-from mm_runtime.build.durable import write_durably
 from mm_runtime.build.timing_cache import CACHES
 from mm_runtime.errors import PermanentError
 

@@ -5,11 +5,11 @@ import shutil
 
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
+from mm_runtime.base.durable import write_durably
+from mm_runtime.base.tool_versions import ask, tool_versions
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
-from mm_runtime.launch.tool_versions import ask, tool_versions
 
 log = logging.getLogger(__name__)
 

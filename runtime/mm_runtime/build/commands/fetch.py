@@ -6,12 +6,12 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineFile
+from mm_runtime.base.durable import free_bytes, sha256, write_durably
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import free_bytes, sha256, write_durably
 from mm_runtime.build.receipt import FetchReceipt
-from mm_runtime.build.source import files_digest
 from mm_runtime.errors import SourceChangedError, StoreNotWritableError
 from mm_runtime.sources.address import parse_address
+from mm_runtime.sources.identity import files_digest
 from mm_runtime.sources.origin import Origin, opened
 
 log = logging.getLogger(__name__)

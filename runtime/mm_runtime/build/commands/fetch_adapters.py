@@ -3,8 +3,8 @@
 import logging
 import shutil
 
-from mm_runtime.build.adapter_check import check_adapter
-from mm_runtime.build.adapter_files import copy_adapter
+from mm_runtime.adapters.check import check_adapter
+from mm_runtime.adapters.files import copy_adapter
 from mm_runtime.build.commands.step import StepContext, run_step
 from mm_runtime.errors import SourceChangedError
 

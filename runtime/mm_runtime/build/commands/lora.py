@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.build.adapter_check import read_config
-from mm_runtime.build.adapter_files import PICKLE, WEIGHTS
+from mm_runtime.adapters.check import read_config
+from mm_runtime.adapters.files import PICKLE, WEIGHTS
+from mm_runtime.adapters.layout import MODULE_IDS, Place, expected_sizes, place_of
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.lora_layout import MODULE_IDS, Place, expected_sizes, place_of
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)

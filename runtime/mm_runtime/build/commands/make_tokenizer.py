@@ -12,9 +12,9 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.byte_letters import byte_letters
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.build.durable import writing_to
+from mm_runtime.base.durable import writing_to
 from mm_runtime.build.places import Places
 from mm_runtime.errors import ExitCode, RuntimeCommandError
 

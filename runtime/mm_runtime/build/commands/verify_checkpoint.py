@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterator
 
 from mm_api.base import Document
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.build.places import PICKLE_SUFFIXES
-from mm_runtime.build.source import PARTS
 from mm_runtime.errors import InspectRefusedError, VerificationFailedError
 from mm_runtime.inspect import weights
+from mm_runtime.sources.identity import PARTS
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.build.engine_report import EngineReport
 from mm_runtime.build.outputs import lookup, read_config
 from mm_runtime.build.tool_report import ToolReport

@@ -9,8 +9,8 @@ import torch
 
 from mm_api.base import Document
 from mm_api.documents.quantization import HF_QUANT_CONFIG, StagedQuantization
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.errors import PermanentError, VerificationFailedError
 from mm_runtime.quantization.tensors import SCALE, WEIGHT, Tensors, is_excluded
 

@@ -5,9 +5,9 @@ import logging
 import numpy as np
 
 from mm_api.documents.engine_manifest import Verification
+from mm_runtime.base.durable import write_durably
 from mm_runtime.build.commands import vision_samples
 from mm_runtime.build.commands.step import StepContext, run_step
-from mm_runtime.build.durable import write_durably
 from mm_runtime.engine.vision.session import open_runner
 from mm_runtime.errors import PermanentError, VerificationFailedError
 

@@ -12,9 +12,9 @@ from typing import Any
 from safetensors.torch import load_file
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.build.adapter_check import read_config
-from mm_runtime.build.adapter_files import WEIGHTS
-from mm_runtime.build.lora_layout import place_of
+from mm_runtime.adapters.check import read_config
+from mm_runtime.adapters.files import WEIGHTS
+from mm_runtime.adapters.layout import place_of
 
 BASE = "__base__"
 """peft's name for the model without an adapter."""

@@ -1,25 +1,17 @@
-"""One run of a vision engine, whatever runs it: named arrays in, features out."""
+"""Runs a vision engine on batches of any size, by the runner that its plan names."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
 from mm_runtime.engine.vision.cache import FeatureCache
+from mm_runtime.engine.vision.runner import Inputs, Runner
 
-Inputs: TypeAlias = Mapping[str, NDArray[Any]]
 ONNX_MODEL = "model.onnx"
 TORCH_MODEL = "model.pt2"
-
-
-class Runner(Protocol):
-    """Runs one batch that is within the engine's profile."""
-
-    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Return features float32 [batch, rows, hidden]."""
 
 
 class VisionSession:

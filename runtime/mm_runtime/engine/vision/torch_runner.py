@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mm_runtime.engine.vision.session import Inputs
+from mm_runtime.engine.vision.runner import Inputs
 
 
 class TorchRunner:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mm_api.documents.model_facts import AdapterFacts, InspectReason, LoraFacts, ModelFacts
-from mm_runtime.build.adapter_check import check_adapter
-from mm_runtime.build.adapter_files import copy_adapter
+from mm_runtime.adapters.check import check_adapter
+from mm_runtime.adapters.files import copy_adapter
 from mm_runtime.errors import (
     InspectInterruptedError,
     InspectRefusedError,

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.beneath import check_beneath
-from mm_runtime.build.archives import is_archive, unpack
-from mm_runtime.build.source import source_digest
+from mm_runtime.adapters.archives import is_archive, unpack
+from mm_runtime.base.beneath import check_beneath
 from mm_runtime.errors import PermanentError, SourceNotFoundError
 from mm_runtime.sources.address import parse_address
+from mm_runtime.sources.identity import source_digest
 from mm_runtime.sources.origin import opened
 
 CONFIG = "adapter_config.json"

@@ -18,7 +18,7 @@ import certifi
 from obstore import exceptions
 from obstore.store import S3Store
 
-from mm_runtime.arriving import PIECE_BYTES, Piece
+from mm_runtime.base.arriving import PIECE_BYTES, Piece
 from mm_runtime.errors import (
     RuntimeCommandError,
     SourceDeniedError,

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from mm_runtime.beneath import check_beneath, open_beneath
+from mm_runtime.base.beneath import check_beneath, open_beneath
 
 VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError
-from mm_runtime.launch.stopping import StopSignal
 
 LINE_BYTES = 8192
 """Longer lines are cut into pieces: a progress bar without newlines must not fill memory."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.build.adapter_files import CONFIG, WEIGHTS
-from mm_runtime.build.lora_layout import Place, expected_sizes, place_of
+from mm_runtime.adapters.files import CONFIG, WEIGHTS
+from mm_runtime.adapters.layout import Place, expected_sizes, place_of
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.weights import read_header
 
