@@ -80,7 +80,7 @@ class Witness:
 
 BUILDER = """
 import sys, time
-from mm_runtime.build import run
+from mm_runtime.engine_build import run
 build = run.build
 def timed(*arguments):
     began = time.perf_counter()
@@ -129,7 +129,7 @@ def watch(builder: "subprocess.Popen[bytes]", witness: Witness) -> None:
 
 def start_up() -> float:
     """Return the processor's seconds that the interpreter and its imports take once."""
-    imports = "import mm_runtime.cli, mm_runtime.build.run"
+    imports = "import mm_runtime.cli, mm_runtime.engine_build.run"
     before = os.times()
     subprocess.run([sys.executable, "-c", imports], check=True, timeout=DEADLINE_SECONDS)
     after = os.times()

@@ -206,10 +206,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.files import sourced  # noqa: PLC0415 (see module)
     from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415
-    from mm_runtime.build.places import Places  # noqa: PLC0415
-    from mm_runtime.build.report import build_report  # noqa: PLC0415
-    from mm_runtime.build.run import BuildOptions, build  # noqa: PLC0415
-    from mm_runtime.build.steps import steps  # noqa: PLC0415
+    from mm_runtime.engine_build.places import Places  # noqa: PLC0415
+    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
+    from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
+    from mm_runtime.engine_build.steps import steps  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)

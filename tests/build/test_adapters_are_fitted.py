@@ -14,7 +14,7 @@ from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.adapters.facts import with_adapters as inspect_adapters
 from mm_runtime.adapters.files import sourced
-from mm_runtime.build.commands.step import StepContext
+from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
 from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
 from support.model_configs import planned
@@ -225,8 +225,8 @@ def test_adapters_that_do_not_fit_are_refused(
 
 def fetch_and_convert(context: StepContext) -> None:
     """Run the two steps of adapters in this process: torch is loaded once for all tests."""
-    from mm_runtime.build.commands.fetch_adapters import fetch_adapters  # noqa: PLC0415 (torch)
-    from mm_runtime.build.commands.lora import lora  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.fetch_adapters import fetch_adapters  # noqa: PLC0415 (torch)
+    from mm_runtime.engine_build.commands.lora import lora  # noqa: PLC0415
 
     fetch_adapters(context)
     lora(context)

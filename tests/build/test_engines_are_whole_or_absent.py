@@ -14,8 +14,8 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
-from mm_runtime.build.places import Places
 from mm_runtime.cli import main
+from mm_runtime.engine_build.places import Places
 from mm_runtime.errors import EngineCorruptError, ExitCode
 from support.build_sites import Site
 
@@ -230,7 +230,7 @@ def _wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
 def test_termination_message_fits(site: Site) -> None:
     """A failure with endless logs still gives a message that Kubernetes keeps whole."""
     from mm_api.documents.build_result import BuildFailure  # noqa: PLC0415
-    from mm_runtime.build.report import build_report  # noqa: PLC0415
+    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
 
     failure = BuildFailure(
         reason=BuildReason.STEP_FAILED,

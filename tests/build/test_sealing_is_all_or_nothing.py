@@ -7,7 +7,7 @@ import pytest
 
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.errors import ExitCode
 from support.build_sites import Site
 from support.patched_builders import run
@@ -19,10 +19,10 @@ DIE = "import os, signal\ndie = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
 
 MOMENTS = {
     "before-manifest": (
-        "import mm_runtime.build.seal as m\nm.write_durably = lambda path, text: die()\n"
+        "import mm_runtime.engine_build.seal as m\nm.write_durably = lambda path, text: die()\n"
     ),
     "half-manifest": (
-        "import mm_runtime.build.seal as m\n"
+        "import mm_runtime.engine_build.seal as m\n"
         "m.write_durably = lambda path, text: (path.with_name('.manifest.json.new')"
         ".write_text(text[:40]), die())\n"
     ),
@@ -31,7 +31,7 @@ MOMENTS = {
         "Path.rename = lambda self, to: die() if self.name == 'engine' else rename(self, to)\n"
     ),
 }
-AFTER = "import mm_runtime.build.seal as m\nm.sync_directory = lambda path: die()\n"
+AFTER = "import mm_runtime.engine_build.seal as m\nm.sync_directory = lambda path: die()\n"
 
 
 @pytest.fixture(params=["reference", pytest.param("staged", marks=pytest.mark.slow)])

@@ -7,8 +7,8 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
-from mm_runtime.build.steps import steps
 from mm_runtime.cli import main
+from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from support.build_plans import build_plan
 from support.documents import FACTS

@@ -12,13 +12,13 @@ import pytest
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.build.journal import Journal
-from mm_runtime.build.output_log import LOG_BYTES
-from mm_runtime.build.progress import Progress, percent_in, total_bytes_in
-from mm_runtime.build.run import BuildOptions, build
-from mm_runtime.build.runner import StepFailedError, StepRunner
-from mm_runtime.build.step import Step
-from mm_runtime.build.steps import steps
+from mm_runtime.engine_build.journal import Journal
+from mm_runtime.engine_build.output_log import LOG_BYTES
+from mm_runtime.engine_build.progress import Progress, percent_in, total_bytes_in
+from mm_runtime.engine_build.run import BuildOptions, build
+from mm_runtime.engine_build.runner import StepFailedError, StepRunner
+from mm_runtime.engine_build.step import Step
+from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import ExitCode
 from support.build_plans import build_plan
 from support.build_sites import Site
@@ -123,7 +123,7 @@ def test_a_killed_build_left_word_of_its_step(site: Site, tmp_path: Path) -> Non
     failure = BuildResult.from_json(word.read_bytes()).failure
     assert failure is not None
     assert (failure.step, failure.exit_code, failure.retryable) == ("fetch", None, True)
-    assert "mm_runtime.build.commands.fetch" in failure.log_tail[0]
+    assert "mm_runtime.engine_build.commands.fetch" in failure.log_tail[0]
 
 
 def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:

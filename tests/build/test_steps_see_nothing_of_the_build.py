@@ -37,10 +37,10 @@ BUILD = r"""
 import sys
 from pathlib import Path
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.build.places import Places
-from mm_runtime.build.progress import Progress
-from mm_runtime.build.runner import StepRunner
-from mm_runtime.build.step import Step
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.progress import Progress
+from mm_runtime.engine_build.runner import StepRunner
+from mm_runtime.engine_build.step import Step
 from mm_runtime.base.stop_signal import StopSignal
 
 folder = Path(sys.argv[1])

@@ -11,9 +11,9 @@ import pytest
 
 from mm_api.documents.build_result import BuildResult
 from mm_runtime.base import manifest as manifests
-from mm_runtime.build.commands import vision_samples
-from mm_runtime.build.commands.step import StepContext
-from mm_runtime.build.commands.verify_vision import verify_vision
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.step import StepContext
+from mm_runtime.engine_build.commands.verify_vision import verify_vision
 from mm_runtime.errors import VerificationFailedError
 from support.build_sites import Site
 
@@ -119,9 +119,9 @@ def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
 
-    from mm_runtime.build.commands.step import StepContext  # noqa: PLC0415
-    from mm_runtime.build.commands.unpickle import unpickle  # noqa: PLC0415
-    from mm_runtime.build.places import Places  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.step import StepContext  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.unpickle import unpickle  # noqa: PLC0415
+    from mm_runtime.engine_build.places import Places  # noqa: PLC0415
     from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415
     from support.build_plans import build_plan  # noqa: PLC0415
 

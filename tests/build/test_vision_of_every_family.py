@@ -11,10 +11,10 @@ import torch
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import detect
-from mm_runtime.build.commands.export_vision import write_onnx
-from mm_runtime.build.commands.onnx_names import OUTPUT_NAME
-from mm_runtime.build.commands.towers import WITH_TOWERS, load_tower
-from mm_runtime.build.commands.towers.tower import Tower
+from mm_runtime.engine_build.commands.export_vision import write_onnx
+from mm_runtime.engine_build.commands.onnx_names import OUTPUT_NAME
+from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
+from mm_runtime.engine_build.commands.towers.tower import Tower
 from support.families.pictures import write
 
 EXACT = 1e-4

@@ -9,7 +9,7 @@ def test_names_are_openais() -> None:
     """Every tensor of a whole model gets the name that OpenAI's state dict has."""
     from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
 
-    from mm_runtime.build.commands.openai_layout import TIED, openai_name  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.openai_layout import TIED, openai_name  # noqa: PLC0415
 
     config = WhisperConfig(
         d_model=8,
@@ -48,7 +48,7 @@ ENDS = ("conv1", "conv2", "ln_post")
 
 def test_strangers_are_refused() -> None:
     """A tensor that Whisper does not have is named."""
-    from mm_runtime.build.commands.openai_layout import openai_name  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.openai_layout import openai_name  # noqa: PLC0415
 
     with pytest.raises(PermanentError, match=r"tensor lm_head\.weight, which is not Whisper's"):
         openai_name("lm_head.weight")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm_runtime.build.places import Places
 from mm_runtime.cli import main
+from mm_runtime.engine_build.places import Places
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import build_plan, serving_plan
 from support.random_llava import write_random_llava

@@ -12,9 +12,9 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
-from mm_runtime.build.commands import fetch
-from mm_runtime.build.places import Places
 from mm_runtime.cli import main
+from mm_runtime.engine_build.commands import fetch
+from mm_runtime.engine_build.places import Places
 from mm_runtime.errors import ExitCode, SourceChangedError, StoreNotWritableError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source

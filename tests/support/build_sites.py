@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.build.places import Places
+from mm_runtime.engine_build.places import Places
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_ctl.commands.plan_commands import as_commands
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.build.places import Places
-from mm_runtime.build.run import BuildOptions, build
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.errors import ExitCode
 from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import write_safetensors

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pydantic import Field
 
 from mm_api.base import Document
-from mm_runtime.build.sweep import sweep_abandoned
+from mm_runtime.engine_build.sweep import sweep_abandoned
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, parse_manifest

@@ -12,14 +12,14 @@ from pathlib import Path
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
 from mm_runtime.base.arriving import PIECE_BYTES, ArrivingFile, Piece
 from mm_runtime.base.durable import sync_directory, write_durably, writing_to
-from mm_runtime.build.places import Places
+from mm_runtime.engine_build.places import Places
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.engines import FINGERPRINT, compare
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStore:
-    """Engines below `engines/`, as `mm_runtime.build.places` lays them out."""
+    """Engines below `engines/`, as `mm_runtime.engine_build.places` lays them out."""
 
     root: Path
 

@@ -19,7 +19,7 @@ RETRIES = 1
 PAUSE_SECONDS = 5
 """A Job waits 10 s before its second pod; timestamps are whole seconds and the watch is late."""
 
-COMMAND = "-m mm_runtime.build.commands."
+COMMAND = "-m mm_runtime.engine_build.commands."
 """Stands in the first line of every step's log."""
 
 

@@ -13,13 +13,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.base.durable import write_durably
-from mm_runtime.build.commands.export_vision import export_vision
-from mm_runtime.build.commands.fetch import fetch
-from mm_runtime.build.commands.golden_prompt import keep_golden_prompt
-from mm_runtime.build.commands.step import StepContext
-from mm_runtime.build.commands.verify_vision import verify_vision
-from mm_runtime.build.places import Places
-from mm_runtime.build.seal import seal
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.encoding import encode_requests
 from mm_runtime.engine.errors import RequestError
@@ -28,6 +21,13 @@ from mm_runtime.engine.preprocessing import Preprocessor
 from mm_runtime.engine.reference.load import LoadedEngine, load_engine
 from mm_runtime.engine.reference.request import Request
 from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.engine_build.commands.export_vision import export_vision
+from mm_runtime.engine_build.commands.fetch import fetch
+from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
+from mm_runtime.engine_build.commands.step import StepContext
+from mm_runtime.engine_build.commands.verify_vision import verify_vision
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.seal import seal
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import serving_plan
 from support.collecting_sink import CollectingSink

@@ -1,0 +1,83 @@
+"""The question to an engine that was just built, and what it is sure to answer.
+
+The parts of the server run in this process, connected as its ensemble connects them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mm_api.documents.engine_manifest import GoldenPrompt
+from mm_runtime.engine.chain import Chain, Outputs
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine.listening import Prefixes, hears
+from mm_runtime.engine.reference.load import load_engine
+from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.engine.tones import sample_sound
+from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
+from mm_runtime.pictures.sample import sample_picture
+
+TEXT = "What is in the image?"
+SENTENCE = "translate English to German: the house is wonderful ."
+"""Of engines that read text alone: what T5's paper asks. Others translate it or go on with it."""
+
+MOST_TOKENS = 8
+
+SURE = {"float32": 0.1}
+UNSURE = 1.0
+"""By how much a token's logit must lead the next one's to be kept. Chosen far above what rounding
+does to logits of small models on other processors and in other batches; that was not measured."""
+
+
+def ask(directory: EngineDirectory) -> GoldenPrompt | None:
+    """Return the question and what the engine is sure to answer; None: it is sure of nothing."""
+    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
+    calls = InProcess(directory, loaded)
+    chain = Chain(
+        steps=ensemble_steps(directory),
+        outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
+        accumulate=False,
+    )
+    sees, listens = directory.vision is not None, hears(directory)
+    text = TEXT if sees else SENTENCE
+    if listens:
+        text = Prefixes.load(directory, TextCodec(directory.tokenizer)).write(None)
+    inputs: Outputs = {
+        "text_input": np.array([[text.encode()]], dtype=np.object_),
+        "max_tokens": np.array([[MOST_TOKENS]], dtype=np.int32),
+        "top_k": np.array([[1]], dtype=np.int32),
+        "stream": np.array([[True]]),
+        "return_generation_logits": np.array([[True]]),
+    }
+    if sees:
+        inputs["image_bytes_input"] = sample_picture()[np.newaxis, np.newaxis]
+    if listens:
+        inputs["WAV"] = sample_sound()[np.newaxis]
+    loaded.engine.start()
+    try:
+        pieces = [piece for piece, _ in chain.answer(inputs, calls, lambda: False)]
+    finally:
+        loaded.engine.stop()
+    lead = SURE.get(directory.manifest.plan.engine.dtype, UNSURE)
+    tokens = list(_sure(pieces, lead))
+    if not tokens:
+        return None
+    return GoldenPrompt(
+        text=text,
+        pictures=int(sees),
+        sounds=1 if listens else None,
+        tokens=tokens,
+        answer=calls.decoded(tokens),
+    )
+
+
+def _sure(pieces: Sequence[Outputs], lead: float) -> Iterator[int]:
+    """Yield tokens up to the first whose logit does not lead by so much."""
+    for piece in pieces:
+        count = int(piece["_SEQUENCE_LENGTH"].item())
+        logits = piece["generation_logits"].reshape(-1, piece["generation_logits"].shape[-1])
+        for token, row in zip(piece["_TOKENS_BATCH"].reshape(-1)[:count], logits, strict=False):
+            first, second = np.partition(row, -2)[:-3:-1]
+            if first - second < lead or int(row.argmax()) != token:
+                return
+            yield int(token)

@@ -1,0 +1,99 @@
+"""Compare the image's TensorRT-LLM and the node's GPU with the plan's, before hours are spent."""
+
+import logging
+import shutil
+
+from mm_api.documents.engine_manifest import GpuIdentity
+from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
+from mm_runtime.base.durable import write_durably
+from mm_runtime.base.tool_versions import ask, tool_versions
+from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.errors import PermanentError
+
+log = logging.getLogger(__name__)
+
+
+def check_tools(context: StepContext) -> None:
+    """Write `tools.json`: versions of the tools, and the GPU."""
+    build = context.plan.trtllm
+    if build is None:
+        raise PermanentError("The plan has no commands, and this step was asked for.")
+    _find_programs(context, build)
+    versions = tool_versions()
+    found = versions.get("tensorrt_llm")
+    if found != build.version:
+        raise PermanentError(
+            f"The builder image has TensorRT-LLM {found or '(none)'}; the plan was made for"
+            f" {build.version}. Set spec.build.image and spec.runtime.image to images of one"
+            " version."
+        )
+    gpu = _gpu(build.gpu)
+    log.info("TensorRT-LLM %s, GPU %s (%s)", found, gpu.product, gpu.compute_capability)
+    report = ToolReport(versions=versions, gpu=gpu)
+    write_durably(context.places.tools, report.to_json(indent=1))
+
+
+def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
+    for command in (build.convert, *build.engines):
+        program, *rest = command.argv
+        if shutil.which(program) is None:
+            raise PermanentError(
+                f"{program} is not in the builder image: set spec.build.image to one with"
+                f" TensorRT-LLM {build.version}."
+            )
+        script = rest[0] if program == "python3" and rest else None
+        if script and not (context.places.tree / script).is_file():
+            raise PermanentError(
+                f"The builder image has no {script} in TensorRT-LLM's root; TensorRT-LLM"
+                f" {build.version} has one there. Set MM_TRTLLM_ROOT to the folder that holds"
+                f" {script.split('/')[0]}."
+            )
+
+
+def _gpu(planned: GpuModel) -> GpuIdentity:
+    """Return the GPU of this machine.
+
+    Raises:
+        PermanentError: it is another one than the plan's: the engine would not load there.
+    """
+    expected = GpuIdentity(product=planned.product, compute_capability=planned.compute_capability)
+    if shutil.which("nvidia-smi") is None:
+        log.warning("nvidia-smi is missing: the GPU is taken from the plan, unseen")
+        return expected
+    answer = ask(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
+    for line in (answer or "").splitlines():
+        name, _, capability = line.partition(",")
+        # As NVIDIA's device plug-in spells the node's label nvidia.com/gpu.product.
+        found = GpuIdentity(
+            product=name.strip().replace(" ", "-"), compute_capability=capability.strip()
+        )
+        if not _is(found, expected):
+            raise PermanentError(
+                f"The node has a {found.product} ({found.compute_capability}); the plan was made"
+                f" for {expected.product} ({expected.compute_capability}), and an engine runs on"
+                " the kind of GPU that built it only. Set spec.build.gpu.product to what serves."
+            )
+        if expected.product == CUSTOM_PRODUCT:
+            return found
+    if not answer:
+        raise PermanentError(
+            "nvidia-smi sees no GPU: the build Job needs one (spec.build.gpu), and its container"
+            " NVIDIA's runtime."
+        )
+    return expected
+
+
+def _is(found: GpuIdentity, planned: GpuIdentity) -> bool:
+    """Return whether a GPU is the planned one, by the name that its node's label gives it.
+
+    GPUs that are cut or shared have a longer name there (README of GPU feature discovery:
+    -MIG-1g.5gb and -SHARED), and one that the spec describes by numbers has none.
+    """
+    named = planned.product in {CUSTOM_PRODUCT, found.product}
+    longer = planned.product.startswith((f"{found.product}-MIG-", f"{found.product}-SHARED"))
+    return (named or longer) and found.compute_capability == planned.compute_capability
+
+
+if __name__ == "__main__":
+    run_step(check_tools)

@@ -1,0 +1,143 @@
+"""Export the vision half of a checkpoint to ONNX."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
+from mm_runtime.engine_build.commands.onnx_names import (
+    EXTRAS_NAME,
+    MODEL_NAME,
+    OUTPUT_NAME,
+    TORCH_NAME,
+)
+from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.commands.towers import load_tower
+from mm_runtime.engine_build.commands.towers.tower import Tower
+from mm_runtime.errors import PermanentError
+
+log = logging.getLogger(__name__)
+
+PROTOBUF_BYTES = 2**31 - 2**26
+"""Weights that fit into one ONNX file: protobuf ends at 2 GiB, and the graph needs some of it."""
+
+BATCH_BOUND = 4096
+"""The exporter wants a bound of the batch; far above any profile."""
+
+
+def export_vision(context: StepContext) -> None:
+    """Write `vision/model.onnx` with a dynamic batch dimension."""
+    vision, facts = context.plan.engine.vision, context.plan.facts
+    if vision is None or facts.vision is None:
+        raise PermanentError("The plan has no vision part, and this step was asked for.")
+    tower = load_tower(context.places.llm, facts, trust_remote_code=context.plan.trust_remote_code)
+    _check_shape(tower, facts)
+    _keep_answers(context.places.reference, tower)
+    if tower.extras:
+        np.savez(context.places.vision / EXTRAS_NAME, **tower.extras)
+    if vision.engine == "Torch":
+        path = context.places.vision / TORCH_NAME
+        write_program(tower, path)
+    else:
+        path = context.places.vision / MODEL_NAME
+        write_onnx(tower, path, opset=vision.opset)
+    log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
+
+
+def write_program(tower: Tower, path: Path) -> None:
+    """Export a vision half for torch itself; its named sizes stay free."""
+    sample = tower.samples[0]
+    program = torch.export.export(
+        tower.module,
+        (),
+        {one.name: torch.from_numpy(sample[one.name]) for one in tower.inputs},
+        dynamic_shapes=_dynamic_shapes(tower),
+        # That patches come in whole blocks is asserted when it runs, not guessed from the name.
+        prefer_deferred_runtime_asserts_over_guards=True,
+    )
+    torch.export.save(program, path)
+
+
+def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:
+    """Export a vision half and check the file; its named sizes stay free."""
+    # It misses torchvision, which is unused.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        # That two inputs share their batch is what was asked for.
+        warnings.filterwarnings("ignore", message="# The axis name")
+        torch.onnx.export(
+            tower.module,
+            tower.torch_inputs(tower.samples[0]),
+            str(path),
+            input_names=[one.name for one in tower.inputs],
+            output_names=[OUTPUT_NAME],
+            opset_version=opset,
+            dynamo=True,
+            dynamic_shapes=_dynamic_shapes(tower),
+            external_data=_needs_external_data(tower.module),
+            verbose=False,
+        )
+    onnx.checker.check_model(str(path))
+
+
+def _dynamic_shapes(tower: Tower) -> dict[str, dict[int, Any]]:
+    """Return which sizes of each input are free; one name is one size in all inputs."""
+    dims: dict[str, Any] = {}
+    shapes: dict[str, dict[int, Any]] = {}
+    for one in tower.inputs:
+        shapes[one.name] = {}
+        for axis, size in enumerate(one.dims):
+            if isinstance(size, str):
+                bound = BATCH_BOUND if size == "batch" else one.largest
+                dims.setdefault(size, torch.export.Dim(size, min=1, max=bound))
+                shapes[one.name][axis] = dims[size]
+    return shapes
+
+
+def _check_shape(tower: Tower, facts: ModelFacts) -> None:
+    """Refuse a tower whose features are not those the plan was made for."""
+    assert facts.vision is not None  # noqa: S101 (checked by the caller)
+    sample = tower.samples[0]
+    with torch.inference_mode():
+        batch, rows, hidden = tower.module(*tower.torch_inputs(sample)).shape
+    free = any(isinstance(size, str) and size != "batch" for size in tower.inputs[0].dims)
+    expected = rows if free else facts.vision.features_per_image
+    if (batch, rows, hidden) != (len(sample["pixel_values"]), expected, facts.text.hidden_size):
+        raise PermanentError(
+            f"The vision tower gives {(batch, rows, hidden)} for {len(sample['pixel_values'])}"
+            f" pictures; the plan expects {expected} rows of {facts.text.hidden_size}."
+        )
+
+
+def _keep_answers(path: Path, tower: Tower) -> None:
+    """Write what torch makes of the samples, for the next step, which needs no torch.
+
+    Asked is the model's own way, not the module that is exported: a wrong layer or a wrong
+    selection would agree with itself.
+    """
+    with torch.inference_mode():
+        answers = [tower.reference(sample).numpy() for sample in tower.samples]
+    vision_samples.write(path, list(zip(tower.samples, answers, strict=True)))
+
+
+def _needs_external_data(half: torch.nn.Module) -> bool:
+    """Return whether the weights exceed what one protobuf file holds."""
+    return sum(weight.nbytes for weight in half.parameters()) > PROTOBUF_BYTES
+
+
+def export_and_ask(context: StepContext) -> None:
+    """Export, and ask the engine: torch is loaded already, which takes longer than both."""
+    export_vision(context)
+    keep_golden_prompt(context)
+
+
+if __name__ == "__main__":
+    run_step(export_and_ask)

@@ -1,0 +1,58 @@
+"""Ask an engine that was just built one question, and keep the answer that it is sure of.
+
+Pods of the engine are not ready before they answer the same.
+"""
+
+import logging
+from datetime import UTC, datetime
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.golden import asking_bytes, is_asked
+from mm_runtime.base.durable import write_durably
+from mm_runtime.engine.directory import EngineDirectory
+from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.memory_limit import memory_limit
+
+log = logging.getLogger(__name__)
+
+
+def keep_golden_prompt(context: StepContext) -> None:
+    """Write `golden.json`, where the engine can be asked here and is sure of a token."""
+    plan, places = context.plan, context.places
+    places.golden.unlink(missing_ok=True)  # of a step that was killed
+    if not is_asked(plan):
+        return
+    needed, limit = asking_bytes(plan), memory_limit()
+    if limit is not None and needed > limit:
+        log.info(
+            "no golden answer: to ask takes %d MiB, and this container may have %d; raise"
+            " spec.build.resources.limits.memory",
+            needed >> 20,
+            limit >> 20,
+        )
+        return
+    # Torch alone is more than a container may have that had only to copy files.
+    from mm_runtime.engine_build.commands.asking import ask  # noqa: PLC0415
+
+    manifest = EngineManifest(
+        fingerprint=plan.fingerprint,
+        created=datetime.now(UTC),
+        plan=plan,
+        files=[],
+        steps=[],
+        versions={},
+    )
+    try:
+        golden = ask(EngineDirectory(places.unfinished, manifest))
+    except Exception as error:  # noqa: BLE001 - a help to pods; a build does not fail for want of it
+        log.info("no golden answer: %s", error)
+        return
+    if golden is None:
+        log.info("no golden answer: the engine is not sure of its first token")
+        return
+    write_durably(places.golden, golden.to_json())
+    log.info("golden answer: %d tokens, %r", len(golden.tokens), golden.answer)
+
+
+if __name__ == "__main__":
+    run_step(keep_golden_prompt)

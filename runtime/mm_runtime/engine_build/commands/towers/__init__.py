@@ -1,0 +1,36 @@
+"""The vision half of each family in torch, with named inputs, ready for the ONNX exporter.
+
+Belongs here: one module a family, of the family's name, with one `load` function, and the record
+they return. Must not: export, compare, read the plan beyond the facts. May import: torch and
+transformers.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES, SERVED
+from mm_runtime.engine_build.commands.towers.tower import Tower
+from mm_runtime.errors import PermanentError
+
+Loader = Callable[[Path, ModelFacts, bool], Tower]
+
+WITH_TOWERS = tuple(
+    name for name, family in FAMILIES.items() if name in SERVED and family.recipe.vision_type
+)
+
+
+def load_tower(llm: Path, facts: ModelFacts, *, trust_remote_code: bool) -> Tower:
+    """Return the vision half of a checkpoint in float32; its language model is not loaded.
+
+    Raises:
+        PermanentError: the family has no pictures.
+    """
+    if facts.family not in WITH_TOWERS:
+        raise PermanentError(
+            f"Family {facts.family} has no vision tower to export; expected one of"
+            f" {', '.join(WITH_TOWERS)}."
+        )
+    load: Loader = import_module(f"{__name__}.{facts.family.replace('-', '_')}").load
+    return load(llm, facts, trust_remote_code)

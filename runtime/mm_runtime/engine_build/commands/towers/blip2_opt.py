@@ -1,0 +1,61 @@
+"""BLIP-2's vision half: ViT, Q-Former and projection; each query token becomes one row."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    feature_rows,
+    load_without_layers,
+    picture_samples,
+)
+
+
+class Blip2Vision(torch.nn.Module):
+    """Vision transformer, Q-Former, projection.
+
+    Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, queries, hidden].
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.tower = model.vision_model
+        self.qformer = model.qformer
+        self.projection = model.language_projection
+        self.query_tokens = model.query_tokens
+        self.train(mode=False)
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Return the rows of the prompt table for each picture."""
+        image = self.tower(pixel_values).last_hidden_state
+        queries = self.query_tokens.expand(image.shape[0], -1, -1)
+        # No mask: every patch of every picture counts.
+        seen = self.qformer(query_embeds=queries, encoder_hidden_states=image).last_hidden_state
+        features: torch.Tensor = self.projection(seen)
+        return features
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a BLIP-2 checkpoint with OPT."""
+    assert facts.vision is not None  # noqa: S101 (BLIP-2 has one)
+    side = facts.vision.image_size
+    model = load_without_layers(
+        transformers.Blip2ForConditionalGeneration, llm, trust_remote_code=trust_remote_code
+    )
+
+    def reference(sample: Sample) -> torch.Tensor:
+        return feature_rows(model.get_image_features(torch.from_numpy(sample["pixel_values"])))
+
+    return Tower(
+        module=Blip2Vision(model),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=picture_samples(vision_samples.pictures(side)),
+        reference=reference,
+    )

@@ -1,0 +1,65 @@
+"""LLaVA's vision half: CLIP tower, selected layer, projector."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    feature_rows,
+    load_without_layers,
+    picture_samples,
+)
+
+
+class LlavaVision(torch.nn.Module):
+    """Vision tower, selected layer, projector.
+
+    Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, features, hidden].
+    """
+
+    def __init__(self, model: Any, feature_layer: int, feature_select: str) -> None:
+        super().__init__()
+        self.tower = model.model.vision_tower
+        self.train(mode=False)
+        self.projector = model.model.multi_modal_projector
+        self.feature_layer = feature_layer
+        self.skipped = 1 if feature_select == "default" else 0
+        """Rows before the patches: the class token, which "default" leaves out."""
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Return the rows of the prompt table for each picture."""
+        states = self.tower(pixel_values, output_hidden_states=True).hidden_states
+        features: torch.Tensor = self.projector(states[self.feature_layer][:, self.skipped :])
+        return features
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a LLaVA checkpoint."""
+    assert facts.vision is not None  # noqa: S101 (a LLaVA has one)
+    vision = facts.vision
+    model = load_without_layers(
+        transformers.LlavaForConditionalGeneration, llm, trust_remote_code=trust_remote_code
+    )
+
+    def reference(sample: Sample) -> torch.Tensor:
+        output = model.model.get_image_features(
+            pixel_values=torch.from_numpy(sample["pixel_values"]),
+            vision_feature_layer=vision.feature_layer,
+            vision_feature_select_strategy=vision.feature_select,
+        )
+        return feature_rows(output)
+
+    side = vision.image_size
+    return Tower(
+        module=LlavaVision(model, vision.feature_layer, vision.feature_select),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=picture_samples(vision_samples.pictures(side)),
+        reference=reference,
+    )

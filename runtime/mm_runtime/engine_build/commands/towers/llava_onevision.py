@@ -1,0 +1,60 @@
+"""LLaVA-OneVision's vision half: SigLIP tower and projector, for one tile or one video frame.
+
+Tiles are put together outside (`mm_runtime.engine.vision.anyres`): what a picture becomes depends
+on its shape, which no fixed graph can hold. The newline vector travels beside the graph.
+"""
+
+from pathlib import Path
+
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.llava import LlavaVision
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    load_without_layers,
+    picture_samples,
+)
+
+NEWLINE = "image_newline"
+SEVERAL = 2
+"""From two pictures in one conversation on, none is cut into tiles."""
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a LLaVA-OneVision checkpoint."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    side = facts.vision.image_size
+    model = load_without_layers(
+        transformers.LlavaOnevisionForConditionalGeneration,
+        llm,
+        trust_remote_code=trust_remote_code,
+    )
+    config = model.config
+
+    def reference(sample: Sample) -> torch.Tensor:
+        # Asked as several pictures of one conversation, the class cuts no tiles: one view each,
+        # its features, and the newline as the last row.
+        pixels = torch.from_numpy(sample["pixel_values"])
+        output = model.model.get_image_features(
+            pixel_values=pixels,
+            image_sizes=torch.full((len(pixels), 2), side),
+            vision_feature_layer=config.vision_feature_layer,
+            vision_feature_select_strategy=config.vision_feature_select_strategy,
+            batch_num_images=torch.tensor([max(SEVERAL, len(pixels))]),
+        )
+        return torch.stack([rows[:-1] for rows in output.pooler_output])
+
+    return Tower(
+        module=LlavaVision(
+            model, config.vision_feature_layer, config.vision_feature_select_strategy
+        ),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=picture_samples(vision_samples.pictures(side)),
+        reference=reference,
+        extras={NEWLINE: model.model.image_newline.detach().numpy()},
+    )

@@ -1,0 +1,112 @@
+"""Qwen2-VL's vision half: pictures keep their size, so patches are a size of their own.
+
+One entry of the batch is one picture, or one pair of frames of a video: attention never crosses
+them, so entries of one size share a run and no mask is needed. Positions of the patches come in;
+their rotation is computed in the graph.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine.vision.patches import patch_positions
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    load_without_layers,
+)
+
+SAMPLE_GRIDS = ((2, 4, 6), (1, 4, 4), (3, 8, 2))
+"""Batch, then patches down and across: three shapes that no exporter example has."""
+
+
+class Qwen2VlVision(torch.nn.Module):
+    """Vision transformer with rotated positions, and the merger of patches.
+
+    Inputs `pixel_values`: float32[batch, patches, 3 x 2 x patch x patch], `patch_positions`:
+    int64[batch, patches, 2]; output: float32[batch, patches / 4, hidden].
+    """
+
+    def __init__(self, visual: Any) -> None:
+        super().__init__()
+        self.patch_embed = visual.patch_embed
+        self.blocks = visual.blocks
+        self.merger = visual.merger
+        self.merged = visual.spatial_merge_size**2
+        self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
+        self.train(mode=False)
+
+    def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
+        """Return the rows of the prompt table for each picture."""
+        batch, patches, _ = pixel_values.shape
+        states = self.patch_embed(pixel_values.flatten(0, 1)).unflatten(0, (batch, patches))
+        angles = (patch_positions[..., None].float() * self.inverse_frequencies).flatten(2)
+        angles = torch.cat((angles, angles), dim=-1)[:, None]  # one rotation for all heads
+        cosines, sines = angles.cos(), angles.sin()
+        for block in self.blocks:
+            attention = block.attn
+            heads = (
+                attention.qkv(block.norm1(states))
+                .unflatten(-1, (3, attention.num_heads, attention.head_dim))
+                .permute(2, 0, 3, 1, 4)
+            )
+            queries, keys = (_rotated(heads[at], cosines, sines) for at in (0, 1))
+            weights = (queries @ keys.transpose(-1, -2) * attention.scaling).softmax(dim=-1)
+            mixed = (weights @ heads[2]).transpose(1, 2).flatten(2)
+            states = states + attention.proj(mixed)
+            states = states + block.mlp(block.norm2(states))
+        features: torch.Tensor = self.merger(states.flatten(0, 1))
+        return features.reshape(batch, patches // self.merged, -1)
+
+
+def _rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+    first, second = values.chunk(2, dim=-1)
+    return values * cosines + torch.cat((-second, first), dim=-1) * sines
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a Qwen2-VL checkpoint."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)
+    model = load_without_layers(
+        transformers.Qwen2VLForConditionalGeneration, llm, trust_remote_code=trust_remote_code
+    )
+    visual = model.model.visual
+    merge = visual.spatial_merge_size
+    embed = visual.patch_embed
+    values = embed.in_channels * embed.temporal_patch_size * embed.patch_size**2
+    random = np.random.default_rng(vision_samples.SEED)
+
+    def sample(batch: int, rows: int, columns: int) -> Sample:
+        shape = (batch, rows * columns, values)
+        pixels = random.uniform(vision_samples.DARKEST, vision_samples.BRIGHTEST, shape)
+        positions = patch_positions(rows, columns, merge)
+        return {
+            "pixel_values": pixels.astype(np.float32),
+            "patch_positions": np.broadcast_to(positions, (batch, *positions.shape)).copy(),
+        }
+
+    def reference(given: Sample) -> torch.Tensor:
+        batch, _, _ = given["pixel_values"].shape
+        rows, columns = given["patch_positions"][0].max(axis=0) + 1
+        grids = torch.tensor([[1, int(rows), int(columns)]] * batch)
+        pixels = torch.from_numpy(given["pixel_values"]).flatten(0, 1)
+        features: torch.Tensor = visual(pixels, grid_thw=grids).pooler_output
+        return features.reshape(batch, -1, features.shape[-1])
+
+    most = facts.vision.max_pixels // facts.vision.patch_size**2
+    return Tower(
+        module=Qwen2VlVision(visual),
+        inputs=(
+            TowerInput("pixel_values", ("batch", "patches", values), largest=most),
+            TowerInput("patch_positions", ("batch", "patches", 2), largest=most),
+        ),
+        samples=tuple(sample(*grid) for grid in SAMPLE_GRIDS),
+        reference=reference,
+    )

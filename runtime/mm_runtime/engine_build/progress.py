@@ -1,0 +1,120 @@
+"""Keeps the termination message true while a step runs.
+
+What kills the whole container (the kernel out of memory, a lost node, the end of the grace period)
+leaves no time to write how far the build was. So each line of a step's output is followed by a
+report that says: this step was running, these are its last lines.
+"""
+
+import logging
+import re
+import time
+from collections import deque
+from pathlib import Path
+
+from mm_api.documents.build_progress import BuildProgress
+from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_runtime.base.termination import write_termination_message
+from mm_runtime.engine_build.report import build_report
+
+log = logging.getLogger(__name__)
+
+LINES = 10
+"""As many as the operator shows."""
+
+WRITES_PER_SECOND = 100
+"""A write takes about 0.25 ms; a step that prints without end must not be slowed down by them."""
+
+
+REPEAT_SECONDS = 5.0
+"""How far the build is stands in the log's last lines even while a step prints without end: the
+operator reads the end only, and no more often than this."""
+
+
+PERCENT = re.compile(r"(?<![\d.])(\d{1,3})(?:\.\d+)?\s?%")
+"""As progress bars write it: `45%`, ` 45.2 %`."""
+
+
+MOVED = re.compile(r"\b\d+ of (\d+) MiB\b")
+"""As our own steps write it: `512 of 13000 MiB, 3 %`."""
+
+
+PERCENT_WITHIN = 200
+"""Characters of a line's end that are looked at: a tool that floods must not cost a search each."""
+
+
+def percent_in(line: str) -> int | None:
+    """Return how far a tool says it is, None when it does not say."""
+    found = PERCENT.findall(line[-PERCENT_WITHIN:])
+    return int(found[-1]) if found and int(found[-1]) <= 100 else None  # noqa: PLR2004 (percent)
+
+
+def total_bytes_in(line: str) -> int | None:
+    """Return how many bytes a step moves in all, None when it does not say."""
+    found = MOVED.search(line[-PERCENT_WITHIN:])
+    return int(found[1]) << 20 if found else None
+
+
+class Progress:
+    """The report of a build that has not ended.
+
+    Args:
+        path: the termination message's file; None when nobody reads one.
+        fingerprint: what is being built.
+    """
+
+    def __init__(self, path: Path | None, fingerprint: str) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+        self._step = ""
+        self._told = BuildProgress(fingerprint=fingerprint)
+        self._told_at = 0.0
+        self._lines: deque[str] = deque(maxlen=LINES)
+        self._second = 0.0
+        self._writes = 0
+
+    def begin(self, step: str) -> None:
+        """Name the step that runs from now on."""
+        self._step = step
+        self._lines.clear()
+        if step != self._told.step:
+            self.tell(self._told.model_copy(update={"step": step}))
+        self._write()
+
+    def line(self, text: str) -> None:
+        """Take one line of the step's output."""
+        self._lines.append(text)
+        percent = percent_in(text)
+        if percent is not None and percent != self._told.percent:
+            update = {"percent": percent, "total_bytes": total_bytes_in(text)}
+            self._told = self._told.model_copy(update=update)
+        now = time.monotonic()
+        if now - self._told_at >= REPEAT_SECONDS:
+            self.tell(self._told)
+        if now - self._second >= 1:
+            self._second, self._writes = now, 0
+        if self._writes < WRITES_PER_SECOND:
+            self._writes += 1
+            self._write()
+
+    def tell(self, progress: BuildProgress) -> None:
+        """Put into the log how far the build is."""
+        self._told = progress
+        self._told_at = time.monotonic()
+        log.info("%s", progress.line())
+
+    def wait(self, holder: str) -> None:
+        """Say that another builder is at work on this engine."""
+        self.tell(self._told.model_copy(update={"waiting_for": holder or "another builder"}))
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        failure = BuildFailure(
+            reason=BuildReason.STEP_FAILED,
+            step=self._step,
+            message=f"Step {self._step} was running when its container was ended from outside.",
+            log_tail=list(self._lines),
+            retryable=True,
+        )
+        result = BuildResult(fingerprint=self._fingerprint, failure=failure)
+        write_termination_message(self._path, build_report(result))

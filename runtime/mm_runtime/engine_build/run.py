@@ -1,0 +1,223 @@
+"""One build, from plan to manifest: the order of things, and what each failure becomes."""
+
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_progress import BuildProgress
+from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.base import manifest
+from mm_runtime.base.durable import sha256, write_durably, writing_to
+from mm_runtime.base.stop_signal import StopSignal
+from mm_runtime.engine_build.journal import Journal
+from mm_runtime.engine_build.lock import StoppedWhileWaitingError, locked
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.progress import Progress
+from mm_runtime.engine_build.runner import StepFailedError, StepRunner
+from mm_runtime.engine_build.seal import seal
+from mm_runtime.engine_build.step import Step
+from mm_runtime.engine_build.steps import steps
+from mm_runtime.engine_build.sweep import sweep_abandoned
+from mm_runtime.engine_build.timing_cache import TimingCache
+from mm_runtime.engine_build.tree import plant_tree
+from mm_runtime.errors import (
+    EngineCorruptError,
+    ExitCode,
+    RuntimeCommandError,
+    StoreNotWritableError,
+)
+from mm_runtime.settings import STEP_SECONDS, TRTLLM_ROOT
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """Where a build reads and writes."""
+
+    plan: BuildPlan
+    source: str
+    store: Path
+    step_seconds: float = STEP_SECONDS
+    """Deadline of one step."""
+    trtllm_root: Path = TRTLLM_ROOT
+    """Where the image keeps TensorRT-LLM's scripts; read for backend TensorRT only."""
+    termination_log: Path | None = None
+    """Where it is written how far the build is; the result of an ended build is the caller's."""
+    holder: str = ""
+    """Who builds, for those that wait for the same engine: namespace and name of a Job."""
+
+
+def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCode]:
+    """Build an engine, or find it built; never raises for a build that failed."""
+    fingerprint = options.plan.fingerprint
+    try:
+        return _build(options, stop), ExitCode.OK
+    except StepFailedError as failed:
+        reason, code = _classify(failed)
+        failure = BuildFailure(
+            reason=reason,
+            step=failed.step.name,
+            exit_code=failed.exit_code,
+            message=f"Step {failed.step.name}: {failed.message}",
+            log_tail=failed.log_tail,
+            retryable=code not in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED},
+        )
+    except StoppedWhileWaitingError:
+        code = ExitCode.TERMINATED
+        failure = _failure(BuildReason.STEP_FAILED, code, "Stopped while another build ran.")
+    except StoreNotWritableError as error:
+        code = error.exit_code
+        failure = _failure(BuildReason.STORE_NOT_WRITABLE, code, str(error))
+    except RuntimeCommandError as error:
+        code = error.exit_code
+        failure = _failure(BuildReason.STEP_FAILED, code, str(error))
+    except OSError as error:
+        code = ExitCode.RETRY
+        message = f"{error.strerror}: {error.filename}"
+        failure = _failure(BuildReason.STEP_FAILED, code, message)
+    log.error("%s", failure.message)
+    return BuildResult(fingerprint=fingerprint, failure=failure), code
+
+
+def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
+    places = Places.of(options.store, options.plan)
+    ordered = steps(options.plan)
+    with writing_to(options.store):
+        for directory in (places.lock.parent, places.work.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+        progress = Progress(options.termination_log, places.fingerprint)
+        with locked(places.lock, stop, holder=options.holder, waiting=progress.wait):
+            if _reusable(places):
+                return _result(places, (), reused=True)
+            records = _run_steps(options, places, ordered, stop, progress)
+            _keep_logs(places)
+            seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
+            shutil.rmtree(places.work, ignore_errors=True)
+            # The store's own clock, by the file just written: builders' clocks may differ.
+            now = places.manifest.stat().st_mtime
+            sweep_abandoned(places.work.parent, places.lock.parent, now=now)
+            return _result(places, records, reused=False)
+
+
+def _reusable(places: Places) -> bool:
+    """Return whether the store holds this engine whole; a damaged one is taken away."""
+    if not places.engine.exists():
+        return False
+    try:
+        manifest.verify(places.engine, manifest.read(places.manifest))
+    except EngineCorruptError as error:
+        log.warning("the engine in the store is damaged and is built anew: %s", error)
+        # Renamed first: a reader sees the whole directory or none. Pods that serve from it keep the
+        # files they have open.
+        broken = places.work.with_name(f"{places.fingerprint}.damaged")
+        shutil.rmtree(broken, ignore_errors=True)
+        places.engine.rename(broken)
+        shutil.rmtree(broken, ignore_errors=True)
+        return False
+    places.unused.unlink(missing_ok=True)  # somebody needs it again: see `store gc`
+    log.info("the store holds this engine already: %s", places.engine)
+    return True
+
+
+def _run_steps(
+    options: BuildOptions,
+    places: Places,
+    ordered: Sequence[Step],
+    stop: StopSignal,
+    progress: Progress,
+) -> list[StepRecord]:
+    for directory in places.folders:
+        directory.mkdir(parents=True, exist_ok=True)
+    if options.plan.trtllm is not None:
+        plant_tree(places, options.trtllm_root)
+    write_durably(places.plan, options.plan.to_json(indent=1))
+    runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
+    runner.write_reproduce_script(ordered)
+    journal = Journal(places.journal)
+    cache = TimingCache(places, options.plan)
+    cache.lend()
+    records: list[StepRecord] = []
+    for number, step in enumerate(ordered, start=1):
+        record = journal.finished(step)
+        if record is not None:
+            log.info("step %d/%d %s: finished before", number, len(ordered), step.name)
+        else:
+            log.info("step %d/%d %s: %s", number, len(ordered), step.name, step.purpose)
+            progress.tell(
+                BuildProgress(
+                    fingerprint=places.fingerprint,
+                    step=step.name,
+                    number=number,
+                    of=len(ordered),
+                    step_seconds={one.name: one.seconds for one in records},
+                )
+            )
+            try:
+                record = runner.run(step)
+            except StepFailedError:
+                cache.doubt(step)
+                raise
+            cache.take_back(step)
+            journal.add(step, record)
+            log.info(
+                "step %d/%d %s: done in %.1f s, peak memory %d MiB",
+                number,
+                len(ordered),
+                step.name,
+                record.seconds,
+                record.peak_memory_bytes >> 20,
+            )
+        records.append(record)
+    return records
+
+
+def _keep_logs(places: Places) -> None:
+    """Put logs, journal and script beside the engine's files: the only trace of how it was made."""
+    kept = places.unfinished / "build"
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir()
+    for path in (*sorted(places.logs.iterdir()), places.journal, places.reproduce):
+        shutil.copyfile(path, kept / path.name)
+
+
+def _result(places: Places, records: Sequence[StepRecord], *, reused: bool) -> BuildResult:
+    sealed = manifest.read(places.manifest)
+    return BuildResult(
+        fingerprint=places.fingerprint,
+        stored_bytes=sum(file.size for file in sealed.files),
+        gpu=sealed.gpu,
+        versions=sealed.versions,
+        manifest_sha256=sha256(places.manifest),
+        reused=reused,
+        step_seconds={record.name: record.seconds for record in records},
+    )
+
+
+def _classify(failed: StepFailedError) -> tuple[BuildReason, ExitCode]:
+    match failed.exit_code:
+        case ExitCode.PERMANENT:
+            return failed.step.permanent_reason, ExitCode.PERMANENT
+        case ExitCode.SOURCE_CHANGED:
+            return BuildReason.SOURCE_CHANGED, ExitCode.SOURCE_CHANGED
+        case ExitCode.STORE_NOT_WRITABLE:
+            return BuildReason.STORE_NOT_WRITABLE, ExitCode.STORE_NOT_WRITABLE
+        case ExitCode.TERMINATED:
+            return BuildReason.STEP_FAILED, ExitCode.TERMINATED
+        case _:
+            return BuildReason.STEP_FAILED, ExitCode.RETRY
+
+
+def _failure(reason: BuildReason, code: ExitCode, message: str) -> BuildFailure:
+    return BuildFailure(
+        reason=reason,
+        step="prepare",
+        exit_code=code,
+        message=message,
+        retryable=code not in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED},
+    )

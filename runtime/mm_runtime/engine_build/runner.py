@@ -1,0 +1,155 @@
+"""Runs one step in a process of its own: log, deadline, memory, exit code."""
+
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mm_api.documents.engine_manifest import StepRecord
+from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.durable import free_bytes, write_durably
+from mm_runtime.base.stop_signal import StopSignal
+from mm_runtime.engine_build.hiding import hide_from_children
+from mm_runtime.engine_build.output_log import OutputLog
+from mm_runtime.engine_build.outputs import problem, remove_outputs
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.progress import Progress
+from mm_runtime.engine_build.step import Step
+from mm_runtime.errors import ExitCode
+from mm_runtime.sources.secrets import is_secret
+
+FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+"""What a tool prints, as a rule in a traceback, when a disk is full."""
+
+STOP_SECONDS = 5.0
+"""A step keeps nothing that SIGTERM would save: outputs count only once it has ended."""
+
+FETCHES = frozenset({"fetch", "fetch-adapters"})
+"""The steps that may reach out."""
+
+TIMED_OUT = 124
+"""Exit code of coreutils' timeout."""
+
+
+@dataclass
+class StepFailedError(Exception):
+    """A step ended with an error, ran out of time or was stopped. Caught by the build."""
+
+    step: Step
+    exit_code: int
+    message: str
+    log_tail: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRunner:
+    """Runs steps of one build, one after the other."""
+
+    source: str
+    places: Places
+    deadline_seconds: float
+    stop: StopSignal
+    progress: Progress
+    python: str = sys.executable
+
+    def run(self, step: Step) -> StepRecord:
+        """Run one step to its end.
+
+        Raises:
+            StepFailedError: with the exit code and the last lines of the log.
+        """
+        log_path = self.places.logs / f"{step.name}.log"
+        argv = step.argv(self.python, self.source, self.places)
+        command = f"$ {shlex.join(argv)}"
+        began = time.monotonic()
+        self.progress.begin(step.name)
+        if step.command:
+            remove_outputs(self.places.work, step)
+        with OutputLog(log_path, step.name, self.progress.line) as output:
+            # First, so that there is a last line even of a step that is killed while it imports.
+            output.write(command)
+            folder = step.folder(self.places)
+            hide_from_children()
+            child = ChildProcess(argv, _environment(step), output.write, folder=folder)
+            try:
+                code = child.wait(self.deadline_seconds, self.stop)
+            finally:
+                child.stop(STOP_SECONDS)
+        seconds = time.monotonic() - began
+        tail = [command, *child.tail]
+        if code is None and self.stop.received is not None:
+            message = f"stopped by {self.stop.received.name} after {seconds:.0f} s"
+            raise StepFailedError(step, 128 + self.stop.received, message, tail)
+        if code is None:
+            message = f"not finished after {self.deadline_seconds:.0f} s"
+            raise StepFailedError(step, TIMED_OUT, message, tail)
+        if code != 0:
+            raise _failed(step, code, tail, self.places)
+        if wrong := problem(self.places.work, step):
+            code = ExitCode.PERMANENT if wrong.permanent else ExitCode.RETRY
+            raise StepFailedError(step, code, wrong.message, tail)
+        return StepRecord(
+            name=step.name, seconds=round(seconds, 3), peak_memory_bytes=child.peak_memory_bytes
+        )
+
+    def write_reproduce_script(self, steps: Sequence[Step]) -> None:
+        """Write the steps as a shell script a person can run in the same image."""
+        lines = ["#!/bin/sh", "# The steps of this build, in order, for the same image.", "set -eu"]
+        for step in steps:
+            lines += ["", f"# {step.name}: {step.purpose}"]
+            command = shlex.join(step.argv("python3", self.source, self.places))
+            folder = step.folder(self.places)
+            lines.append(f"(cd {shlex.quote(str(folder))} && {command})" if folder else command)
+        write_durably(self.places.reproduce, "\n".join(lines) + "\n")
+
+
+def _environment(step: Step) -> dict[str, str]:
+    plain = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if step.name in FETCHES:
+        return {**os.environ, **plain}
+    # What fetch has copied is the only source: other steps must not reach out, and code of a
+    # checkpoint that may run in them must not find a token: not here, and not in this process.
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    if step.name == "quantize" and not step.is_own_command:
+        offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
+    told = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {**told, **plain, **offline}
+
+
+def _failed(step: Step, code: int, tail: list[str], places: Places) -> StepFailedError:
+    """Return the error of a step that ended with a code of its own."""
+    said = tail[1:]  # the first is the command
+    if step.command and any(FULL.search(line) for line in said):
+        return StepFailedError(
+            step,
+            ExitCode.STORE_NOT_WRITABLE,
+            f"no space left: the store at {places.store} has {free_bytes(places.store):,} bytes"
+            " free, and the tool needs room there and in its temporary folder. Enlarge"
+            " spec.build.store.size or delete old engines.",
+            tail,
+        )
+    if step.command and code == ExitCode.USAGE:
+        return StepFailedError(
+            step,
+            ExitCode.PERMANENT,
+            f"the tool refuses its arguments: {said[-1] if said else 'it says nothing'}. The plan"
+            " was made for another TensorRT-LLM than the image's, or spec.engine.extraBuildArgs"
+            " holds an argument that it does not know.",
+            tail,
+        )
+    foreign = step.command and not step.is_own_command
+    if foreign and code in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED}:
+        # The meaning of these codes is ours, and a tool does not know it.
+        return StepFailedError(step, ExitCode.RETRY, _explain(code, said), tail)
+    return StepFailedError(step, code, _explain(code, said), tail)
+
+
+def _explain(code: int, tail: Sequence[str]) -> str:
+    if code == 128 + 9:
+        return "killed (SIGKILL): as a rule out of memory; raise spec.build.resources.limits.memory"
+    if code > 128:  # noqa: PLR2004 (a shell's convention for signals)
+        return f"ended by signal {code - 128}"
+    return tail[-1] if tail else f"ended with exit code {code} and no output"

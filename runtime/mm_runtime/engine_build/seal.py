@@ -1,0 +1,95 @@
+"""Seals an engine: writes its manifest, then moves the directory to its final place."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from importlib import metadata
+from platform import python_version
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.engine_manifest import (
+    MANIFEST_NAME,
+    EngineFile,
+    EngineManifest,
+    GoldenPrompt,
+    StepRecord,
+    Verification,
+)
+from mm_runtime.base.durable import sha256, sync_directory, unfinished, write_durably
+from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.receipt import FetchReceipt
+from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.errors import EngineCorruptError
+
+log = logging.getLogger(__name__)
+
+VERSIONED = ("multimodal-operator", "torch", "transformers", "onnx", "onnxruntime", "numpy")
+"""Distributions whose version goes into the manifest: those that wrote or check its bytes."""
+
+
+def seal(
+    places: Places, plan: BuildPlan, records: Sequence[StepRecord], now: datetime
+) -> EngineManifest:
+    """Write the manifest into the unfinished engine and move it to its final place.
+
+    Raises:
+        EngineCorruptError: a copied file has other bytes than those that fetch read.
+    """
+    # Of a builder that was killed while it sealed: listed, it would be missing a moment later.
+    unfinished(places.unfinished / MANIFEST_NAME).unlink(missing_ok=True)
+    files = [
+        EngineFile(
+            path=path.relative_to(places.unfinished).as_posix(),
+            size=path.stat().st_size,
+            sha256=sha256(path),
+        )
+        for path in sorted(places.unfinished.rglob("*"))
+        if path.is_file() and path.name != MANIFEST_NAME
+    ]
+    _compare_with_receipt(places, files)
+    verification = None
+    if places.verification.is_file():
+        verification = Verification.from_json(places.verification.read_bytes())
+    golden = None
+    if places.golden.is_file():
+        golden = GoldenPrompt.from_json(places.golden.read_bytes())
+    tools = None
+    if places.tools.is_file():
+        tools = ToolReport.from_json(places.tools.read_bytes())
+    manifest = EngineManifest(
+        fingerprint=plan.fingerprint,
+        created=now,
+        plan=plan,
+        files=files,
+        steps=list(records),
+        versions=_versions() | (tools.versions if tools else {}),
+        gpu=tools.gpu if tools else None,
+        verification=verification,
+        golden=golden,
+    )
+    write_durably(places.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
+    places.unfinished.rename(places.engine)
+    sync_directory(places.engine.parent)
+    log.info("engine %s: %d files, %d bytes", places.engine, len(files), sum(f.size for f in files))
+    return manifest
+
+
+def _compare_with_receipt(places: Places, files: Sequence[EngineFile]) -> None:
+    built = {f"engine/{file.path}": file.sha256 for file in files}
+    for file in FetchReceipt.from_json(places.receipt.read_bytes()).files:
+        if file.path.startswith("engine/") and built.get(file.path) != file.sha256:
+            raise EngineCorruptError(
+                f"{places.work / file.path} is not what was copied: the store returned other bytes"
+                " than were written, or somebody changed it during the build."
+            )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            # The image holds the code beside its environment, not as an installed distribution.
+            continue
+    return found

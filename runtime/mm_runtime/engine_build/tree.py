@@ -1,0 +1,44 @@
+"""TensorRT-LLM's root as the tools see it, without writing into the image.
+
+The plan's commands name scripts (`examples/...`), the checkpoint and `build`, all relative to that
+root. It is a folder of links into the image beside the two folders that are the build's own, so the
+commands run word for word as a person would type them.
+"""
+
+from pathlib import Path
+
+from mm_runtime.engine_build.places import Places
+from mm_runtime.errors import PermanentError
+
+OWN = frozenset({"build", "adapters"})
+
+
+def plant_tree(places: Places, root: Path) -> None:
+    """Make the tree, or complete what an earlier attempt has left.
+
+    Raises:
+        PermanentError: the image has no such root.
+    """
+    if not root.is_dir():
+        raise PermanentError(
+            f"TensorRT-LLM's scripts are expected in {root}, which does not exist: set"
+            " spec.build.image to an image with TensorRT-LLM, or MM_TRTLLM_ROOT to where it keeps"
+            " the folder examples."
+        )
+    places.tree.mkdir(parents=True, exist_ok=True)
+    for entry in sorted(root.iterdir()):
+        if entry.name not in OWN and entry.name != places.checkpoint:
+            _link(places.tree / entry.name, entry)
+    build = places.tree / "build"
+    build.mkdir(exist_ok=True)
+    places.unfinished.mkdir(parents=True, exist_ok=True)
+    _link(build / "engines", places.unfinished)
+
+
+def _link(link: Path, target: Path) -> None:
+    """Make a link, or correct one: another attempt may run in another image."""
+    if link.is_symlink():
+        if link.readlink() == target:
+            return
+        link.unlink()
+    link.symlink_to(target)
