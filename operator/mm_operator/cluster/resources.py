@@ -15,7 +15,7 @@ class Resource:
     """One kind of namespaced object.
 
     `rank` orders applies: what others refer to comes first. A Job that starts before its ConfigMap
-    exists waits a minute in the kubelet's back-off.
+    exists waits a minute in the kubelet's back-off. What nothing refers to comes last.
     """
 
     api_version: str
@@ -50,9 +50,10 @@ CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", 0)
 CONFIG = Resource("v1", "ConfigMap", "configmaps", 1)
 NETWORK_POLICY = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", 2)
 SERVICE = Resource("v1", "Service", "services", 2)
-BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", 3)
-JOB = Resource("batch/v1", "Job", "jobs", 4)
-DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments", 5)
+JOB = Resource("batch/v1", "Job", "jobs", 3)
+DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments", 4)
+BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", 5)
+"""After the Deployment: it selects pods by label, and replicas need not wait for it."""
 POD = Resource("v1", "Pod", "pods")
 EVENT = Resource("v1", "Event", "events")
 """The core kind and not that of events.k8s.io: kubectl describe sorts by a time which only this one
@@ -77,9 +78,9 @@ CHILDREN: tuple[Resource, ...] = (
     CONFIG,
     NETWORK_POLICY,
     SERVICE,
-    BUDGET,
     JOB,
     DEPLOYMENT,
+    BUDGET,
     AUTOSCALER,
 )
 """Kinds the operator applies and prunes."""
