@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,7 +75,9 @@ class Operator:
         self._settings = settings
         self._metrics = Metrics()
         self._queue: WorkQueue[Key] = WorkQueue()
-        self._models = ModelCache(on_change=self._queue.add)
+        self._models = ModelCache(
+            on_change=self._queue.add, on_spec_change=partial(self._queue.add, priority=True)
+        )
         self._cache = Cache(on_change=lambda key: self._queue.add_after(key, _SETTLE_SECONDS))
         self._nodes = NodeCache(on_change=self._look_at_everything)
         self._stop = asyncio.Event()

@@ -50,3 +50,16 @@ def test_a_spec_that_comes_with_the_answer_is_news(models: ModelCache, told: lis
     models.put(_seen(7, generation=2, replicas=2), own=True)
     models.put(_seen(6, generation=2, replicas=2))
     assert told == [KEY]
+
+
+def test_what_users_change_is_apart_from_what_others_write() -> None:
+    """A model that is new or has a new generation goes ahead in the queue; a label does not."""
+    other: list[Key] = []
+    of_users: list[Key] = []
+    models = ModelCache(other.append, of_users.append)
+
+    models.put(_seen(5, generation=1))
+    models.put(_seen(6, generation=1))
+    models.put(_seen(7, generation=2))
+
+    assert (len(of_users), len(other)) == (2, 1)

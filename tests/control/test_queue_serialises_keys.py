@@ -74,3 +74,39 @@ async def test_clearing_drops_everything() -> None:
     await asyncio.sleep(0.05)
 
     assert waiting.depth == 0
+
+
+async def test_a_users_change_goes_before_what_follows_from_others() -> None:
+    """Of eight rounds seven go to keys with priority while any waits, in the order of each kind."""
+    waiting = queue()
+    for key in "ab":
+        waiting.add(key)
+    for key in "pqrstuvw":
+        waiting.add(key, priority=True)
+
+    assert waiting.depth == 10
+    assert "".join([await waiting.get() for _ in range(10)]) == "pqrstuvawb"
+
+
+async def test_a_key_that_waits_gains_priority_and_keeps_it() -> None:
+    """A key comes once, with the highest priority that it was asked for with."""
+    waiting = queue()
+    waiting.add("a")
+    waiting.add("b")
+    waiting.add("b", priority=True)
+    waiting.add("b")
+
+    assert [await waiting.get(), await waiting.get()] == ["b", "a"]
+    assert waiting.depth == 0
+
+
+async def test_priority_outlasts_the_round_that_is_under_way() -> None:
+    """A key that gains priority while it is worked on comes back with it."""
+    waiting = queue()
+    waiting.add("a")
+    key = await waiting.get()
+    waiting.add("b")
+    waiting.add("a", priority=True)
+    waiting.done(key)
+
+    assert [await waiting.get(), await waiting.get()] == ["a", "b"]

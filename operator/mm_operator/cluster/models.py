@@ -61,10 +61,16 @@ class ModelCache:
 
     Args:
         on_change: called with the key of a model when its object changed.
+        on_spec_change: called instead when a user changed or made it.
     """
 
-    def __init__(self, on_change: Callable[[Key], None] = lambda _key: None) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[Key], None] = lambda _key: None,
+        on_spec_change: Callable[[Key], None] | None = None,
+    ) -> None:
         self.on_change = on_change
+        self._on_spec_change = on_spec_change or on_change
         self._records: dict[Key, ModelRecord] = {}
         self._sharers: dict[str, set[str]] = defaultdict(set)
         self._leavings: Counter[str] = Counter()
@@ -126,7 +132,9 @@ class ModelCache:
         self._records[fresh.key] = fresh
         self._share(held, fresh)
         self._hold(held, fresh)
-        if not (own and held is not None and held.generation == fresh.generation):
+        if held is None or held.generation != fresh.generation:
+            self._on_spec_change(fresh.key)
+        elif not own:
             self.on_change(fresh.key)
 
     def remove(self, key: Key, uid: str) -> None:

@@ -54,6 +54,7 @@ class Controller(Generic[K]):
         self._workers = workers
         self._fence = fence
         self._on_key = on_key
+        self._turn = asyncio.Lock()
 
     async def lead(self) -> None:
         """Reconcile everything, then whatever is asked for, until cancelled."""
@@ -66,16 +67,17 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            key = await self._queue.get()
+            # One round a turn of the event loop. A round that sends nothing awaits nothing: of a
+            # thousand in a row, as after a start, one for each worker went before a timer did.
+            async with self._turn:
+                await asyncio.sleep(0)
+                key = await self._queue.get()
             self._on_key(key)
             try:
                 await self._one(key)
             finally:
                 self._queue.done(key)
                 self._on_key(None)
-            # A round that sends nothing awaits nothing: a thousand of them in a row, as after a
-            # resync, would hold the event loop for seconds.
-            await asyncio.sleep(0)
 
     async def _one(self, key: K) -> None:
         started = time.monotonic()
