@@ -11,6 +11,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import containers, hardware, pull
+from mm_operator.children.disruption_budget import one_at_a_time
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.network import build_network_policy, opened
 from mm_operator.children.serving_pod import (
@@ -137,21 +138,10 @@ def build_encoders(
             opened([GRPC_PORT], [{"podSelector": {"matchLabels": servers}}]),
         ],
     )
-    replicas = spec.vision.replicas
     deployment = serving_deployment(
-        snapshot, spec, template, component=component, name=name, replicas=replicas
+        snapshot, spec, template, component=component, name=name, replicas=spec.vision.replicas
     )
-    if replicas == 1:  # a budget for one pod would only block the drain
+    if spec.vision.replicas == 1:  # nothing would be kept: the only pod may be evicted
         return policy, service, deployment
-    budget: Manifest = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": own_metadata(snapshot, name=name, component=component),
-        "spec": {
-            "maxUnavailable": 1,
-            "selector": {"matchLabels": selected},
-            # A pod that never became ready holds up no drain.
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        },
-    }
+    budget = one_at_a_time(own_metadata(snapshot, name=name, component=component), selected)
     return policy, service, deployment, budget
