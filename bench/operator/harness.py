@@ -27,6 +27,7 @@ from mm_operator.cluster.resources import CHILDREN, MODEL, Resource
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "multimodalmodels.serving.multimodal.dev.yaml"
+RESULTS = Path(__file__).parent / "results"
 NAMESPACE = "bench"
 WRITES = frozenset({"create", "update", "patch", "delete"})
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -238,5 +239,5 @@ def machine() -> dict[str, Any]:
 def write_result(name: str, result: dict[str, Any]) -> None:
     """Print a result and keep it beside the scripts."""
     text = json.dumps(result, indent=2)
-    (Path(__file__).parent / "results" / f"{name}.json").write_text(text + "\n")
+    (RESULTS / f"{name}.json").write_text(text + "\n")
     print(text)
