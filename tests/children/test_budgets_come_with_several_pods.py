@@ -18,7 +18,7 @@ from support.staged import children, inspected
         pytest.param(1, 2, False, id="on-the-way-to-one"),
     ],
 )
-def test_a_budget_keeps_pods_that_exist(replicas: int, pods: int | None, kept: bool) -> None:
+def test_a_budget_keeps_pods_that_exist(replicas: int, pods: int | None, *, kept: bool) -> None:
     """It comes with the second pod, after the Deployment, and goes with the wish for it."""
     snapshot, plan = inspected({"replicas": replicas}, built=True)
     if pods is not None:
