@@ -2,12 +2,7 @@
 
 import pytest
 
-from mm_runtime.engine.reference.schedule import (
-    LONGEST_STEPS,
-    Shares,
-    rows_beside,
-    rows_of_prompt,
-)
+from mm_runtime.engine.reference.schedule import LONGEST_STEPS, Shares, rows_of_prompt
 
 SHARES = Shares(max_num_tokens=100, beside_decoding=6)
 
@@ -18,8 +13,6 @@ SHARES = Shares(max_num_tokens=100, beside_decoding=6)
         pytest.param(80, 80, 80, 0, 1, id="nobody is held up"),
         pytest.param(100, 400, 400, 0, 1, id="not past what the engine was built for"),
         pytest.param(6, 80, 80, 12, 1, id="a part beside running answers"),
-        pytest.param(8, 80, 80, 8, 1, id="rows that would be computed for nobody"),
-        pytest.param(6, 80, 80, 2, 1, id="few rows are computed as they are"),
         pytest.param(2, 80, 2, 8, 1, id="the rest of it"),
         pytest.param(6, 80, 80, 12, 4, id="pictures of four clients share one part"),
         pytest.param(24, 80, 80, 8, 8, id="as many wait as decode"),
@@ -42,19 +35,3 @@ def test_long_prompts_end() -> None:
         left -= rows_of_prompt(shares, prompt=8000, left=left, decoding=8, waiting=1)
         steps += 1
     assert steps == LONGEST_STEPS
-
-
-@pytest.mark.parametrize(
-    ("expected", "one", "many"),
-    [
-        pytest.param(6, 0.031, 0.062, id="rows that cost: a fifth of a step"),
-        pytest.param(4, 0.031, 0.341, id="never fewer than come to an end"),
-        pytest.param(19, 0.002, 0.0083, id="4 ms are no pause"),
-        pytest.param(88, 0.002, 0.0034, id="more than were measured"),
-        pytest.param(128, 0.002, 0.0022, id="rows that cost nothing"),
-        pytest.param(128, 0.002, 0.0015, id="noise"),
-    ],
-)
-def test_rows_follow_what_was_measured(expected: int, one: float, many: float) -> None:
-    """What 1 and 32 rows took says how many rows a step may hold beside answers."""
-    assert expected == rows_beside(one, many, 32)

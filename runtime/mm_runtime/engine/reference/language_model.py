@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
-from torch.nn.functional import pad
 from transformers.utils import logging as transformers_logging
 
 from mm_api.families import FAMILIES
@@ -23,9 +22,7 @@ from mm_runtime.engine.reference.adapters import Adapter, AdapterFolder, Adapter
 from mm_runtime.engine.reference.beams import Branches
 from mm_runtime.engine.reference.model import Part, Passed
 from mm_runtime.engine.reference.request import Request
-from mm_runtime.engine.reference.schedule import computed_rows
 from mm_runtime.engine.reference.slot_cache import ATTENTION, SlotCache
-from mm_runtime.engine.reference.turned import turn
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,6 @@ class LanguageModel:
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
-        turn(self._model)
         self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
@@ -135,15 +131,14 @@ class LanguageModel:
             rows = torch.cat((rows, part.rows))
         places = self._cache.aim(positions, 0 if part is None else part.start, count)
         whose = [*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count]
-        spare = computed_rows(len(rows)) - len(rows)
-        self._adapters.aim([*whose, *[None] * spare])
+        self._adapters.aim(whose)
         states = self._model(
-            inputs_embeds=pad(rows, (0, 0, 0, spare))[:, None],
-            position_ids=pad(places, (0, spare))[:, None],
+            inputs_embeds=rows[:, None],
+            position_ids=places[:, None],
             use_cache=False,  # the slots are the cache
             slots=self._cache,
         ).last_hidden_state[:, 0]
-        return Passed(states[:decoding], states[decoding : decoding + count])
+        return Passed(states[:decoding], states[decoding:])
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -16,15 +16,18 @@ from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderMod
 from mm_runtime.engine.reference.engine import Engine, EngineOptions
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.model import SlotModel
-from mm_runtime.engine.reference.pace import measured_rows
 from mm_runtime.engine.reference.rotated import RotatedLanguageModel
 from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.tokens import TextCodec
 
+PROMPT_ROWS = 16
+"""Rows of prompts in a step beside decoding requests, while few wait: docs/studies/shared-cores.md
+compares 8 to 128."""
+
 SOLO_ROWS = 32
-"""Rows of prompts beside decoding requests where no two requests share a pass: a part is a pass of
-its own then, so small ones only cost more of them."""
+"""The same where no two requests share a pass: a part is a pass of its own then, so small ones only
+cost more of them."""
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -60,11 +63,7 @@ def load_engine(
         max_batch_size=limits.max_batch_size,
         max_queue_size=max_queue_size,
         max_num_tokens=limits.max_num_tokens,
-        prompt_rows=(
-            measured_rows(model, limits.max_seq_len)
-            if isinstance(model, LanguageModel)
-            else SOLO_ROWS
-        ),
+        prompt_rows=PROMPT_ROWS if isinstance(model, LanguageModel) else SOLO_ROWS,
         # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
         max_input_len=max(limits.max_input_len, start),
         max_seq_len=limits.max_seq_len,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
 
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.reference.adapters import AdapterFolder
@@ -32,9 +31,7 @@ class _Rotation(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return cosines and sines [rows, positions, head size]."""
         del position_ids  # they are in what was aimed
-        # The pass may have more rows than those that were aimed; they are nobody's.
-        spare = (0, 0, 0, 0, 0, len(hidden) - len(self.aimed[0]))
-        cosines, sines = (pad(values, spare) for values in self.aimed)
+        cosines, sines = self.aimed
         return cosines.to(hidden.dtype), sines.to(hidden.dtype)
 
 

@@ -99,18 +99,18 @@ class SlotCache:
 
         Args:
             module: one layer's attention, as transformers gives it to its own functions.
-            query: [rows, heads, 1, head size]; rows behind those that were aimed read nothing.
+            query: [rows, heads, 1, head size].
             key: of the same rows.
             value: of them too.
             scaling: of the products of queries and keys.
         """
         layer: Any = module.layer_idx
-        keys, values, aimed = self._keys[layer], self._values[layer], len(self._positions)
-        keys[self._slots, :, self._positions] = key[:aimed, :, 0]
-        values[self._slots, :, self._positions] = value[:aimed, :, 0]
+        keys, values = self._keys[layer], self._values[layer]
+        keys[self._slots, :, self._positions] = key[:, :, 0]
+        values[self._slots, :, self._positions] = value[:, :, 0]
         heads, size = keys.shape[1], query.shape[-1]
         shared = query.shape[1] // heads
-        read = torch.zeros_like(query[:, :, 0])
+        read = torch.empty_like(query[:, :, 0])
         for group in self._groups:
             # Queries that share a key head are rows of one product: repeating the keys for each of
             # them would read them several times.
