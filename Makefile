@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs test test-faults engine-test mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,6 +36,12 @@ demo-down: env ## Remove every trace of the demo: processes, mounts, network, fi
 # Where it cannot be compiled the tests that need it say so. Progress goes to stderr, paths to stdout.
 programs: env ## Compile what the development cluster runs; does nothing when it is there
 	@$(BIN)/mm-devcluster build >/dev/null
+
+unit: env ## The tests that need no torch, Triton, root or cluster, a lane a core; prints what they took
+	@$(BIN)/python tools/unit.py -q -n logical --dist loadgroup
+
+coverage: env ## The same with coverage: at least 85 % of the lines of each pure package run
+	@$(BIN)/python tools/pure_coverage.py
 
 test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
 	-@$(MAKE) --no-print-directory programs

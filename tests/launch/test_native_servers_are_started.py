@@ -127,6 +127,7 @@ def test_no_adapters_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "by-id").exists()
 
 
+@pytest.mark.triton
 def test_an_image_without_the_backend_is_named(tmp_path: Path) -> None:
     """The wheel's server cannot run TensorRT-LLM engines: said before anything is started."""
     manifest, serving = native_engine("llava")

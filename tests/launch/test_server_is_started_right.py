@@ -87,6 +87,7 @@ def test_shared_memory_is_told_apart() -> None:
     assert argument in server_argv(INSTALLED, options())
 
 
+@pytest.mark.triton
 def test_installed_server_is_complete(tmp_path: Path) -> None:
     """The wheel in this environment has the server, and its backend can be copied and run."""
     installation = find_installation()

@@ -24,6 +24,7 @@ def fetched(*paths: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.root
 def test_a_redirect_to_a_private_address_is_refused() -> None:
     """Every hop is looked at; the public host itself is fetched from."""
     picture, *refused = fetched("/photo.png", *public_host.REDIRECTS)

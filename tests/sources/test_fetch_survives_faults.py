@@ -119,6 +119,7 @@ def test_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         inspect_source(PINNED, InspectOptions(), {"HF_ENDPOINT": endpoint})
 
 
+@pytest.mark.root
 def test_full_disk_is_told_before_a_byte_is_fetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

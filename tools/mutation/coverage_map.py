@@ -29,13 +29,17 @@ class CoverageMap:
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{data} is not coverage's data: {error}") from error
 
+    def lines_of(self, file: str) -> dict[int, set[str]]:
+        """Return the ids of the tests that run each line of a file."""
+        return self._tests.get(file, {})
+
     def tests_of(self, file: str, line: int) -> set[str]:
         """Return the ids of the tests that run a line.
 
         What runs at import only (constants, defaults, decorators) is in no test's context: there
         every test counts that runs any line of the file.
         """
-        lines = self._tests.get(file, {})
+        lines = self.lines_of(file)
         return lines.get(line) or set().union(*lines.values())
 
 

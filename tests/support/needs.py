@@ -1,0 +1,116 @@
+"""Which tests are unit tests: those that need neither torch nor Triton, servers, root or a cluster.
+
+`tools/unit.py` runs them: `pytest -p support.needs --unit`. What a test needs is derived from its
+markers, its fixtures and the imports of its file; it is declared nowhere else. `tools/unit.py`
+hides all of it, so a test that needs something at run time without one of the three fails there:
+it gets a marker.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("tests", "tools", "crds", "operator", "runtime", "devcluster", "observability")
+"""Folders that hold packages, as `sys.path` has them in tests."""
+
+LIBRARIES = frozenset(
+    {
+        "modelopt",
+        "onnx",
+        "onnxruntime",
+        "onnxscript",
+        "peft",
+        "pytriton",
+        "tensorrt",
+        "tensorrt_rtx",
+        "tensorrt_rtx_bindings",
+        "torch",
+        "transformers",
+        "tritonclient",
+    }
+)
+"""What the environment of a unit test may lack."""
+MARKERS = frozenset({"adversarial", "cluster", "e2e", "root", "s3", "slow", "triton"})
+SERVERS = frozenset({"control_plane", "node_cluster", "prometheus", "s3"})
+ENGINES = frozenset({"built_engine", "language_model", "random_engine", "tiny_engine"})
+FIXTURES = SERVERS | ENGINES
+"""Fixtures that start a server, and those that load or build a model; others build on these."""
+SUPPORT = frozenset({"support.prometheus", "support.small_disk"})
+"""Helpers that start a server of the distribution, or mount."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the switch."""
+    parser.addoption("--unit", action="store_true", help="unit tests only, see support.needs")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file that a unit test cannot import."""
+    if not config.getoption("--unit"):
+        return None
+    if collection_path.is_dir():
+        conftest = collection_path / "conftest.py"
+        return True if conftest.is_file() and needed_by(conftest) & LIBRARIES else None
+    is_test = collection_path.match("test_*.py")
+    return True if is_test and needed_by(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need something by a marker or a fixture."""
+    if config.getoption("--unit"):
+        others = [item for item in items if _is_other(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if not _is_other(item)]
+
+
+def _is_other(item: pytest.Item) -> bool:
+    marked = any(item.get_closest_marker(name) for name in MARKERS)
+    return marked or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def needed_by(file: Path) -> frozenset[str]:
+    """Return what importing a file loads of `LIBRARIES` and `SUPPORT`."""
+    found: set[str] = set()
+    seen, open_files = {file}, [file]
+    while open_files:
+        for name in imports(open_files.pop()):
+            found |= {name, name.partition(".")[0]} & (LIBRARIES | SUPPORT)
+            new = [one for one in _files(name) if one not in seen]
+            seen.update(new)
+            open_files += new
+    return frozenset(found)
+
+
+@cache
+def imports(file: Path) -> tuple[str, ...]:
+    """Return the names that a file imports when it is imported itself."""
+    return tuple(dict.fromkeys(_imported(ast.parse(file.read_bytes()).body)))
+
+
+def _imported(statements: list[ast.stmt]) -> Iterator[str]:
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            yield statement.module
+            # A name may be a module of its own.
+            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+
+
+@cache
+def _files(name: str) -> tuple[Path, ...]:
+    """Return the project's files that the import of a module runs, its packages included."""
+    parts = name.split(".")
+    names = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    candidates = (
+        ROOT / source / file
+        for source in SOURCES
+        for one in names
+        for file in (f"{one}/__init__.py", f"{one}.py")
+    )
+    return tuple(path for path in candidates if path.is_file())
