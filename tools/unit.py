@@ -36,13 +36,8 @@ sys.meta_path.insert(0, Hidden())
 """Of sitecustomize, which every interpreter imports at its start."""
 
 
-def environment(folder: Path, coverage: Path | None = None) -> dict[str, str]:
-    """Return the environment of the tests; what it refers to is made in a folder.
-
-    Args:
-        folder: an empty one.
-        coverage: where pytest-cov writes.
-    """
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of the tests; what it refers to is made in a folder."""
     programs, modules = folder / "bin", folder / "modules"
     programs.mkdir()
     modules.mkdir()
@@ -55,7 +50,6 @@ def environment(folder: Path, coverage: Path | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MM_")}
     return {
         **kept,
-        **({"COVERAGE_FILE": str(coverage)} if coverage else {}),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(programs)]),
         "PYTHONPATH": os.pathsep.join([str(modules), str(ROOT / "tests"), str(ROOT / "tools")]),
         "MM_CACHE_DIR": str(folder / "no-programs"),
@@ -70,14 +64,14 @@ def command(arguments: list[str]) -> list[str]:
     return [*dropped, sys.executable, "-m", "pytest", "-p", "support.needs", "--unit", *arguments]
 
 
-def main(arguments: list[str], coverage: Path | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Run pytest with these arguments and return its exit code."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="unit-") as folder:
         done = subprocess.run(
             command(arguments),
             cwd=ROOT,
-            env=environment(Path(folder), coverage),
+            env=environment(Path(folder)),
             check=False,
             timeout=RUN_SECONDS,
         )
