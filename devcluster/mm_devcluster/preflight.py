@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from mm_devcluster.node.cgroups import CGROUPS, is_unified
@@ -79,5 +80,7 @@ def _is_read_only(path: Path) -> bool:
 
 
 def _load_module(name: str) -> None:
-    # It may be built in, or there may be no modules at all; what counts is checked afterwards.
-    subprocess.run(["modprobe", "--quiet", name], capture_output=True, timeout=30, check=False)
+    # It may be built in, or there may be no modules and no program that loads them; what counts is
+    # checked afterwards.
+    with suppress(FileNotFoundError):
+        subprocess.run(["modprobe", "--quiet", name], capture_output=True, timeout=30, check=False)

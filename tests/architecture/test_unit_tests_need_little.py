@@ -77,7 +77,7 @@ def test_a_unit_test_that_needs_more_fails(tmp_path: Path) -> None:
 
     output = run(tmp_path)
 
-    failed = set(re.findall(r"^FAILED test_more\.py::(\w+)", output, re.MULTILINE))
+    failed = set(re.findall(r"^FAILED \S*test_more\.py::(\w+)", output, re.MULTILINE))
     assert failed == set(re.findall(r"def (test_\w+)", NEEDS_MORE))
     assert f"{len(failed)} failed, 1 passed" in output
 
