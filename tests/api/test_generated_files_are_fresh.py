@@ -12,6 +12,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_crds",
         "generate_api_reference",
         "generate_conditions_page",
+        "generate_dockerfiles",
         "generate_document_schemas",
         "generate_planning_page",
         "generate_rbac",

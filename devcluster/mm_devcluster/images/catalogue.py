@@ -1,6 +1,6 @@
 """The two images of the project, as layers and configuration.
 
-`operator/Dockerfile` and `runtime/Dockerfile` say the same for people with a container engine.
+`tools/generate_dockerfiles.py` writes the same as Dockerfiles, for people with a container engine.
 """
 
 import hashlib
