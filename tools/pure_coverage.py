@@ -15,16 +15,10 @@ from pathlib import Path
 from coverage import Coverage
 
 import unit
+from support.needs import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / ".coverage-unit"
-SOURCES = (
-    "crds/mm_api",
-    "operator/mm_operator",
-    "runtime/mm_runtime",
-    "devcluster/mm_devcluster",
-    "observability/mm_observability",
-)
 FLOOR = 0.85
 """Of the lines of each package; `make mutants` says whether the tests notice what they compute."""
 
@@ -52,7 +46,7 @@ def pure_packages(contracts: Path) -> tuple[str, ...]:
 
 def files_of(module: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the files of a module or of a package with all below it."""
-    for source in SOURCES:
+    for source in PACKAGES:
         place = root / Path(source).parent / module.replace(".", "/")
         if place.is_dir():
             yield from sorted(place.rglob("*.py"))
@@ -91,7 +85,7 @@ def main() -> int:
         file.write(f"[run]\ndata_file = {DATA}\n[report]\nexclude_also = if TYPE_CHECKING:\n")
         file.flush()
         options.append(f"--cov-config={file.name}")
-        if code := unit.main([*options, *(f"--cov={source}" for source in SOURCES)]):
+        if code := unit.main([*options, *(f"--cov={source}" for source in PACKAGES)]):
             return code
         measured = Coverage(config_file=file.name)
     measured.load()

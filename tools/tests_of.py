@@ -12,18 +12,15 @@ from pathlib import Path
 
 import pure_coverage
 from mutation.coverage_map import CoverageMap
+from support.needs import PACKAGES, imports
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-from support.needs import imports  # noqa: E402 (tests/ is no package of the distribution)
 
 
 def importers(module: Path, root: Path = ROOT) -> list[str]:
     """Return the test files that import a module by name."""
     source = next(
-        Path(one).parent
-        for one in pure_coverage.SOURCES
-        if module.is_relative_to(root / Path(one).parent)
+        Path(one).parent for one in PACKAGES if module.is_relative_to(root / Path(one).parent)
     )
     parts = module.relative_to(root / source).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -47,7 +44,7 @@ def main() -> int:
     given = parser.parse_args().module
     found = [given.absolute()] if given.is_file() else list(pure_coverage.files_of(str(given)))
     if len(found) != 1:
-        parser.error(f"{given} is no module: expected a file below {pure_coverage.SOURCES}")
+        parser.error(f"{given} is no module: expected a file below {PACKAGES}")
     (module,) = found
     print("tests that import it:")
     print("\n".join(f"  {name}" for name in importers(module)) or "  none")

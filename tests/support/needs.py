@@ -7,6 +7,7 @@ it gets a marker.
 """
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("tests", "tools", "crds", "operator", "runtime", "devcluster", "observability")
+PACKAGES: tuple[str, ...] = tuple(
+    tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]["packages"]
+)
+"""Folders of our own packages, relative to the repository."""
+SOURCES = ("tests", "tools", *(str(Path(package).parent) for package in PACKAGES))
 """Folders that hold packages, as `sys.path` has them in tests."""
 
 LIBRARIES = frozenset(
