@@ -191,7 +191,7 @@ class Operator:
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
-        await self._warmth.listed()
+        await self._warmth.defined()
         namespaces = self._settings.namespaces
         # In a thread: importing it takes half a second, and nothing may hold the loop for so long.
         handlers = await asyncio.to_thread(_load_handlers)

@@ -1,7 +1,7 @@
-"""The custom resources as last seen: fed by kopf's watch, checked by the resync's list.
+"""The custom resources as last seen, fed by kopf's watch alone.
 
-kopf never reports an object that was deleted while its watch was down; `keep`, at the end of the
-list of every resync, forgets those.
+kopf never reports an object that was deleted while its watch was down; `keep`, at the end of every
+resync's list of metadata, forgets those.
 """
 
 from collections import Counter, defaultdict
@@ -127,7 +127,7 @@ class ModelCache:
         metadata = item["metadata"]
         held = self._records.get(Key(metadata["namespace"], metadata["name"]))
         if held is not None and held.version >= int(metadata["resourceVersion"]):
-            return  # read no further: a resync lists every model
+            return  # read no further: kopf lists every model again when its watch expired
         fresh = _record(item)
         self._records[fresh.key] = fresh
         self._share(held, fresh)
@@ -146,6 +146,10 @@ class ModelCache:
         self._share(held, None)
         self._hold(held, None)
         self.on_change(key)
+
+    def holds(self, uids: Collection[str]) -> bool:
+        """Return whether all of these models are here."""
+        return {record.uid for record in self._records.values()}.issuperset(uids)
 
     def keep(self, uids: Collection[str], version: int) -> None:
         """End a list of the given version: what is no newer and not among its uids is gone."""

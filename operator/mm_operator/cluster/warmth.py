@@ -1,11 +1,11 @@
-"""Keeps the caches warm: the models' list, one reflector per kind and namespace, the safety net.
+"""Keeps the caches warm: one reflector per kind and namespace, and the models that kopf watches.
 
 A replica that does not lead keeps them too, so that it can take over at once.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
@@ -21,6 +21,10 @@ _LOG = logging.getLogger(__name__)
 
 _SELECTOR = f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE}"
 _RETRY_SECONDS = 2.0
+_FEED_SECONDS = 0.05
+_FEEDS = 40
+"""kopf lists 100 models in a tenth of a second. After two seconds the names are listed again: a
+model that was deleted in between never comes."""
 
 
 class Warmth:
@@ -28,7 +32,9 @@ class Warmth:
 
     Args:
         client: for lists and watches.
-        models: filled by kopf; listed here at the start and at each resync.
+        models: filled by kopf alone. Here their metadata is listed: at the start, to know when
+            the cache is complete, and at each resync, because kopf reports no deletion that
+            happened while its watch was down.
         cache: filled by reflectors.
         nodes: filled by a reflector; None: nodes are not read.
         served: the Leases of namespaces, filled by reflectors.
@@ -57,6 +63,7 @@ class Warmth:
         self._namespaces: Sequence[str | None] = namespaces or (None,)
         self._resync_seconds = resync_seconds
         self._after_resync = after_resync
+        self._defined = asyncio.Event()
         self._listed = asyncio.Event()
         self._problem = "models are not listed yet"
         self._reflectors = [
@@ -102,9 +109,9 @@ class Warmth:
         for optional in (*self._optional, *self._keda):
             await optional.answered.wait()
 
-    async def listed(self) -> None:
-        """Wait until the models were listed: the CRD is installed and may be read."""
-        await self._listed.wait()
+    async def defined(self) -> None:
+        """Wait until models can be listed: the CRD is installed and may be read."""
+        await self._defined.wait()
 
     def problem(self) -> str:
         """Return why the caches cannot be trusted yet, as a sentence; empty when they can.
@@ -131,27 +138,39 @@ class Warmth:
     async def _resync(self) -> None:
         while True:
             try:
-                await self._list_models()
+                uids = await self._forget_deleted()
             except ClusterError as error:
                 self._problem = f"{MODEL.plural}: {error}; is the CRD installed?"
                 _LOG.warning("models cannot be listed: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
+            self._defined.set()
             if self._listed.is_set():
                 self._after_resync()
+            elif not await self._are_fed(uids):
+                self._problem = f"{MODEL.plural}: kopf has not listed all {len(uids)} yet"
+                continue
             self._listed.set()
             await asyncio.sleep(self._resync_seconds)
 
-    async def _list_models(self) -> None:
+    async def _are_fed(self, uids: Collection[str]) -> bool:
+        """Return whether kopf brings all of these models in time."""
+        for _ in range(_FEEDS):
+            if self._models.holds(uids):
+                return True
+            await asyncio.sleep(_FEED_SECONDS)
+        return False
+
+    async def _forget_deleted(self) -> set[str]:
+        """Forget the models that a list of metadata does not have, and return the others' uids."""
         uids: set[str] = set()
         versions: list[int] = []
         for namespace in self._namespaces:
             version = ""
-            async for page, version in self._client.list(MODEL, namespace):  # noqa: B007  # the last one
-                for item in page:
-                    self._models.put(item)
-                    uids.add(item["metadata"]["uid"])
-                    await asyncio.sleep(0)  # a page of 100 that changed would hold the loop
+            pages = self._client.list(MODEL, namespace, metadata_only=True)
+            async for page, version in pages:  # noqa: B007  # the last page's version is what is wanted
+                uids |= {item["metadata"]["uid"] for item in page}
             versions.append(int(version))
-        # The oldest of them: what kopf told after that may be missing in an earlier list.
+        # The oldest of them: what kopf reported after that may be missing in an earlier list.
         self._models.keep(uids, min(versions))
+        return uids

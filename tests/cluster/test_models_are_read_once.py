@@ -1,0 +1,109 @@
+"""kopf alone feeds the cache of models: a resync reads names, and forgets what kopf missed."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.client import Client, connect
+from mm_operator.cluster.models import ModelCache
+from mm_operator.cluster.namespaces import ServedNamespaces
+from mm_operator.cluster.warmth import Warmth
+from mm_operator.handlers import watch_models
+from support.eventually import eventually_async
+from support.model_documents import document
+from support.model_namespace import Api
+
+pytestmark = pytest.mark.cluster
+
+NAMES = ("first", "second", "third")
+RESYNC_SECONDS = 0.2
+
+
+class CountedModels(ModelCache):
+    """Counts how often each version of a model is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: Counter[tuple[str, str]] = Counter()
+
+    def put(self, item: dict[str, Any], *, own: bool = False) -> None:
+        """Count it, and take it."""
+        metadata = item["metadata"]
+        self.taken[metadata["name"], metadata["resourceVersion"]] += 1
+        super().put(item, own=own)
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something for the length of the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
+    """At the start, over resyncs, and after a deletion that happened while kopf did not watch."""
+    for name in NAMES:
+        api.apply(document(name=name))
+    connection = await connect(str(api.cluster.kubeconfig), None)
+    client, models, resyncs = Client(connection), CountedModels(), Counter[str]()
+    warmth = Warmth(
+        client,
+        models,
+        Cache(),
+        None,
+        ServedNamespaces(client, "operators/of-the-test"),
+        namespaces=[api.namespace],
+        resync_seconds=RESYNC_SECONDS,
+        after_resync=lambda: resyncs.update(["seen"]),
+    )
+    try:
+        async with running(warmth.run()):
+            await asyncio.wait_for(warmth.defined(), 60)
+            async with running(watch_models(models, connection, [api.namespace])):
+                await asyncio.wait_for(warmth.warm(), 60)
+                assert len(models) == len(NAMES)
+                await eventually_async(lambda: resyncs["seen"] >= 3)
+                assert warmth.problem() == ""
+
+            api.kubectl("delete", "mmm", NAMES[0])
+            assert len(models) == len(NAMES)
+            async with running(watch_models(models, connection, [api.namespace])):
+                await eventually_async(lambda: len(models) == len(NAMES) - 1)
+    finally:
+        await client.close()
+
+    again = {name for name, version in models.taken if models.taken[name, version] > 1}
+    assert {name for name, _ in models.taken} == set(NAMES)
+    assert again <= set(NAMES[1:])  # kopf listed them again when it watched again
+    assert models.taken.total() == 2 * len(NAMES) - 1
+
+
+async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
+    """Names are no models: a replica that kopf tells nothing does not lead."""
+    api.apply(document(name="only"))
+    client, models = Client(await connect(str(api.cluster.kubeconfig), None)), ModelCache()
+    warmth = Warmth(
+        client,
+        models,
+        Cache(),
+        None,
+        ServedNamespaces(client, "operators/of-the-test"),
+        namespaces=[api.namespace],
+        resync_seconds=RESYNC_SECONDS,
+        after_resync=lambda: None,
+    )
+    try:
+        async with running(warmth.run()):
+            await eventually_async(lambda: "kopf has not listed all 1" in warmth.problem())
+    finally:
+        await client.close()
+    assert len(models) == 0
