@@ -12,6 +12,9 @@ import tests_of
 from mutation.coverage_map import CoverageMap
 from support.needs import ROOT
 
+HALF = "mm_operator." + "half"
+"""A module of the tests below alone."""
+
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Path:
@@ -25,7 +28,7 @@ def measured(tmp_path: Path) -> Path:
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test_half.py").write_text(
-        "from mm_operator.half import half\n\ndef test_half():\n    assert half(4) == 2\n"
+        f"from {HALF} import half\n\ndef test_half():\n    assert half(4) == 2\n"
     )
     (tests / "test_other.py").write_text("def test_other():\n    assert True\n")
     (tmp_path / ".coveragerc").write_text("[run]\nbranch = false\n")
@@ -42,7 +45,7 @@ def test_lines_that_never_ran_are_counted(measured: Path) -> None:
     read = Coverage(data_file=str(measured / ".coverage"))
     read.load()
 
-    found = pure_coverage.lines_of("mm_operator.half", read, measured)
+    found = pure_coverage.lines_of(HALF, read, measured)
 
     assert (found.count, found.share) == (4, 0.75)
     assert found.missing == {"operator/mm_operator/half.py": [3]}
