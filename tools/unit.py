@@ -26,9 +26,11 @@ PROGRAMS = frozenset({"containerd", "etcd", "go", "helm", "kubectl", "runc"}) | 
 HIDDEN = f"""
 import sys
 
+LIBRARIES = {sorted(LIBRARIES)}
+
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(LIBRARIES)}:
+        if any(f"{{name}}.".startswith(f"{{library}}.") for library in LIBRARIES):
             raise ModuleNotFoundError(f"{{name}} is hidden from unit tests", name=name)
 
 sys.meta_path.insert(0, Hidden())

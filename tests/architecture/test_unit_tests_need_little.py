@@ -25,7 +25,7 @@ def test_library():
 
 
 def test_library_of_a_child():
-    subprocess.run([sys.executable, "-c", "import tritonclient"], check=True)
+    subprocess.run([sys.executable, "-c", "import tritonclient.grpc"], check=True)
 
 
 def test_root():
@@ -95,7 +95,10 @@ def test_what_needs_more_is_left_out(tmp_path: Path) -> None:
     ("text", "needed"),
     [
         ("import torch.nn\n", {"torch"}),
-        ("from mm_runtime.gateway.triton import TritonEngine\n", {"tritonclient"}),
+        (
+            "from mm_runtime.gateway.triton import TritonEngine\n",
+            {"tritonclient.grpc", "tritonclient.utils"},
+        ),
         ("def late():\n    import torch\n", set()),
         ("from support.prometheus import Prometheus\n", {"support.prometheus"}),
     ],
@@ -122,4 +125,4 @@ def test_hidden_libraries_are_those_of_the_engines() -> None:
     names = set(re.findall(r"^([a-z0-9-]+)==", pinned, re.MULTILINE))
 
     assert names
-    assert names.isdisjoint({name.replace("_", "-") for name in LIBRARIES})
+    assert names.isdisjoint({name.partition(".")[0].replace("_", "-") for name in LIBRARIES})

@@ -37,7 +37,10 @@ LIBRARIES = frozenset(
         "tensorrt_rtx_bindings",
         "torch",
         "transformers",
-        "tritonclient",
+        # Not the package itself: Triton's schema of model configurations is read from its folder.
+        "tritonclient.grpc",
+        "tritonclient.http",
+        "tritonclient.utils",
     }
 )
 """What the environment of a unit test may lack."""
@@ -86,11 +89,17 @@ def needed_by(file: Path) -> frozenset[str]:
     seen, open_files = {file}, [file]
     while open_files:
         for name in imports(open_files.pop()):
-            found |= {name, name.partition(".")[0]} & (LIBRARIES | SUPPORT)
+            found |= with_parents(name) & (LIBRARIES | SUPPORT)
             new = [one for one in _files(name) if one not in seen]
             seen.update(new)
             open_files += new
     return frozenset(found)
+
+
+def with_parents(name: str) -> frozenset[str]:
+    """Return a module's name and those of the packages around it."""
+    parts = name.split(".")
+    return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 @cache
@@ -112,8 +121,7 @@ def _imported(statements: list[ast.stmt]) -> Iterator[str]:
 @cache
 def _files(name: str) -> tuple[Path, ...]:
     """Return the project's files that the import of a module runs, its packages included."""
-    parts = name.split(".")
-    names = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    names = [one.replace(".", "/") for one in sorted(with_parents(name))]
     candidates = (
         ROOT / source / file
         for source in SOURCES
