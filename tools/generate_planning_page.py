@@ -218,6 +218,7 @@ def _codes() -> str:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(sizing.glob("*.py")))
     found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
     found += re.findall(r'PlanError\(\s*path="[\w.]+",\s*code="([A-Z]\w+)"', text)
+    found += [one.code for family in FAMILIES.values() for one in family.recipe.refusals]
     images = table("images")["images"]
     lines = [
         "## What is refused",

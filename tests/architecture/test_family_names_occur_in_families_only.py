@@ -1,7 +1,7 @@
 """What differs by family is an attribute of its record: no other module names a family.
 
 A module that compares with a family's name, or imports the record of one, is a place that whoever
-adds a family has to find. `_ALLOWED` may only get shorter.
+adds a family has to find.
 """
 
 import ast
@@ -21,13 +21,6 @@ _SHARED = frozenset({"detection", "family", "prompt"})
 
 _MODULES = frozenset(path.stem for path in (ROOT / REGISTRY).glob("[!_]*.py")) - _SHARED
 """A family's module; its record has the same name in capitals."""
-
-_ALLOWED = frozenset(
-    {
-        # The style of writers that are made without one.
-        "runtime/mm_runtime/engine/prompts.py",
-    }
-)
 
 
 def named(source: str) -> Iterator[str]:
@@ -61,16 +54,7 @@ def test_no_module_names_a_family() -> None:
     """Nothing outside the registry decides by a name."""
     found = {name: sorted(named((ROOT / name).read_text(encoding="utf-8"))) for name in modules()}
 
-    assert {name: families for name, families in found.items() if families} == {
-        name: found[name] for name in _ALLOWED
-    }
-
-
-def test_allowed_modules_need_it() -> None:
-    """A module that names no family any more leaves the list."""
-    idle = [name for name in _ALLOWED if not list(named((ROOT / name).read_text("utf-8")))]
-
-    assert idle == []
+    assert {name: families for name, families in found.items() if families} == {}
 
 
 @pytest.mark.parametrize(

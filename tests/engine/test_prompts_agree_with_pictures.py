@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_api.families.llava import WRAPPER
+from mm_api.families.llava import PROMPT, WRAPPER
 from mm_runtime.engine.errors import RequestError
 from mm_runtime.engine.prompts import PromptWriter, place_features
 from support.tiny_llava import CHECKPOINT
@@ -22,12 +22,12 @@ def test_checkpoints_template_goes_around_a_bare_question(
     text: str, images: int, expected: str
 ) -> None:
     """Only text without placeholder and begin token is wrapped."""
-    assert expected == PromptWriter.from_folder(CHECKPOINT, "<s>").write(text, images)
+    assert expected == PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 
 
 def test_llavas_wrapper_without_a_template() -> None:
     """A checkpoint without chat template gets upstream's prompt."""
-    writer = PromptWriter(WRAPPER, None)
+    writer = PromptWriter(WRAPPER, None, PROMPT)
     assert "USER:\n<image>\nWhat? ASSISTANT:" == writer.write("What?", 1)  # noqa: SIM300
 
 
@@ -42,14 +42,14 @@ def test_llavas_wrapper_without_a_template() -> None:
 def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
     """The client learns how many placeholders and how many pictures it sent."""
     with pytest.raises(RequestError, match=message):
-        PromptWriter.from_folder(CHECKPOINT, "<s>").write(text, images)
+        PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 
 
 def test_template_cannot_reach_out_of_its_sandbox() -> None:
     """A checkpoint's template is data from outside: it runs no code."""
     from jinja2.exceptions import SecurityError  # noqa: PLC0415 (named only here)
 
-    writer = PromptWriter("{{ ''.__class__.__mro__ }}", None)
+    writer = PromptWriter("{{ ''.__class__.__mro__ }}", None, PROMPT)
     with pytest.raises(SecurityError):
         writer.write("x", 0)
 

@@ -19,9 +19,8 @@ from mm_runtime.engine.processors.views import ViewProcessor
 
 middle = (0.5, 0.5, 0.5)
 squares = SquareProcessor(ImagePreprocessor(336, 336, middle, middle), 576)
-views = ViewProcessor(
-    Colours(middle, middle, 1 / 255, Image.Resampling.BICUBIC), 384, 27, ((384, 384),), 9
-)
+colours = Colours(middle, middle, 1 / 255, Image.Resampling.BICUBIC)
+views = ViewProcessor(colours, 384, 27, ((384, 384),), 9, single_views=True, video=True)
 width, height, room = map(int, sys.argv[2:])
 strips = [Image.new("RGB", (width, height), (220, 20, 20)) for _ in range(2)]
 with open("/proc/self/statm") as file:

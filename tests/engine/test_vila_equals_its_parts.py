@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from mm_runtime.engine.prompts import STYLES, PromptWriter
+from mm_runtime.engine.prompts import PromptWriter, style_of
 from mm_runtime.engine.questions import PromptQuestions
 from mm_runtime.engine.reference.language_model import LanguageModel
 from mm_runtime.engine.reference.request import Request
@@ -26,7 +26,7 @@ def test_answers_equal_the_language_models(tmp_path: Path) -> None:
     folder = write("vila", tmp_path / "vila")
     model = LanguageModel(folder, dtype="float32", slots=2, max_length=96, family="vila")
     codec = TextCodec(folder / "llm")
-    style = STYLES["vila"]
+    style = style_of("vila")
     writer = PromptQuestions(
         codec=codec,
         prompts=PromptWriter(style.wrapper, codec.begin_token, style),

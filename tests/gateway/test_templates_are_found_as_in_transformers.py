@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoProcessor
 
+from mm_api.families.llava import PROMPT
 from mm_runtime.engine.chat_template import find_chat_template
 from mm_runtime.engine.prompts import PromptWriter
 from mm_runtime.gateway.templates import Turn, load_template
@@ -57,8 +58,8 @@ def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str,
     theirs = AutoProcessor.from_pretrained(folder)
     expected = theirs.chat_template or theirs.tokenizer.chat_template
     assert find_chat_template(folder) == expected
-    assert load_template(folder).render([Turn("user", ("Hello",))]) == expected
-    assert PromptWriter.from_folder(folder, None).write("Hello", 0) == expected
+    assert load_template(folder, PROMPT).render([Turn("user", ("Hello",))]) == expected
+    assert PromptWriter.from_folder(folder, None, PROMPT).write("Hello", 0) == expected
 
 
 def test_the_default_of_several_named_templates(tmp_path: Path) -> None:

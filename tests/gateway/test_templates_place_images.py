@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.families.llava import PROMPT
 from mm_runtime.gateway.templates import (
     ChatTemplate,
     Media,
@@ -25,19 +26,22 @@ TURN = Turn("user", ("what", Media.IMAGE, "is it"))
 
 def test_a_template_of_parts_gets_parts() -> None:
     """The order of text and image is the user's."""
-    assert ChatTemplate(PARTS).render([TURN]) == "user|what<image>is it;assistant|"
+    assert ChatTemplate(PARTS, {}, PROMPT).render([TURN]) == "user|what<image>is it;assistant|"
 
 
 def test_a_template_of_text_gets_text() -> None:
     """A template that knows no parts gets placeholders on lines of their own."""
-    rendered = ChatTemplate(TEXT, {"bos_token": "<s>"}).render([TURN])
+    rendered = ChatTemplate(TEXT, {"bos_token": "<s>"}, PROMPT).render([TURN])
     assert rendered == "<s>[user] what\n<image>\nis it "
 
 
 def test_a_template_that_refuses_is_told() -> None:
     """`raise_exception` in a template becomes a refusal with its message."""
     template = ChatTemplate(
-        PARTS + "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        PARTS
+        + "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}",
+        {},
+        PROMPT,
     )
     with pytest.raises(TemplateRefusedError, match="no system"):
         template.render([Turn("system", ("x",))])
@@ -55,12 +59,12 @@ def test_a_template_that_refuses_is_told() -> None:
 def test_a_hostile_template_is_kept_in_its_box(attack: str) -> None:
     """Templates come with checkpoints; the sandbox refuses what reaches out of it."""
     with pytest.raises(TemplateRefusedError):
-        ChatTemplate(attack).render([TURN])
+        ChatTemplate(attack, {}, PROMPT).render([TURN])
 
 
 def test_text_of_users_is_never_a_template() -> None:
     """Braces in a question are printed, not run."""
-    rendered = ChatTemplate(PARTS).render([Turn("user", ("{{ 7 * 7 }}",))])
+    rendered = ChatTemplate(PARTS, {}, PROMPT).render([Turn("user", ("{{ 7 * 7 }}",))])
     assert rendered == "user|{{ 7 * 7 }};assistant|"
 
 
@@ -80,10 +84,10 @@ def test_the_template_is_found_where_checkpoints_keep_it(
     """As transformers looks for it."""
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    assert load_template(tmp_path).render([TURN]) == "A"
+    assert load_template(tmp_path, PROMPT).render([TURN]) == "A"
 
 
 def test_a_checkpoint_without_template_is_refused(tmp_path: Path) -> None:
     """The message says where one is looked for."""
     with pytest.raises(ValueError, match="no chat template"):
-        load_template(tmp_path)
+        load_template(tmp_path, PROMPT)

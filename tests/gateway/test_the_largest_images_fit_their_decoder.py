@@ -30,7 +30,13 @@ PLAN = GatewayPlan(
     request_timeout_seconds=300,
 )
 VIEWS = ViewProcessor(
-    Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC), 384, 27, ((384, 384),), 9
+    Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC),
+    tile=384,
+    side=27,
+    grids=((384, 384),),
+    limit=9,
+    single_views=True,
+    video=True,
 )
 
 

@@ -65,7 +65,7 @@ def tokens_of_picture(vision: VisionFacts, height: int, width: int) -> int:
     else:
         padding = (columns - int(round(width * (rows / height), 7))) // 2
         columns -= 2 * padding
-    return side**2 + grid_tokens(rows, columns, side=side, limit=vision.grid_limit or 1)
+    return side**2 + grid_tokens(rows, columns, side=side, limit=vision.grid_limit)
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,12 @@ class VisionFacts(Document):
         default=None, ge=1, description="Tiles of one picture at most, its thumbnail included."
     )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
-        default=None, description="LLaVA-OneVision: heights and widths that pictures become."
+        default=None, description="Heights and widths of the grids of tiles that pictures become."
     )
     grid_limit: int | None = Field(
-        default=None, ge=1, description="LLaVA-OneVision: n of anyres_max_n."
+        default=None,
+        ge=1,
+        description="Tiles above which a grid is scaled down, n of anyres_max_n. None: never.",
     )
     merge_size: int | None = Field(
         default=None, ge=1, description="Patches a side that become one feature."

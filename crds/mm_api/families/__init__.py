@@ -31,5 +31,5 @@ FAMILIES: dict[str, Family] = {
 }
 """Every family that has a name in the API, in the order of the design."""
 
-SERVED = frozenset(family.name for family in FAMILIES.values() if family.unserved is None)
+SERVED = frozenset(family.name for family in FAMILIES.values() if family.is_served("Reference"))
 """Families that this version builds and serves on the Reference engine."""

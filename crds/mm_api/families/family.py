@@ -37,7 +37,8 @@ class Pictures(StrEnum):
     SQUARE = "Square"
     """Each becomes one square, and as many features as any other."""
     VIEWS = "Views"
-    """A base view and a grid of tiles that follows the picture's shape."""
+    """A base view and a grid of tiles that follows the picture's shape. Where `features_of_several`
+    is set, each of several pictures is one view."""
     GRID = "Grid"
     """Patches of a picture that keeps its shape; positions have three coordinates (M-RoPE)."""
     TILES = "Tiles"
@@ -84,6 +85,16 @@ class Embeddings:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Checkpoints of a family that its converter does not read."""
+
+    code: str
+    """Of the error in the plan."""
+    applies: Callable[[ModelFacts], bool]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """How upstream builds the family (#commands, #encoders)."""
 
@@ -110,6 +121,7 @@ class Recipe:
     it has none for such dimensions."""
     reads_pickles: bool = False
     """The converter loads `model.pt` or `<size>.pt` and knows no other format."""
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +176,13 @@ BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_inp
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """Why no backend serves a family, although its engines can be built."""
+    """Why some backends do not serve a family, although its engines can be built."""
 
     what: str
     """The family in a sentence: "... is not supported"."""
     instead: str
     """Why it is not built in the cluster, and what to do."""
+    backends: tuple[str, ...] = ("Reference", "TensorRT", "PyTorch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +222,7 @@ class Family:
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     unserved: Unserved | None = None
-    """None: the Reference engine serves it."""
+    """None: the Reference engine and TensorRT engines in Triton serve it."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
     prompt: PromptStyle | None = None
@@ -239,6 +252,8 @@ class Family:
     """Positions of the vision tower for one entry of its batch."""
     extra_output_bytes: Callable[[int, int, int], int] = lambda _positions, _head, _tokens: 0
     """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
+    pixels_side: Callable[[VisionFacts], int] = lambda vision: vision.image_size
+    """Pixels along the side of a square that one image, or tile, fills at the most."""
     masked_vision: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
     features_of_several: Callable[[VisionFacts], int] | None = None
@@ -262,6 +277,10 @@ class Family:
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index that tells the total."""
     notes: tuple[str, ...] = ()
+
+    def is_served(self, backend: str) -> bool:
+        """Return whether the family is served where its engines can be built."""
+        return self.unserved is None or backend not in self.unserved.backends
 
     @property
     def transformers_class(self) -> str:

@@ -31,16 +31,16 @@ VIDEO_POOL = 2
 """Frames are pooled 2 x 2."""
 
 
-def grid_tokens(height: int, width: int, *, side: int, limit: int) -> int:
+def grid_tokens(height: int, width: int, *, side: int, limit: int | None) -> int:
     """Return the tokens of an unpadded grid of patches: one more column for the newlines.
 
     Args:
         height: patches from top to bottom after unpadding.
         width: patches from left to right after unpadding.
         side: patches along a side of one tile.
-        limit: n of anyres_max_n.
+        limit: n of anyres_max_n; None: grids are not scaled down.
     """
-    ratio = sqrt(height * width / (limit * side**2))
+    ratio = sqrt(height * width / (limit * side**2)) if limit else 1
     if ratio > SHRINK_ABOVE:
         height, width = int(height // ratio), int(width // ratio)
     return height * (width + 1)
@@ -54,13 +54,12 @@ def features_per_image(vision: VisionFacts) -> int:
     grids of 384 pixels and anyres_max_9 that is 8765, at 1168 x 960 pixels.
     """
     side = vision.image_size // vision.patch_size
-    limit = vision.grid_limit or 1
     worst = 0
     for height, width in vision.grid_pinpoints or []:
         rows, columns = height // vision.image_size * side, width // vision.image_size * side
         shapes = [(h, columns) for h in range(rows, max(0, rows - side), -2)]
         shapes += [(rows, w) for w in range(columns, max(0, columns - side), -2)]
-        found = (grid_tokens(h, w, side=side, limit=limit) for h, w in shapes)
+        found = (grid_tokens(h, w, side=side, limit=vision.grid_limit) for h, w in shapes)
         worst = max(worst, *found)
     return side**2 + worst
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.families import bart
-from mm_api.families.family import Embeddings, Recipe, Tokenizer
+from mm_api.families.family import Embeddings, Recipe, Refusal, Tokenizer
 
 _FLAGS = (
     ("moe_plugin", "disable"),
@@ -64,6 +64,14 @@ NMT = replace(
         convert_flags=("--model_type", "nmt"),
         build_flags=_FLAGS,
         encoder_flags=_FLAGS,
+        refusals=(
+            Refusal(
+                "FairSeqLayout",
+                lambda facts: facts.architecture.startswith("FSMT"),
+                "the checkpoint is in transformers' layout (FSMT), and TensorRT-LLM's converter "
+                "reads FairSeq's own: use the checkpoint that it was converted from",
+            ),
+        ),
     ),
     notes=(
         "Triton's guide names T5 and BART only: expect to be the first to serve it",

@@ -37,6 +37,12 @@ def features_per_image(vision: VisionFacts) -> int:
     return max(1, min(largest, MAX_HW_DIMS) // merged)
 
 
+def pixels_side(vision: VisionFacts) -> int:
+    """Return the side of the square of as many features as the largest picture has."""
+    side = vision.patch_size * (vision.merge_size or 2)
+    return int(features_per_image(vision) ** 0.5) * side
+
+
 def video_features(vision: VisionFacts, frames: int) -> int:
     """Return the tokens of the largest frames; two of them become one patch in time."""
     return -(-frames // 2) * features_per_image(vision)
@@ -116,6 +122,7 @@ QWEN2_VL = Family(
     features_per_image=features_per_image,
     fixed_features=False,
     positions_per_tile=lambda _: MAX_HW_DIMS,
+    pixels_side=pixels_side,
     extra_output_bytes=rotary_bytes,
     masked_vision=True,
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072

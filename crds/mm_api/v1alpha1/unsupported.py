@@ -52,7 +52,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             backends=_REFERENCE,
         )
         for family in FAMILIES.values()
-        if family.unserved
+        if family.unserved and not family.is_served("Reference")
     ),
     Unsupported(
         "engine.parallelism.tensor",

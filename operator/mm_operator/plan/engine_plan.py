@@ -47,8 +47,9 @@ def plan_engine(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts
         return EnginePlan(None, problem, None)
     if sizes.errors:
         return EnginePlan(None, _problem(sizes.errors), None)
-    if unserved := family_of(facts.family).unserved:
-        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, unserved.instead), sizes)
+    family = family_of(facts.family)
+    if family.unserved and not family.is_served(spec.engine.backend):
+        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, family.unserved.instead), sizes)
     if sizes.fit and sizes.fit.verdict == "DoesNotFit":
         return EnginePlan(None, SpecError(Reason.DOES_NOT_FIT, _too_big(sizes)), sizes)
     return EnginePlan(_draft(spec, sizes, snapshot.uid), None, sizes)

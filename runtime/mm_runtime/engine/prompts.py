@@ -11,20 +11,28 @@ from typing import Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from mm_api.families import FAMILIES, llava
+from mm_api.families import FAMILIES
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.engine.chat_template import find_chat_template
 from mm_runtime.engine.errors import RequestError
 
-LLAVA = llava.PROMPT
-STYLES = {name: family.prompt for name, family in FAMILIES.items() if family.prompt is not None}
-"""Family -> how it writes prompts. Encoder-decoders have no entry: their text is the prompt."""
+
+def style_of(family: str) -> PromptStyle:
+    """Return how a family writes prompts.
+
+    Raises:
+        ValueError: an encoder-decoder, whose prompt is the text.
+    """
+    style = FAMILIES[family].prompt
+    if style is None:
+        raise ValueError(f"{family} has no style of prompts: its text is the prompt")
+    return style
 
 
 class PromptWriter:
     """Puts the checkpoint's chat template around a bare question."""
 
-    def __init__(self, template: str, begin_token: str | None, style: PromptStyle = LLAVA) -> None:
+    def __init__(self, template: str, begin_token: str | None, style: PromptStyle) -> None:
         """Compile the template in jinja's sandbox: it came with the checkpoint."""
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = _refuse
@@ -34,7 +42,7 @@ class PromptWriter:
 
     @classmethod
     def from_folder(
-        cls, folder: Path, begin_token: str | None, style: PromptStyle = LLAVA
+        cls, folder: Path, begin_token: str | None, style: PromptStyle
     ) -> "PromptWriter":
         """Take the template of a processor folder, or the family's wrapper when it has none."""
         return cls(find_chat_template(folder) or style.wrapper, begin_token, style)

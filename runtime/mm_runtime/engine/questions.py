@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.prompts import STYLES, PromptWriter, place_features
+from mm_runtime.engine.prompts import PromptWriter, place_features, style_of
 from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
 
@@ -105,7 +105,7 @@ def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
     facts = engine.facts
     if facts.encoder is not None:
         return TextQuestions(codec, decoder_start(engine.llm))
-    style = STYLES[facts.family]
+    style = style_of(facts.family)
     return PromptQuestions(
         codec=codec,
         prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),

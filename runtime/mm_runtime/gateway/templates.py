@@ -18,7 +18,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.engine.chat_template import find_chat_template, read_object
-from mm_runtime.engine.prompts import LLAVA
 
 _PROBE = "a probe of the template"
 
@@ -48,8 +47,8 @@ class ChatTemplate:
     def __init__(
         self,
         source: str,
-        special_tokens: dict[str, str] | None = None,
-        style: PromptStyle = LLAVA,
+        special_tokens: dict[str, str],
+        style: PromptStyle,
     ) -> None:
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols], autoescape=False
@@ -57,7 +56,7 @@ class ChatTemplate:
         environment.globals["raise_exception"] = _raise
         environment.filters["tojson"] = _to_json
         self._template = environment.from_string(source)
-        self._special = special_tokens or {}
+        self._special = special_tokens
         self._style = style
         self._takes_parts = self._detect_parts()
 
@@ -99,7 +98,7 @@ class ChatTemplate:
 
 
 def load_template(
-    processor: Path, tokenizer: Path | None = None, style: PromptStyle = LLAVA
+    processor: Path, style: PromptStyle, tokenizer: Path | None = None
 ) -> ChatTemplate:
     """Read the chat template from an engine's processor directory.
 
@@ -107,8 +106,8 @@ def load_template(
 
     Args:
         processor: where the checkpoint's small files lie.
-        tokenizer: where those of its tokenizer lie, if elsewhere.
         style: of the family.
+        tokenizer: where those of its tokenizer lie, if elsewhere.
 
     Raises:
         ValueError: there is none.

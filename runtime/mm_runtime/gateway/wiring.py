@@ -21,7 +21,7 @@ from mm_api.gateway_memory import (
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
 from mm_runtime.engine.processors import load_processor
-from mm_runtime.engine.prompts import STYLES
+from mm_runtime.engine.prompts import style_of
 from mm_runtime.engine.questions import load_questions
 from mm_runtime.engine.starts import decoder_start
 from mm_runtime.engine.tokens import TextCodec
@@ -243,8 +243,8 @@ def _listener(
 
 def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:
     """Return how the model's conversations are written."""
-    style = STYLES[directory.facts.family]
-    template = load_template(directory.processor, directory.tokenizer, style)
+    style = style_of(directory.facts.family)
+    template = load_template(directory.processor, style, directory.tokenizer)
     return Talk(template, style, codec.begin_token or "", control_pattern(codec.control_tokens))
 
 

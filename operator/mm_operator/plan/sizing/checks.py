@@ -63,13 +63,10 @@ def _family(now: Situation) -> Iterator[PlanError]:
             "vision_feature_select_strategy is 'full', and upstream's vision wrapper always drops "
             "the class token: use a checkpoint with 'default', or backend Reference",
         )
-    if now.facts.architecture.startswith("FSMT") and now.backend == "TensorRT":
-        yield plan_error(
-            "model.source",
-            "FairSeqLayout",
-            "the checkpoint is in transformers' layout (FSMT), and TensorRT-LLM's converter reads "
-            "FairSeq's own: use the checkpoint that it was converted from",
-        )
+    if now.backend == "TensorRT":
+        for one in now.family.recipe.refusals:
+            if one.applies(now.facts):
+                yield plan_error("model.source", one.code, one.message)
 
 
 def _backend(now: Situation) -> Iterator[PlanError]:

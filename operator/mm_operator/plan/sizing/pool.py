@@ -131,13 +131,7 @@ def serving_limits(
 
 def picture_side(facts: ModelFacts, family: Family) -> int:
     """Return the side of the square that pixels of one picture, or tile, fill."""
-    vision = facts.vision
-    if vision is None:
-        return 0
-    if vision.merge_size is not None and vision.max_pixels is not None:  # free sizes: qwen2-vl
-        side = vision.patch_size * vision.merge_size
-        return int((family.features_per_image(vision)) ** 0.5) * side
-    return vision.image_size
+    return 0 if facts.vision is None else family.pixels_side(facts.vision)
 
 
 def tiles_per_picture(facts: ModelFacts, family: Family) -> int:

@@ -1,7 +1,7 @@
-"""LLaVA-OneVision: a picture becomes its whole view and the tiles of the grid that fits it best.
+"""Views: a picture becomes its whole view and the tiles of the grid that fits it best.
 
-Several pictures in one request are one view each, padded to a square, and the frames of a video
-are one view each: so it was trained.
+Several pictures in one request are cut up each, or are one view each, padded to a square; the
+frames of a video are one view each: as the family was trained.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from mm_api.families import FAMILIES
 from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.processors.prepared import Colours, InPrompt, Prepared, bounded, read_config
+from mm_runtime.engine.processors.prepared import (
+    NO_VIDEO,
+    Colours,
+    InPrompt,
+    Prepared,
+    bounded,
+    read_config,
+)
 from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
 
 _LONGEST_SIDE = 8192
@@ -31,20 +39,26 @@ class ViewProcessor(InPrompt):
     """Patches along a side of one tile."""
 
     grids: tuple[Size, ...]
-    limit: int
+    limit: int | None
+    single_views: bool
+    """Each of several pictures is one view."""
+
+    video: bool
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "ViewProcessor":
         """Read the checkpoint's configuration."""
-        vision = engine.facts.vision
+        vision, family = engine.facts.vision, FAMILIES[engine.facts.family]
         if vision is None or vision.grid_pinpoints is None:
-            raise ValueError(f"{engine.root}: the facts of a LLaVA-OneVision have no grids")
+            raise ValueError(f"{engine.root}: the facts of a {family.title} have no grids")
         return cls(
             colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
             tile=vision.image_size,
             side=vision.image_size // vision.patch_size,
             grids=tuple(vision.grid_pinpoints),
-            limit=vision.grid_limit or 1,
+            limit=vision.grid_limit,
+            single_views=family.features_of_several is not None,
+            video=family.video_features is not None,
         )
 
     @property
@@ -53,45 +67,61 @@ class ViewProcessor(InPrompt):
         return
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows of base view and grid; of one view where there are several pictures."""
-        if len(sizes) != 1:
+        """Return the rows of base view and grid, or of one view where that is all."""
+        if self.single_views and len(sizes) != 1:
             return (self.side**2 + 1,) * len(sizes)
-        found = rows_of_picture(
-            sizes[0], self.grids, tile=self.tile, side=self.side, limit=self.limit
+        return tuple(
+            rows_of_picture(size, self.grids, tile=self.tile, side=self.side, limit=self.limit)
+            for size in sizes
         )
-        return (found,)
 
     def reduced(self, picture: Image.Image, count: int) -> Image.Image:
-        """Return one view of several pictures; one picture whole, or as large as its best grid.
+        """Return the one view of a picture, or the picture as large as the largest grid.
 
-        A single picture beyond the largest grid is scaled down first, so what the tower sees of it
-        was resized twice; its grid is that of the smaller picture.
+        A picture beyond that grid is scaled down first, so what the tower sees of it was resized
+        twice; its grid is that of the smaller picture.
         """
-        if count > 1:
+        if self.single_views and count > 1:
             return self._squared(picture)
         return bounded(picture, max(max(grid) for grid in self.grids) ** 2)
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the pooled patches of all frames and one newline."""
+        """Return the pooled patches of all frames and one newline.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
         del size  # every frame is one view
+        if not self.video:
+            raise NO_VIDEO
         return frames * ceil(self.side / VIDEO_POOL) ** 2 + 1
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return the frame's view."""
+        """Return the frame's view.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        if not self.video:
+            raise NO_VIDEO
         return self._resized(frame, (self.tile, self.tile))
 
     def prepare(self, pictures: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
         sizes = [(picture.height, picture.width) for picture in pictures]
-        if len(pictures) == 1:
-            tiles = self._tiles(pictures[0])
-        else:
+        if self.single_views and len(pictures) != 1:
             tiles = [self._squared(picture) for picture in pictures]
+        else:
+            tiles = [tile for picture in pictures for tile in self._tiles(picture)]
         return self._prepared(tiles, self.rows_of(sizes), sizes, is_video=False)
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows."""
-        views = [self._resized(frame, (self.tile, self.tile)) for frame in frames]
+        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        views = [self.reduced_frame(frame) for frame in frames]
         size = (frames[0].height, frames[0].width)
         rows = self.video_rows(len(frames), size)
         return self._prepared(views, (rows,), [size], is_video=True)

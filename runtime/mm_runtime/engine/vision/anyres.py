@@ -1,6 +1,6 @@
-"""PURE: LLaVA-OneVision's tiles: which grid a picture gets, and how features become one table.
+"""PURE: pictures as views: which grid of tiles one gets, and how features become one table.
 
-The rules and their rounding are those of transformers' LlavaOnevision classes; tests compare both.
+The rules and their rounding are those of transformers' classes; tests compare both.
 Sizes are (height, width).
 """
 
@@ -32,6 +32,11 @@ def best_grid(size: Size, grids: Sequence[Size]) -> Size:
     return max(grids, key=fit)
 
 
+def tiles_of(grid: Size, tile: int) -> int:
+    """Return the tiles of a picture: those of its grid, and its base view."""
+    return grid[0] // tile * (grid[1] // tile) + 1
+
+
 def unpadded(size: Size, rows: int, columns: int) -> tuple[slice, slice]:
     """Return which rows and columns of a grid of patches hold picture and no padding."""
     height, width = size
@@ -42,7 +47,7 @@ def unpadded(size: Size, rows: int, columns: int) -> tuple[slice, slice]:
     return slice(0, rows), slice(padding, columns - padding)
 
 
-def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int) -> Size:
+def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int | None) -> Size:
     """Return rows and columns of the features of a grid, padding cut off and scaled down.
 
     Args:
@@ -50,24 +55,26 @@ def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int) -> S
         grid: resolution that `best_grid` chose.
         tile: pixels of a tile's side.
         side: patches along a side of one tile.
-        limit: n of anyres_max_n.
+        limit: n of anyres_max_n; None: grids are not scaled down.
     """
     down, across = unpadded(size, grid[0] // tile * side, grid[1] // tile * side)
     rows, columns = down.stop - down.start, across.stop - across.start
-    ratio = sqrt(rows * columns / (limit * side**2))
+    ratio = sqrt(rows * columns / (limit * side**2)) if limit else 1
     if ratio > SHRINK_ABOVE:
         return int(rows // ratio), int(columns // ratio)
     return rows, columns
 
 
-def rows_of_picture(size: Size, grids: Sequence[Size], *, tile: int, side: int, limit: int) -> int:
+def rows_of_picture(
+    size: Size, grids: Sequence[Size], *, tile: int, side: int, limit: int | None
+) -> int:
     """Return how many rows of the prompt table a picture becomes: base view, grid, newlines."""
     rows, columns = grid_shape(size, best_grid(size, grids), tile=tile, side=side, limit=limit)
     return side**2 + rows * (columns + 1)
 
 
 def pack_picture(
-    features: Features, size: Size, grid: Size, *, tile: int, limit: int, newline: Features
+    features: Features, size: Size, grid: Size, *, tile: int, limit: int | None, newline: Features
 ) -> Features:
     """Return the rows of the prompt table of one picture.
 
@@ -76,7 +83,7 @@ def pack_picture(
         size: of the picture in pixels.
         grid: resolution that `best_grid` chose.
         tile: pixels of a tile's side.
-        limit: n of anyres_max_n.
+        limit: n of anyres_max_n; None: grids are not scaled down.
         newline: [hidden], the end of each row of patches.
     """
     base, tiles = features[0], features[1:]

@@ -38,9 +38,11 @@ def load_encoder(
     folder = engine.vision_model.parent
     runner = open_runner(plan.engine, folder, threads=threads)
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
-    match FAMILIES[facts.family].pictures:
+    family = FAMILIES[facts.family]
+    match family.pictures:
         case Pictures.VIEWS:
-            return ViewEncoder.load(session, vision, folder / EXTRAS)
+            single = family.features_of_several is not None
+            return ViewEncoder.load(session, vision, folder / EXTRAS, single_views=single)
         case Pictures.GRID:
             return GridEncoder.load(session, facts, engine.llm)
         case Pictures.TILES:

@@ -1,4 +1,4 @@
-"""LLaVA-OneVision's encoder: tiles of all requests in one batch, then put together by picture."""
+"""Encoder of views: tiles of all requests in one batch, then put together by picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,18 +32,34 @@ class ViewEncoder:
     """The tower of one checkpoint with its newline vector."""
 
     def __init__(
-        self, session: VisionSession, vision: VisionFacts, newline: NDArray[np.float32]
+        self,
+        session: VisionSession,
+        vision: VisionFacts,
+        newline: NDArray[np.float32],
+        *,
+        single_views: bool,
     ) -> None:
+        """Connect the parts.
+
+        Args:
+            session: encodes tiles.
+            vision: tiles and grids.
+            newline: [hidden], the end of each row of patches.
+            single_views: each of several pictures is one view.
+        """
         self._session = session
         self._grids = vision.grid_pinpoints or []
-        self._tile, self._limit = vision.image_size, vision.grid_limit or 1
+        self._tile, self._limit = vision.image_size, vision.grid_limit
         self._newline = newline
+        self._single_views = single_views
 
     @classmethod
-    def load(cls, session: VisionSession, vision: VisionFacts, extras: Path) -> "ViewEncoder":
+    def load(
+        cls, session: VisionSession, vision: VisionFacts, extras: Path, *, single_views: bool
+    ) -> "ViewEncoder":
         """Read the newline vector that the build has put beside the graph."""
         with np.load(extras, allow_pickle=False) as stored:
-            return cls(session, vision, stored["image_newline"])
+            return cls(session, vision, stored["image_newline"], single_views=single_views)
 
     def read(self, inputs: Tensors) -> Views | None:
         """Return tiles and sizes.
@@ -80,14 +96,16 @@ class ViewEncoder:
     def _packed(self, features: NDArray[np.float32], views: Views) -> NDArray[np.float32]:
         if views.is_video:
             return anyres.pack_video(features, self._newline)
-        if len(views.sizes) > 1:
+        if len(views.sizes) > 1 and self._single_views:
             return np.concatenate([anyres.pack_view(one, self._newline) for one in features])
-        size = views.sizes[0]
-        return anyres.pack_picture(
-            features,
-            size,
-            anyres.best_grid(size, self._grids),
-            tile=self._tile,
-            limit=self._limit,
-            newline=self._newline,
+        grids = [anyres.best_grid(size, self._grids) for size in views.sizes]
+        ends = np.cumsum([anyres.tiles_of(grid, self._tile) for grid in grids])[:-1]
+        parts = zip(np.split(features, ends), views.sizes, grids, strict=True)
+        return np.concatenate(
+            [
+                anyres.pack_picture(
+                    part, size, grid, tile=self._tile, limit=self._limit, newline=self._newline
+                )
+                for part, size, grid in parts
+            ]
         )
