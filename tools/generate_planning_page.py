@@ -16,6 +16,7 @@ from typing import Final
 from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Family, Pictures
 from mm_ctl.cli import main as mmctl
 from mm_operator.plan.sizing.fit import TERMS
 from mm_operator.plan.sizing.tables import table
@@ -96,7 +97,7 @@ TensorRT-LLM engine yet.
 
 def page() -> str:
     """Return the whole page."""
-    parts = [_HEAD, _families(), _METHOD, _examples(), _example(), _GUIDE, _codes()]
+    parts = [_HEAD, _families(), _served(), _METHOD, _examples(), _example(), _GUIDE, _codes()]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -148,6 +149,53 @@ def _families() -> str:
         f"- **{family.title}**: {note}" for family in FAMILIES.values() for note in family.notes
     )
     return "\n".join([*lines, ""])
+
+
+_IMAGES: Final = {
+    Pictures.SQUARE: "one square each",
+    Pictures.VIEWS: "a base view and the tiles of the best grid",
+    Pictures.GRID: "patches, of any shape",
+    Pictures.TILES: "tiles on a canvas, read by cross attention",
+}
+
+
+def _served() -> str:
+    """Return what clients and operators meet: endpoint, images, backends."""
+    lines = ["## How families are served", ""]
+    titles = ("family", "endpoint", "placeholder", "images", "several images", "video", "backends")
+    lines.append(_row(*titles))
+    lines.append(_row(*["---"] * len(titles)))
+    for family in FAMILIES.values():
+        cells = [_endpoint(family), "-", "-", "-", "-"]
+        if family.prompt:
+            placeholder = family.prompt.placeholder.replace("|", "\\|")
+            several = "one view and a newline each" if family.features_of_several else "yes"
+            video = "yes" if family.video_features else "-"
+            cells[1:] = [f"`{placeholder}`", _IMAGES[family.pictures], several, video]
+        lines.append(_row(f"`{family.name}`", *cells, _backends(family)))
+    lines += [
+        "",
+        (
+            "Several images and videos are the Reference engine's: what engines of TensorRT-LLM "
+            "take is the table above. An image of a fixed number of features costs that many tokens"
+            " of the prompt; of the others it follows from the image's shape."
+        ),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _endpoint(family: Family) -> str:
+    if family.prompt:
+        return "chat"
+    return "transcriptions" if family.reads_sound else "completions"
+
+
+def _backends(family: Family) -> str:
+    found = [one for one in ("Reference", "TensorRT") if family.is_served(one)]
+    if family.pytorch:
+        found.append("PyTorch" if family.pytorch.pictures else "PyTorch (text only)")
+    return ", ".join(found) or "none: planned only"
 
 
 def _examples() -> str:
