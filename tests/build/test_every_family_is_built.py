@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from mm_api.families import FAMILIES
+from mm_api.families.family import Kind
 from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import ExitCode
-from support.model_configs import BUILT_ONLY, ENCODER_DECODERS, MODELS, VERSIONS, WITH_PICTURES
+from support.model_configs import MODELS, VERSIONS
 from support.trtllm_sites import journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 
@@ -33,9 +35,9 @@ def test_family_is_built(
     manifest = manifests.read(site.places.manifest)
     manifests.verify(site.places.engine, manifest)
     files = {file.path for file in manifest.files}
-    pair = (*ENCODER_DECODERS, *BUILT_ONLY)
-    folders = {"encoder", "decoder"} if family in pair else {"llm"}
-    if family in (*WITH_PICTURES, *BUILT_ONLY):
+    record = FAMILIES[family]
+    folders = {"encoder", "decoder"} if record.kind is Kind.ENCODER_DECODER else {"llm"}
+    if record.recipe.vision_type:
         assert "multimodal_encoder/model.engine" in files
     assert {f"{folder}/rank0.engine" for folder in folders} <= files
     assert list(journalled(site).values()) == printed(site)

@@ -16,7 +16,7 @@ from mm_operator.model import Outcome, Step
 from mm_operator.plan.engine_plan import plan_engine
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, L4, node
-from support.model_configs import BUILT_ONLY, FOLDERS, facts_of, planned
+from support.model_configs import BUILT_ONLY, ON_TRITON, facts_of, planned
 from support.models import SETTINGS, snapshot_of, spec_of
 from support.staged import inspected
 
@@ -43,7 +43,7 @@ def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     return next(dict(one) for one in status["conditions"] if one["type"] == kind)
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ON_TRITON)
 def test_every_family_is_built_from_its_plan(family: str) -> None:
     """Planned is True with the verdict; a Job on the planned GPU reads the commands of `mmctl`."""
     snapshot, plan = inspected(
@@ -151,7 +151,7 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
     assert told_to_pods.trtllm_serve is not None
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ON_TRITON)
 def test_operator_and_mmctl_plan_the_same(family: str) -> None:
     """One engine, whoever planned it: equal documents, equal fingerprints."""
     spec = spec_of({"model": {"allowPickle": True}, **TRTLLM})

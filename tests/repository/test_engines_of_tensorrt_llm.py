@@ -12,7 +12,7 @@ from mm_api.documents.lora_adapter import LoraAdapter
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from support.golden import Golden
-from support.model_configs import ENCODER_DECODERS, FOLDERS
+from support.model_configs import ENCODER_DECODERS, ON_TRITON
 from support.native_engines import native_engine
 
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
@@ -90,7 +90,7 @@ def summary(found: dict[str, str]) -> Iterator[str]:
         yield f'{name} = "{value}"'
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ON_TRITON)
 def test_repositories_are_golden(golden: Golden, family: str) -> None:
     """Files, steps, types and parameters of each family change only on purpose."""
     golden.check(
@@ -98,7 +98,7 @@ def test_repositories_are_golden(golden: Golden, family: str) -> None:
     )
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ON_TRITON)
 def test_nothing_is_left_to_fill_in(family: str) -> None:
     """Every parameter of upstream's template has a value, and no placeholder is left."""
     found = files(family)
@@ -110,7 +110,7 @@ def test_nothing_is_left_to_fill_in(family: str) -> None:
     assert "tensorrt_llm/1/model.py" not in found
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ON_TRITON)
 def test_steps_connect_what_the_models_have(family: str) -> None:
     """The ensemble maps only tensors that both ends have, of one type."""
     found = configs(files(family))

@@ -5,26 +5,21 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_ctl.commands.plan_commands import as_commands
 from mm_operator.plan.sizing.tables import flags_of, version_of
-from support.golden import Golden
-from support.model_configs import facts_of, planned
+from support.model_configs import ON_PYTORCH, facts_of, planned, planned_on_pytorch
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
-SERVED = {"qwen2-vl": {}, "vila": {}, "mllama": {"maxImagesPerRequest": 0}}
 
 
 def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> ModelPlan:
     """Return a plan without errors."""
-    plan = planned(
-        family, {"backend": "PyTorch", **SERVED[family], **engine}, version=version, model={}
-    )
+    plan = planned_on_pytorch(family, version, **engine)
     assert plan.errors == []
     return plan
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("family", SERVED)
+@pytest.mark.parametrize("family", ON_PYTORCH)
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that trtllm-serve of this version does not take."""
     plan = served(family, version, parallelism={"tensor": 2})
@@ -32,12 +27,6 @@ def test_every_flag_exists(family: str, version: str) -> None:
     used = {word[2:] for word in plan.serve.argv if word.startswith("--")}
     assert used - flags_of("trtllm-serve", version_of(version)) == set()
     assert "tp_size" in used
-
-
-@pytest.mark.parametrize("family", SERVED)
-def test_commands_are_as_recorded(family: str, golden: Golden) -> None:
-    """What `mmctl plan -o commands` prints, readable as documentation."""
-    golden.check(f"serve-{family}.sh", as_commands(served(family)) + "\n")
 
 
 def test_limits_reach_the_server() -> None:

@@ -2,11 +2,12 @@
 
 import pytest
 
+from mm_api.families import FAMILIES
 from mm_operator.plan.family import family_of
 from mm_operator.plan.sizing.weights import Split, stacks
 from support.model_configs import facts_of, planned
 
-SPLIT = ("llava", "vila", "llava-onevision", "qwen2-vl")
+SPLIT = tuple(name for name, family in FAMILIES.items() if family.pipeline_parallel)
 
 
 @pytest.mark.parametrize("family", SPLIT)

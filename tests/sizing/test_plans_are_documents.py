@@ -1,6 +1,7 @@
 """A plan is one document: it round-trips, it is the same every time, and it is recorded."""
 
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ import yaml
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families.llava import LLAVA
+from mm_ctl.commands.plan_commands import as_commands
 from mm_operator.plan.limits import plan_limits as reference_limits
 from mm_operator.plan.sizing.ask import ask_of
 from mm_operator.plan.sizing.limits import plan_limits
 from support.golden import Golden
-from support.model_configs import MODELS, facts_of, planned
+from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned_on_pytorch
 from support.models import llava_7b_facts, spec_of, tiny_facts
 
 
@@ -31,8 +33,12 @@ def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
     content = planned(family).model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"build_plan", "serving_plan"}
     )
+    recorded = yaml.safe_dump(content, sort_keys=False, width=100)
+    if family in ON_PYTORCH:
+        script = as_commands(planned_on_pytorch(family)) + "\n"
+        recorded += "commandsOnPyTorch: |\n" + indent(script, "  ")
 
-    golden.check(f"{family}.yaml", yaml.safe_dump(content, sort_keys=False, width=100))
+    golden.check(f"{family}.yaml", recorded)
 
 
 def fingerprint(engine: dict[str, Any] | None = None, **more: Any) -> str | None:

@@ -25,10 +25,22 @@ MODELS: dict[str, RealModel] = {name: _MODEL_OF[name] for name in FAMILIES}
 """Family -> its model; every family has one."""
 
 FOLDERS = tuple(name for name in MODELS if name in SERVED)
-BUILT_ONLY = tuple(name for name in MODELS if name not in SERVED)
+ON_TRITON = tuple(name for name in MODELS if FAMILIES[name].is_served("TensorRT"))
+BUILT_ONLY = tuple(name for name in MODELS if name not in ON_TRITON)
 """Families whose engines upstream's server does not know."""
 
-WITH_PICTURES = tuple(name for name in FOLDERS if FAMILIES[name].recipe.vision_type)
+ON_PYTORCH: dict[str, dict[str, Any]] = {
+    name: {} if served.pictures else {"maxImagesPerRequest": 0}
+    for name in MODELS
+    if (served := FAMILIES[name].pytorch)
+}
+"""Family -> fields of spec.engine that it needs on PyTorch."""
+
+WITH_PICTURES = tuple(
+    name
+    for name in MODELS
+    if FAMILIES[name].recipe.vision_type and FAMILIES[name].kind is not Kind.ENCODER_DECODER
+)
 FIXED_FEATURES = tuple(name for name in WITH_PICTURES if FAMILIES[name].pictures is Pictures.SQUARE)
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 
@@ -73,3 +85,9 @@ def planned(
             builder_version="1",
         )
     )
+
+
+def planned_on_pytorch(family: str, version: str = "1.1.0", **engine: Any) -> ModelPlan:
+    """Return the plan of a family's model for trtllm-serve."""
+    fields = {"backend": "PyTorch", **ON_PYTORCH[family], **engine}
+    return planned(family, fields, version=version, model={})

@@ -15,11 +15,8 @@ from mm_runtime.errors import ExitCode
 from mm_runtime.inspect.weights import read, read_parts
 from mm_runtime.sources.identity import PARTS, source_digest
 from support.hollow_checkpoint import write_safetensors
-from support.model_configs import facts_of, planned
+from support.model_configs import ON_PYTORCH, facts_of, planned
 from support.trtllm_sites import write_model
-
-TEXT_ONLY = {"mllama": {"maxImagesPerRequest": 0}}
-"""Fields of spec.engine that a family needs on PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def staging_site(
             "weight_format": found.format,
         }
     )
-    fields = {"backend": "PyTorch", **TEXT_ONLY.get(family, {}), **(engine or {})}
+    fields = {"backend": "PyTorch", **ON_PYTORCH[family], **(engine or {})}
     whole = planned(
         family, fields, version=version, facts=facts, model={"allowPickle": allow_pickle}
     )

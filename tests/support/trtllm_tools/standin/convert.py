@@ -9,7 +9,7 @@ from arguments import VERSION, parse, refuse
 from files import check_weights, read_json, write_rank_weights
 
 MODELS = {
-    "llama": ("llama", "llava", "llava_llama", "vila"),
+    "llama": ("llama", "llava", "llava_next", "llava_llama", "vila"),
     "qwen": ("qwen2", "qwen2_vl", "llava_onevision"),
     "mllama": ("mllama",),
     "opt": ("opt", "blip-2"),

@@ -10,6 +10,7 @@ from files import read_json, write_engine
 MODELS = {
     "blip2": "blip-2",
     "llava": "llava",
+    "llava_next": "llava_next",
     "llava_onevision": "llava_onevision",
     "vila": "llava_llama",
     "mllama": "mllama",
@@ -43,7 +44,7 @@ def main(program: str) -> None:
         names.append("visual_encoder.engine")
     for name in names:
         write_engine(target / name, json.dumps(config))
-    if arguments.model_type == "llava_onevision":
+    if arguments.model_type in {"llava_next", "llava_onevision"}:
         write_engine(target / "image_newlines.safetensors", "newlines")
 
 
