@@ -1,44 +1,82 @@
-"""LLaVA-OneVision: tiles become the rows that transformers' own classes make of them."""
+"""Families of views: tiles become the rows that transformers' own classes make of them."""
 
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import LlavaOnevisionForConditionalGeneration
-from transformers.models.llava_onevision import modeling_llava_onevision as upstream
+import transformers
 
+from mm_api.families import FAMILIES
+from mm_api.families.family import Pictures
 from mm_runtime.engine.vision import anyres
-from support.families.pictures import write
+from support.families.pictures import CASES, write
 
-TILE, SIDE, LIMIT, HIDDEN = 28, 2, 4, 32
+TILE, SIDE, HIDDEN = 28, 2, 32
 SIZES = [(28, 28), (30, 91), (91, 30), (300, 200), (200, 300), (84, 84), (1, 400), (57, 33)]
+
+
+VIEWS = [family for family in CASES if FAMILIES[family].pictures is Pictures.VIEWS]
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A small random checkpoint in transformers, and the limit of grids in its facts."""
+
+    family: str
+    model: Any
+    limit: int | None
+
+
+def upstream_of(family: str, folder: Path) -> Upstream:
+    """Write and load a checkpoint."""
+    write(family, folder)
+    record = FAMILIES[family]
+    whole = getattr(transformers, record.transformers_class).from_pretrained(folder).eval()
+    vision = record.read(json.loads((folder / "config.json").read_text()), {}).vision
+    assert vision is not None
+    return Upstream(family, whole.model, vision.grid_limit)
+
+
+@pytest.fixture(scope="module", params=VIEWS)
+def upstream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Upstream:
+    """Each family whose pictures are views."""
+    return upstream_of(request.param, tmp_path_factory.mktemp("family") / "checkpoint")
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A small random LLaVA-OneVision."""
-    folder = write("llava-onevision", tmp_path_factory.mktemp("family") / "onevision")
-    return LlavaOnevisionForConditionalGeneration.from_pretrained(folder).eval().model
+    """A small random LLaVA-OneVision, which reads videos too."""
+    return upstream_of("llava-onevision", tmp_path_factory.mktemp("video") / "checkpoint").model
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_picture(model: Any, size: tuple[int, int]) -> None:
+def test_picture(upstream: Upstream, size: tuple[int, int]) -> None:
     """Same grid, same padding cut off, same scaling, same newlines; the count is known before."""
+    model, limit = upstream.model, upstream.limit
     grids = [tuple(pair) for pair in model.config.image_grid_pinpoints]
     grid = anyres.best_grid(size, grids)
-    tiles = upstream.image_size_to_num_patches(size, [list(pair) for pair in grids], TILE)
+    module = sys.modules[type(model).__module__]
+    tiles = module.image_size_to_num_patches(size, [list(pair) for pair in grids], TILE)
+    assert tiles == anyres.tiles_of(grid, TILE)
     features = torch.randn(tiles, SIDE**2, HIDDEN)
     with torch.no_grad():
         wanted, _ = model.pack_image_features(
-            [features], torch.tensor([size]), model.image_newline, f"anyres_max_{LIMIT}"
+            [features],
+            torch.tensor([size]),
+            image_newline=model.image_newline,
+            **CASES[upstream.family].packing,
         )
     newline = model.image_newline.detach().numpy()
     found = anyres.pack_picture(
-        features.numpy(), size, grid, tile=TILE, limit=LIMIT, newline=newline
+        features.numpy(), size, grid, tile=TILE, limit=limit, newline=newline
     )
     np.testing.assert_allclose(wanted[0].numpy(), found, atol=1e-5)
-    rows = anyres.rows_of_picture(size, grids, tile=TILE, side=SIDE, limit=LIMIT)
+    rows = anyres.rows_of_picture(size, grids, tile=TILE, side=SIDE, limit=limit)
     assert len(wanted[0]) == rows
 
 

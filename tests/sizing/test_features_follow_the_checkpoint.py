@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
+from mm_api.families.family import Pictures
 from mm_api.families.llava_onevision import grid_tokens, video_features
 from support.model_configs import FIXED_FEATURES, MODELS, WITH_PICTURES, facts_of, planned
+
+VIEWS = [name for name in WITH_PICTURES if FAMILIES[name].pictures is Pictures.VIEWS]
 
 
 def vision_of(family: str) -> VisionFacts:
@@ -83,11 +86,12 @@ def test_pictures_of_onevision(height: int, width: int, expected: int) -> None:
     assert tokens_of_picture(vision_of("llava-onevision"), height, width) == expected
 
 
+@pytest.mark.parametrize("family", VIEWS)
 @given(height=st.integers(16, 4096), width=st.integers(16, 4096))
-def test_no_picture_is_above_the_bound(height: int, width: int) -> None:
+def test_no_picture_is_above_the_bound(family: str, height: int, width: int) -> None:
     """Whatever its shape, a picture becomes at most the planned number of tokens."""
-    vision = vision_of("llava-onevision")
-    bound = FAMILIES["llava-onevision"].features_per_image(vision)
+    vision = vision_of(family)
+    bound = FAMILIES[family].features_per_image(vision)
 
     assert tokens_of_picture(vision, height, width) <= bound
 

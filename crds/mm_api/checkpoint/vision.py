@@ -1,5 +1,6 @@
 """Dimensions of vision towers, wherever a family keeps them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid
@@ -45,3 +46,29 @@ def image_token(config: JsonObject) -> int | None:
     """Return the id that stands for a picture, under either of its names."""
     value = config.get("image_token_id", config.get("image_token_index"))
     return value if isinstance(value, int) else None
+
+
+def grids_of(pinpoints: Any) -> list[tuple[int, int]]:
+    """Return the heights and widths that `image_grid_pinpoints` lists.
+
+    Raises:
+        CheckpointError: it lists something else.
+    """
+    grids = [pair for pair in pinpoints if _is_pair(pair)] if isinstance(pinpoints, list) else []
+    if not grids or len(grids) != len(pinpoints):
+        raise invalid(f"image_grid_pinpoints is {str(pinpoints)[:80]}; expected pairs of pixels")
+    return [(height, width) for height, width in grids]
+
+
+def most_tiles(grids: Sequence[tuple[int, int]], tile: int) -> int:
+    """Return the tiles of the largest grid, and the base view."""
+    return max((height // tile) * (width // tile) for height, width in grids) + 1
+
+
+def _is_pair(value: Any) -> bool:
+    length = 2
+    return (
+        isinstance(value, list)
+        and len(value) == length
+        and all(type(side) is int and side > 0 for side in value)
+    )

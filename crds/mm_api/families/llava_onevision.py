@@ -2,12 +2,11 @@
 
 import re
 from math import sqrt
-from typing import Any
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.checkpoint.vision import SIGLIP, image_token, tower_facts
+from mm_api.checkpoint.vision import SIGLIP, grids_of, image_token, most_tiles, tower_facts
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import (
     BYTES_TENSORS,
@@ -87,36 +86,19 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
         raise invalid(f"vision_aspect_ratio is {ratio!r}; expected anyres_max_<n>")
     size = Sizes(section(config, "vision_config") or {}, SIGLIP, "vision_config")
     image = size("image_size")
-    grids = _grids(pinpoints)
+    grids = grids_of(pinpoints)
     base = (image // size("patch_size")) ** 2
-    tiles = max((height // image) * (width // image) for height, width in grids) + 1
     vision = tower_facts(
         size,
         features_per_image=base,  # of one tile; the worst picture is the planner's business
         grid_pinpoints=grids,
         grid_limit=int(limit[1]),
-        max_tiles=tiles,
+        max_tiles=most_tiles(grids, image),
     )
     text = section(config, "text_config") or {}
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     facts = text_facts(text, tied_embeddings=tied)
     return Dimensions(facts, vision, image_token_id=image_token(config))
-
-
-def _grids(value: Any) -> list[tuple[int, int]]:
-    grids = [pair for pair in value if _is_pair(pair)] if isinstance(value, list) else []
-    if not grids or len(grids) != len(value):
-        raise invalid(f"image_grid_pinpoints is {str(value)[:80]}; expected pairs of pixels")
-    return [(height, width) for height, width in grids]
-
-
-def _is_pair(value: Any) -> bool:
-    length = 2
-    return (
-        isinstance(value, list)
-        and len(value) == length
-        and all(type(side) is int and side > 0 for side in value)
-    )
 
 
 WRAPPER = (

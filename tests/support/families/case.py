@@ -53,6 +53,10 @@ class Case:
     """Inputs of `generate` for a video, of what preprocessing made and the places of its features,
     1 or 0 for each id; None: the family reads no video."""
 
+    packing: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the class's `pack_image_features` beside features, sizes and newline; empty: its
+    pictures are no views."""
+
     not_compared: Mapping[str, str] = field(default_factory=dict)
     """What transformers cannot be asked -> why."""
 

@@ -68,5 +68,6 @@ CASE = Case(
     video_mark="<video>\n",
     image_processor="LlavaOnevisionImageProcessorPil",
     by_conversation=True,
+    packing={"vision_aspect_ratio": "anyres_max_4"},
     video=video,
 )
