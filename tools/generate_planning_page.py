@@ -16,7 +16,7 @@ from typing import Final
 from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import Family, Pictures
+from mm_api.families.family import Family, ImageLayout
 from mm_ctl.cli import main as mmctl
 from mm_operator.plan.sizing.fit import TERMS
 from mm_operator.plan.sizing.tables import table
@@ -152,10 +152,10 @@ def _families() -> str:
 
 
 _IMAGES: Final = {
-    Pictures.SQUARE: "one square each",
-    Pictures.VIEWS: "a base view and the tiles of the best grid",
-    Pictures.GRID: "patches, of any shape",
-    Pictures.TILES: "tiles on a canvas, read by cross attention",
+    ImageLayout.SQUARE: "one square each",
+    ImageLayout.VIEWS: "a base view and the tiles of the best grid",
+    ImageLayout.GRID: "patches, of any shape",
+    ImageLayout.TILES: "tiles on a canvas, read by cross attention",
 }
 
 
@@ -171,7 +171,7 @@ def _served() -> str:
             placeholder = family.prompt.placeholder.replace("|", "\\|")
             several = "one view and a newline each" if family.features_of_several else "yes"
             video = "yes" if family.video_features else "-"
-            cells[1:] = [f"`{placeholder}`", _IMAGES[family.pictures], several, video]
+            cells[1:] = [f"`{placeholder}`", _IMAGES[family.image_layout], several, video]
         lines.append(_row(f"`{family.name}`", *cells, _backends(family)))
     lines += [
         "",
@@ -194,7 +194,7 @@ def _endpoint(family: Family) -> str:
 def _backends(family: Family) -> str:
     found = [one for one in ("Reference", "TensorRT") if family.is_served(one)]
     if family.pytorch:
-        found.append("PyTorch" if family.pytorch.pictures else "PyTorch (text only)")
+        found.append("PyTorch" if family.pytorch.images else "PyTorch (text only)")
     return ", ".join(found) or "none: planned only"
 
 

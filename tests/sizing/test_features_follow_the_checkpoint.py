@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
-from mm_api.families.family import Pictures
+from mm_api.families.family import ImageLayout
 from mm_api.families.llava_onevision import grid_tokens, video_features
 from support.model_configs import FIXED_FEATURES, MODELS, WITH_PICTURES, facts_of, planned
 
-VIEWS = [name for name in WITH_PICTURES if FAMILIES[name].pictures is Pictures.VIEWS]
+VIEWS = [name for name in WITH_PICTURES if FAMILIES[name].image_layout is ImageLayout.VIEWS]
 
 
 def vision_of(family: str) -> VisionFacts:

@@ -12,7 +12,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import Kind, Pictures
+from mm_api.families.family import ImageLayout, Kind
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.plan.sizing.model_plan import Inputs, plan_model
 from mm_operator.plan.sizing.tables import gpu_of
@@ -30,7 +30,7 @@ BUILT_ONLY = tuple(name for name in MODELS if name not in ON_TRITON)
 """Families whose engines upstream's server does not know."""
 
 ON_PYTORCH: dict[str, dict[str, Any]] = {
-    name: {} if served.pictures else {"maxImagesPerRequest": 0}
+    name: {} if served.images else {"maxImagesPerRequest": 0}
     for name in MODELS
     if (served := FAMILIES[name].pytorch)
 }
@@ -41,7 +41,9 @@ WITH_PICTURES = tuple(
     for name in MODELS
     if FAMILIES[name].recipe.vision_type and FAMILIES[name].kind is not Kind.ENCODER_DECODER
 )
-FIXED_FEATURES = tuple(name for name in WITH_PICTURES if FAMILIES[name].pictures is Pictures.SQUARE)
+FIXED_FEATURES = tuple(
+    name for name in WITH_PICTURES if FAMILIES[name].image_layout is ImageLayout.SQUARE
+)
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
 
 VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20")

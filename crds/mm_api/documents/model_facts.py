@@ -80,7 +80,7 @@ class VisionFacts(Document):
         default=None, ge=1, description="Tiles of one picture at most, its thumbnail included."
     )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
-        default=None, description="Heights and widths of the grids of tiles that pictures become."
+        default=None, description="Heights and widths of the grids of tiles that images become."
     )
     grid_limit: int | None = Field(
         default=None,

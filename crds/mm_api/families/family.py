@@ -31,14 +31,14 @@ class Kind(StrEnum):
     """Two engines; the encoder reads text or sound."""
 
 
-class Pictures(StrEnum):
-    """How pictures are cut up for the vision encoder."""
+class ImageLayout(StrEnum):
+    """How images are cut up for the vision encoder."""
 
     SQUARE = "Square"
     """Each becomes one square, and as many features as any other."""
     VIEWS = "Views"
-    """A base view and a grid of tiles that follows the picture's shape. Where `features_of_several`
-    is set, each of several pictures is one view."""
+    """A base view and a grid of tiles that follows the image's shape; with `features_of_several`
+    each of several images is one view."""
     GRID = "Grid"
     """Patches of a picture that keeps its shape; positions have three coordinates (M-RoPE)."""
     TILES = "Tiles"
@@ -161,7 +161,7 @@ class PyTorchServing:
     LlavaOnevisionForConditionalGeneration and Blip2ForConditionalGeneration.
     """
 
-    pictures: bool
+    images: bool
     """False: it reads text only."""
     quantizations: tuple[str, ...] = ()
     """What mm_runtime.quantization writes and get_quant_method of
@@ -227,8 +227,8 @@ class Family:
     """None: trtllm-serve's PyTorch backend has no class for it."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
-    pictures: Pictures = Pictures.SQUARE
-    """Means nothing for families without pictures."""
+    image_layout: ImageLayout = ImageLayout.SQUARE
+    """Means nothing for families without images."""
     decoder: Decoder | None = None
     """None: pictures are read by cross attention, or it is an encoder-decoder."""
     loaded_as: str | None = None

@@ -16,8 +16,8 @@ from mm_api.families.family import (
     Decoder,
     Embeddings,
     Family,
+    ImageLayout,
     Kind,
-    Pictures,
     Recipe,
     Serving,
 )
@@ -125,7 +125,7 @@ LLAVA_ONEVISION = Family(
     recipe=Recipe(
         converter="qwen", build_flags=(("gemm_plugin", "{dtype}"),), vision_type="llava_onevision"
     ),
-    pictures=Pictures.VIEWS,
+    image_layout=ImageLayout.VIEWS,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),

@@ -12,8 +12,8 @@ from mm_api.families.family import (
     BlockStyle,
     Embeddings,
     Family,
+    ImageLayout,
     Kind,
-    Pictures,
     PyTorchServing,
     Recipe,
     Serving,
@@ -68,7 +68,7 @@ MLLAMA = Family(
     style=BlockStyle(gated=True),
     embeddings=Embeddings(extra_rows=8),
     recipe=Recipe(converter="mllama", build_flags=(("gemm_plugin", "auto"),), vision_type="mllama"),
-    pictures=Pictures.TILES,
+    image_layout=ImageLayout.TILES,
     prompt=PromptStyle(
         IMAGES + "<|image|>{% endfor %}" + TEXT + "{% endfor %}",
         "<|image|>",
@@ -86,7 +86,7 @@ MLLAMA = Family(
     template_tokens=1,  # the text must hold the image tag itself
     pool_factor=VARIABLE_SIZE_FACTOR,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly"),
-    pytorch=PyTorchServing(pictures=False, quantizations=("FP8",)),
+    pytorch=PyTorchServing(images=False, quantizations=("FP8",)),
     adapters=True,
     notes=(
         "no max_multimodal_len: encoder tokens are bounded by max_encoder_input_len",

@@ -14,8 +14,8 @@ from mm_api.families.family import (
     Decoder,
     Embeddings,
     Family,
+    ImageLayout,
     Kind,
-    Pictures,
     PyTorchServing,
     Recipe,
     Serving,
@@ -38,7 +38,7 @@ def features_per_image(vision: VisionFacts) -> int:
 
 
 def pixels_side(vision: VisionFacts) -> int:
-    """Return the side of the square of as many features as the largest picture has."""
+    """Return the side of the square of as many features as the largest image has."""
     side = vision.patch_size * (vision.merge_size or 2)
     return int(features_per_image(vision) ** 0.5) * side
 
@@ -115,7 +115,7 @@ QWEN2_VL = Family(
         vision_type="qwen2_vl",
         vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
     ),
-    pictures=Pictures.GRID,
+    image_layout=ImageLayout.GRID,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "the checkpoint's chat template", vocabulary=152_064),
@@ -135,7 +135,7 @@ QWEN2_VL = Family(
     video_features=video_features,
     video_upstream=False,
     quantizations=("FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"),
-    pytorch=PyTorchServing(pictures=True, quantizations=("FP8",)),
+    pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
     adapters=True,
     notes=(
         "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",

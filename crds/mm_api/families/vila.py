@@ -126,7 +126,7 @@ VILA = Family(
     quantizations=LLAMA_QUANTIZATIONS,
     vision_parameters=vision_parameters,
     # No class in transformers, which Model-Optimizer would need: nothing is quantized.
-    pytorch=PyTorchServing(pictures=True),
+    pytorch=PyTorchServing(images=True),
     tokenizer=Tokenizer(
         advice="Save a fast tokenizer into llm/:"
         " AutoTokenizer.from_pretrained('llm').save_pretrained('llm')."

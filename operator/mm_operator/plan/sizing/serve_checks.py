@@ -44,7 +44,7 @@ def _family(now: Situation) -> Iterator[PlanError]:
             f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(others)}): "
             "use TensorRT",
         )
-    elif not served.pictures and now.ask.max_images:
+    elif not served.images and now.ask.max_images:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "BackendTextOnly",

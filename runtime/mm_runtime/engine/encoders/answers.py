@@ -8,7 +8,7 @@ import numpy as np
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
-from mm_api.families.family import Pictures
+from mm_api.families.family import ImageLayout
 from mm_runtime.engine.encoding import Outputs
 
 TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
@@ -17,10 +17,10 @@ _CROSSING = frozenset({CROSSED, CROSSED_ROWS, "CROSS_ATTENTION_MASK", "SKIP_CROS
 _TURNING = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
 _TABLES = frozenset({TABLE, ROWS})
 _NAMES = {
-    Pictures.SQUARE: _TABLES,
-    Pictures.VIEWS: _TABLES,
-    Pictures.GRID: _TABLES | _TURNING,
-    Pictures.TILES: _CROSSING,
+    ImageLayout.SQUARE: _TABLES,
+    ImageLayout.VIEWS: _TABLES,
+    ImageLayout.GRID: _TABLES | _TURNING,
+    ImageLayout.TILES: _CROSSING,
 }
 
 
@@ -41,12 +41,12 @@ class Wanted:
     @classmethod
     def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "Wanted":
         """Return what features of an engine look like; `dtype` is that of the prompt table."""
-        pictures = FAMILIES[facts.family].pictures
+        layout = FAMILIES[facts.family].image_layout
         return cls(
-            names=_NAMES[pictures],
+            names=_NAMES[layout],
             hidden_size=facts.text.hidden_size,
             dtype=np.dtype(dtype),
-            rows_per_image=plan.features_per_image if pictures is Pictures.SQUARE else None,
+            rows_per_image=plan.features_per_image if layout is ImageLayout.SQUARE else None,
         )
 
 

@@ -7,7 +7,7 @@ May import: mm_api, numpy, Pillow.
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import Pictures
+from mm_api.families.family import ImageLayout
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.processors.grids import GridProcessor
 from mm_runtime.engine.processors.prepared import PictureProcessor
@@ -22,12 +22,12 @@ def load_processor(engine: EngineDirectory, vision: VisionPlan) -> PictureProces
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
     """
-    match FAMILIES[engine.facts.family].pictures:
-        case Pictures.VIEWS:
+    match FAMILIES[engine.facts.family].image_layout:
+        case ImageLayout.VIEWS:
             return ViewProcessor.load(engine)
-        case Pictures.GRID:
+        case ImageLayout.GRID:
             return GridProcessor.load(engine)
-        case Pictures.TILES:
+        case ImageLayout.TILES:
             return TileProcessor.load(engine)
-        case Pictures.SQUARE:
+        case ImageLayout.SQUARE:
             return SquareProcessor.load(engine, vision.features_per_image)

@@ -1,6 +1,6 @@
-"""Views: a picture becomes its whole view and the tiles of the grid that fits it best.
+"""Views: an image becomes its whole view and the tiles of the grid that fits it best.
 
-Several pictures in one request are cut up each, or are one view each, padded to a square; the
+Several images in one request are cut up each, or are one view each, padded to a square; the
 frames of a video are one view each: as the family was trained.
 """
 
@@ -25,7 +25,7 @@ from mm_runtime.engine.processors.prepared import (
 from mm_runtime.engine.vision.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
 
 _LONGEST_SIDE = 8192
-"""Of a picture that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What is
+"""Of an image that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What is
 longer, more than cameras make, is scaled down first."""
 
 
@@ -41,7 +41,7 @@ class ViewProcessor(InPrompt):
     grids: tuple[Size, ...]
     limit: int | None
     single_views: bool
-    """Each of several pictures is one view."""
+    """Each of several images is one view."""
 
     video: bool
 
@@ -63,7 +63,7 @@ class ViewProcessor(InPrompt):
 
     @property
     def fixed_rows(self) -> None:
-        """Rows follow from a picture's size."""
+        """Rows follow from an image's size."""
         return
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
@@ -76,10 +76,10 @@ class ViewProcessor(InPrompt):
         )
 
     def reduced(self, picture: Image.Image, count: int) -> Image.Image:
-        """Return the one view of a picture, or the picture as large as the largest grid.
+        """Return the one view of an image, or the image as large as the largest grid.
 
-        A picture beyond that grid is scaled down first, so what the tower sees of it was resized
-        twice; its grid is that of the smaller picture.
+        An image beyond that grid is scaled down first, so what the tower sees of it was resized
+        twice; its grid is that of the smaller image.
         """
         if self.single_views and count > 1:
             return self._squared(picture)
@@ -156,7 +156,7 @@ class ViewProcessor(InPrompt):
         ]
 
     def _squared(self, picture: Image.Image) -> Image.Image:
-        """Return one view of a picture on a square of the mean colour."""
+        """Return one view of an image on a square of the mean colour."""
         longest = max(picture.size)
         if longest > _LONGEST_SIDE:
             height, width = (max(1, side * _LONGEST_SIDE // longest) for side in picture.size[::-1])

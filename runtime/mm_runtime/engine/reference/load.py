@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.family import Kind, Pictures
+from mm_api.families.family import ImageLayout, Kind
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.reference.adapters import AdapterFolder
 from mm_runtime.engine.reference.crossing import CrossingModel
@@ -109,7 +109,7 @@ def load_model(directory: EngineDirectory) -> SlotModel:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
-    kind = RotatedLanguageModel if record.pictures is Pictures.GRID else LanguageModel
+    kind = RotatedLanguageModel if record.image_layout is ImageLayout.GRID else LanguageModel
     return kind(
         directory.llm,
         dtype=dtype,

@@ -1,4 +1,4 @@
-"""PURE: pictures as views: which grid of tiles one gets, and how features become one table.
+"""PURE: images as views: which grid of tiles one gets, and how features become one table.
 
 The rules and their rounding are those of transformers' classes; tests compare both.
 Sizes are (height, width).
@@ -21,7 +21,7 @@ VIDEO_POOL = 2
 
 
 def best_grid(size: Size, grids: Sequence[Size]) -> Size:
-    """Return the resolution that keeps most of the picture, and of those the smallest."""
+    """Return the resolution that keeps most of the image, and of those the smallest."""
     height, width = size
 
     def fit(grid: Size) -> tuple[int, int]:
@@ -33,12 +33,12 @@ def best_grid(size: Size, grids: Sequence[Size]) -> Size:
 
 
 def tiles_of(grid: Size, tile: int) -> int:
-    """Return the tiles of a picture: those of its grid, and its base view."""
+    """Return the tiles of an image: those of its grid, and its base view."""
     return grid[0] // tile * (grid[1] // tile) + 1
 
 
 def unpadded(size: Size, rows: int, columns: int) -> tuple[slice, slice]:
-    """Return which rows and columns of a grid of patches hold picture and no padding."""
+    """Return which rows and columns of a grid of patches hold image and no padding."""
     height, width = size
     if width / height > columns / rows:
         padding = (rows - int(round(height * (columns / width), 7))) // 2
@@ -51,7 +51,7 @@ def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int | Non
     """Return rows and columns of the features of a grid, padding cut off and scaled down.
 
     Args:
-        size: of the picture.
+        size: of the image.
         grid: resolution that `best_grid` chose.
         tile: pixels of a tile's side.
         side: patches along a side of one tile.
@@ -68,7 +68,7 @@ def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int | Non
 def rows_of_picture(
     size: Size, grids: Sequence[Size], *, tile: int, side: int, limit: int | None
 ) -> int:
-    """Return how many rows of the prompt table a picture becomes: base view, grid, newlines."""
+    """Return how many rows of the prompt table an image becomes: base view, grid, newlines."""
     rows, columns = grid_shape(size, best_grid(size, grids), tile=tile, side=side, limit=limit)
     return side**2 + rows * (columns + 1)
 
@@ -76,11 +76,11 @@ def rows_of_picture(
 def pack_picture(
     features: Features, size: Size, grid: Size, *, tile: int, limit: int | None, newline: Features
 ) -> Features:
-    """Return the rows of the prompt table of one picture.
+    """Return the rows of the prompt table of one image.
 
     Args:
-        features: float32 [1 + tiles, side x side, hidden]; the first is the whole picture.
-        size: of the picture in pixels.
+        features: float32 [1 + tiles, side x side, hidden]; the first is the whole image.
+        size: of the image in pixels.
         grid: resolution that `best_grid` chose.
         tile: pixels of a tile's side.
         limit: n of anyres_max_n; None: grids are not scaled down.
@@ -100,7 +100,7 @@ def pack_picture(
 
 
 def pack_view(features: Features, newline: Features) -> Features:
-    """Return the rows of a picture that is one of several: a single view and a newline."""
+    """Return the rows of an image that is one of several: a single view and a newline."""
     return np.concatenate((features, newline[None]))
 
 

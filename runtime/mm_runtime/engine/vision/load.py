@@ -4,7 +4,7 @@ import os
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.families import FAMILIES
-from mm_api.families.family import Pictures
+from mm_api.families.family import ImageLayout
 from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine.threads import threads_for
 from mm_runtime.engine.vision.cache import FeatureCache
@@ -39,13 +39,13 @@ def load_encoder(
     runner = open_runner(plan.engine, folder, threads=threads)
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
     family = FAMILIES[facts.family]
-    match family.pictures:
-        case Pictures.VIEWS:
+    match family.image_layout:
+        case ImageLayout.VIEWS:
             single = family.features_of_several is not None
             return ViewEncoder.load(session, vision, folder / EXTRAS, single_views=single)
-        case Pictures.GRID:
+        case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.llm)
-        case Pictures.TILES:
+        case ImageLayout.TILES:
             return CrossingEncoder(session, vision)
-        case Pictures.SQUARE:
+        case ImageLayout.SQUARE:
             return VisionEncoder(session, image_size=plan.image_size)

@@ -1,4 +1,4 @@
-"""Encoder of views: tiles of all requests in one batch, then put together by picture."""
+"""Encoder of views: tiles of all requests in one batch, then put together by image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ PICTURE = 3
 
 @dataclass(frozen=True)
 class Views:
-    """The tiles of one request and the sizes of its pictures."""
+    """The tiles of one request and the sizes of its images."""
 
     pixels: NDArray[np.floating[Any]]
     sizes: tuple[anyres.Size, ...]
@@ -45,7 +45,7 @@ class ViewEncoder:
             session: encodes tiles.
             vision: tiles and grids.
             newline: [hidden], the end of each row of patches.
-            single_views: each of several pictures is one view.
+            single_views: each of several images is one view.
         """
         self._session = session
         self._grids = vision.grid_pinpoints or []
@@ -65,7 +65,7 @@ class ViewEncoder:
         """Return tiles and sizes.
 
         Raises:
-            RequestError: pictures that the client cut itself: their sizes are not known.
+            RequestError: images that the client cut itself: their sizes are not known.
         """
         if "IMAGE" in inputs:
             raise RequestError(
