@@ -11,6 +11,7 @@ from mm_api.families.detection import matches, resolve
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_operator.plan.sizing.weights import text_parameters
+from support.families.pictures import CASES
 from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
 
@@ -74,16 +75,15 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
         pytest.param(
             config_of("blip2-opt", text_config={"model_type": "llama"}), "OPT", id="blip2-llama"
         ),
-        pytest.param(
-            config_of("llava-onevision", image_grid_pinpoints=[[384]]), "pairs", id="pinpoints"
-        ),
-        pytest.param(
-            config_of("llava-onevision", vision_aspect_ratio="pad"), "anyres_max", id="aspect"
-        ),
         pytest.param(config_of("qwen2-vl", hidden_size="wide"), "'wide'", id="not-a-number"),
         pytest.param(config_of("t5", num_heads=0), "num_heads is 0", id="zero"),
         pytest.param(config_of("bart", decoder_attention_heads=7), "multiple", id="odd-heads"),
         pytest.param(config_of("mllama", text_config={}), "", id="no-text"),
+        *(
+            pytest.param(config_of(family, **changes), words, id=f"{family}-{next(iter(changes))}")
+            for family, case in CASES.items()
+            for changes, words in case.refused_configurations
+        ),
     ],
 )
 def test_what_cannot_be_served_is_refused(config: dict[str, Any], words: str) -> None:

@@ -60,5 +60,8 @@ class Case:
     not_compared: Mapping[str, str] = field(default_factory=dict)
     """What transformers cannot be asked -> why."""
 
+    refused_configurations: tuple[tuple[Mapping[str, Any], str], ...] = ()
+    """Keys of config.json that make a checkpoint one that is refused, and words of the refusal."""
+
     refused: tuple[tuple[Size, ...], str] | None = None
     """Pictures that other families cut or refuse one by one, and words of the refusal."""

@@ -68,6 +68,10 @@ CASE = Case(
     video_mark="<video>\n",
     image_processor="LlavaOnevisionImageProcessorPil",
     by_conversation=True,
+    refused_configurations=(
+        ({"image_grid_pinpoints": [[384]]}, "pairs"),
+        ({"vision_aspect_ratio": "pad"}, "anyres_max"),
+    ),
     packing={"vision_aspect_ratio": "anyres_max_4"},
     video=video,
 )
