@@ -12,6 +12,7 @@ from mm_api.families.byt5 import BYT5
 from mm_api.families.family import Family
 from mm_api.families.flan_t5 import FLAN_T5
 from mm_api.families.llava import LLAVA
+from mm_api.families.llava_next import LLAVA_NEXT
 from mm_api.families.llava_onevision import LLAVA_ONEVISION
 from mm_api.families.mbart import MBART
 from mm_api.families.mllama import MLLAMA
@@ -25,7 +26,7 @@ from mm_api.families.whisper import WHISPER
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
+        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA, QWEN2_VL),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
     )
 }

@@ -1,0 +1,125 @@
+"""LLaVA-NeXT (1.6): CLIP's base view and the unpadded tiles of the best grid (#features).
+
+Upstream's example (examples/models/core/llava_next) builds engines that only its own script runs:
+Triton's preprocessing model refuses a vision engine of `llava_next`.
+"""
+
+from dataclasses import replace
+
+from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import JsonObject, invalid, section
+from mm_api.checkpoint.vision import grids_of, most_tiles
+from mm_api.families import llava
+from mm_api.families.family import (
+    BYTES_TENSORS,
+    ENSEMBLE,
+    VARIABLE_SIZE_FACTOR,
+    Decoder,
+    Embeddings,
+    Family,
+    ImageLayout,
+    Kind,
+    PyTorchServing,
+    Recipe,
+    Serving,
+    Unserved,
+)
+from mm_api.families.llava_onevision import features_per_image
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
+
+TEXTS = ("llama", "mistral")
+"""Language models whose blocks are LLaMA's: those of Vicuna, Mistral, Hermes-Yi and Llama 3."""
+
+MISTRALS_WINDOW = 4096
+"""Of MistralConfig, where a configuration leaves it out."""
+
+PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
+"""LlavaNextConfig's own."""
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a LLaVA-NeXT checkpoint, whose images are tiled by their shape.
+
+    Raises:
+        CheckpointError: the class token is kept, which no grid of tiles has room for; the language
+            model's blocks are not LLaMA's, or attend to a window of tokens only.
+    """
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", "llama")
+    if kind not in TEXTS:
+        raise invalid(
+            f"text_config.model_type is {kind!r}; expected {' or '.join(TEXTS)}, whose blocks are"
+            " planned and converted. Use llava-v1.6-mistral-7b-hf or -vicuna-7b-hf."
+        )
+    window = text.get("sliding_window", MISTRALS_WINDOW if kind == "mistral" else None)
+    if window is not None:
+        raise invalid(
+            f"text_config.sliding_window is {window!r}; expected null: the answer must attend to"
+            " all of an image and its question"
+        )
+    found = llava.read(config, processor)
+    assert found.vision is not None  # noqa: S101 (llava.read has made it)
+    if found.vision.feature_select == "full":
+        raise invalid(
+            "vision_feature_select_strategy is 'full'; expected 'default': a class token has no"
+            " place in a grid of tiles"
+        )
+    grids = grids_of(
+        config.get("image_grid_pinpoints") or processor.get("image_grid_pinpoints") or PINPOINTS
+    )
+    vision = found.vision.model_copy(
+        update={"grid_pinpoints": grids, "max_tiles": most_tiles(grids, found.vision.image_size)}
+    )
+    return replace(found, vision=vision)
+
+
+WRAPPER = "[INST] " + IMAGES + "<image>\n{% endfor %}" + TEXT + "{% endfor %} [/INST]"
+"""Mistral's, as upstream's script writes it; other language models bring a template."""
+
+
+LLAVA_NEXT = Family(
+    name="llava-next",
+    title="LLaVA-NeXT",
+    architectures=("LlavaNextForConditionalGeneration",),
+    model_type="llava_next",
+    read=read,
+    kind=Kind.PROMPT_TABLE,
+    dtypes=("float16", "bfloat16"),
+    dtype_reason="upstream's engines are float16",
+    style=llava.LLAMA_STYLE,
+    embeddings=Embeddings(),
+    recipe=Recipe(
+        converter="llama",
+        build_flags=(("gemm_plugin", "{dtype}"),),
+        vision_type="llava_next",
+        keeps_class_token=False,
+    ),
+    image_layout=ImageLayout.VIEWS,
+    decoder=Decoder.BESIDE_TOWER,
+    prompt=PromptStyle(WRAPPER),
+    serving=Serving(ENSEMBLE, BYTES_TENSORS, "[INST] <image>\\n{text} [/INST]"),
+    features_per_image=features_per_image,
+    fixed_features=False,
+    tiles_per_image=lambda vision: vision.max_tiles or 1,
+    default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
+    default_output_tokens=1024,
+    template_tokens=16,
+    pool_factor=VARIABLE_SIZE_FACTOR,
+    pipeline_parallel=True,
+    max_images=1,
+    max_images_reason="upstream's script takes one image a request",
+    quantizations=llava.LLAMA_QUANTIZATIONS,
+    pytorch=PyTorchServing(images=True),
+    unserved=Unserved(
+        "LLaVA-NeXT",
+        "Triton's preprocessing model does not know LLaVA-NeXT, so no GPU is taken for its engines:"
+        " use backend PyTorch or Reference, or build them by hand with the commands of `mmctl plan"
+        " -o commands`",
+        backends=("TensorRT",),
+    ),
+    adapters=True,
+    notes=(
+        "TensorRT engines are planned and not served: Triton's preprocessing model refuses them",
+        "the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",
+    ),
+)

@@ -1,0 +1,54 @@
+"""LLaVA-NeXT's vision half: CLIP tower, selected layer and projector, for one tile.
+
+Tiles are put together outside (`mm_runtime.engine.vision.anyres`), with the newline vector that
+travels beside the graph.
+"""
+
+from pathlib import Path
+
+import torch
+import transformers
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.engine_build.commands import vision_samples
+from mm_runtime.engine_build.commands.towers.llava import LlavaVision
+from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
+from mm_runtime.engine_build.commands.towers.tower import (
+    Sample,
+    Tower,
+    TowerInput,
+    load_without_layers,
+    picture_samples,
+)
+
+
+def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
+    """Return the vision half of a LLaVA-NeXT checkpoint."""
+    assert facts.vision is not None  # noqa: S101 (the family has one)
+    vision = facts.vision
+    side, rows = vision.image_size, vision.features_per_image
+    grid = (vision.grid_pinpoints or [(side, side)])[0]
+    model = load_without_layers(
+        transformers.LlavaNextForConditionalGeneration, llm, trust_remote_code=trust_remote_code
+    )
+
+    def reference(sample: Sample) -> torch.Tensor:
+        # The class reads whole images: each entry is the base view of one that fills a grid,
+        # and the rows of the base view come first.
+        pixels = torch.from_numpy(sample["pixel_values"])
+        tiles = grid[0] // side * (grid[1] // side) + 1
+        output = model.model.get_image_features(
+            pixel_values=pixels[:, None].expand(-1, tiles, -1, -1, -1),
+            image_sizes=torch.tensor([grid] * len(pixels)),
+            vision_feature_layer=vision.feature_layer,
+            vision_feature_select_strategy=vision.feature_select,
+        )
+        return torch.stack([features[:rows] for features in output.pooler_output])
+
+    return Tower(
+        module=LlavaVision(model, vision.feature_layer, vision.feature_select),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=picture_samples(vision_samples.pictures(side)),
+        reference=reference,
+        extras={NEWLINE: model.model.image_newline.detach().numpy()},
+    )
