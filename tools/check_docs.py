@@ -1,7 +1,7 @@
 """Do the names in documents and docstrings still exist, and are pages short? Exits 1 otherwise.
 
 Checked are relative links with their anchors and paths (`tests/plan/...`, in code quotes) of
-Markdown files, and dotted names of our own packages (`mm_operator.plan.pools`) in Markdown and
+Markdown files, and dotted names of our own packages (`mm_operator.plan.build`) in Markdown and
 Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
 
 A page of docs/ has at most 300 lines, an entry of the changelog is one line.

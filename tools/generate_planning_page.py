@@ -18,8 +18,8 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family, ImageLayout
 from mm_ctl.cli import main as mmctl
-from mm_operator.plan.sizing.fit import TERMS
-from mm_operator.plan.sizing.tables import table
+from mm_operator.plan.engine.fit import TERMS
+from mm_operator.plan.engine.tables import table
 from real_models import RealModel, real_models
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -262,8 +262,8 @@ def _example() -> str:
 
 def _codes() -> str:
     """Return the refusals, read from the source that raises them."""
-    sizing = ROOT / "operator" / "mm_operator" / "plan" / "sizing"
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(sizing.glob("*.py")))
+    planner = ROOT / "operator" / "mm_operator" / "plan" / "engine"
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(planner.rglob("*.py")))
     found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
     found += re.findall(r'PlanError\(\s*path="[\w.]+",\s*code="([A-Z]\w+)"', text)
     found += [one.code for family in FAMILIES.values() for one in family.recipe.refusals]

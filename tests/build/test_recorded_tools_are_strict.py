@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_operator.plan.sizing.tables import flags_of, version_of
+from mm_operator.plan.engine.tables import flags_of, version_of
 from support.model_configs import FOLDERS, VERSIONS, planned
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import Tools, install

@@ -13,7 +13,7 @@ from mm_operator.children.hardware import (
     host_bytes,
     planned_gpu,
 )
-from mm_operator.plan.sizing.reference import plan_reference
+from mm_operator.plan.engine.reference import plan_reference
 from support.families.pipeline import plan_of
 from support.gpu_nodes import H100, L4
 from support.model_configs import facts_of, planned

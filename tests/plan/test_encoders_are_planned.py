@@ -3,9 +3,9 @@
 import pytest
 
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
-from mm_operator.plan.sizing.memory import PROCESS_BYTES
-from mm_operator.plan.sizing.reference import plan_reference
+from mm_operator.plan.engine.memory import PROCESS_BYTES
+from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.engine.reference import plan_reference
 from support.model_configs import planned
 from support.models import spec_of, tiny_facts
 

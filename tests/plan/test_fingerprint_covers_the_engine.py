@@ -7,9 +7,10 @@ import pytest
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
+from mm_operator.digests import canonical_json, digest
 from mm_operator.errors import SpecError
 from mm_operator.plan.draft import draft
-from mm_operator.plan.fingerprint import canonical_json, digest, engine_fingerprint
+from mm_operator.plan.engine.fingerprint import engine_fingerprint
 from support.models import spec_of, tiny_facts
 
 BASE = "279716112327450d"

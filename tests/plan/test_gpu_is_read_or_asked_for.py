@@ -8,7 +8,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
-from mm_operator.plan.gpu import choose_gpu
+from mm_operator.plan.engine.gpu import choose_gpu
 from support.gpu_nodes import H100, L4, node
 from support.models import spec_of
 

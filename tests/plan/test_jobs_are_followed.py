@@ -9,6 +9,7 @@ import pytest
 from mm_api import labels
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult
+from mm_operator import names
 from mm_operator.model import (
     ConfigState,
     EngineState,
@@ -20,7 +21,7 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan import decide, names
+from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
 from mm_operator.plan.jobs import attempt_of, latest, terms_of
 from mm_operator.plan.records import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm_operator.plan import names
+from mm_operator import names
 
 HEX = "0123456789abcdef" * 4
 LONG = "m" * 63

@@ -3,7 +3,7 @@
 import pytest
 
 from mm_api.families.family import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
-from mm_operator.plan.pools import (
+from mm_operator.plan.engine.pools import (
     MIB,
     Traffic,
     chains,

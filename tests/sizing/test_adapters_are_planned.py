@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
-from mm_operator.plan.sizing.tables import flags_of, version_of
+from mm_operator.plan.engine.tables import flags_of, version_of
 from support.model_configs import VERSIONS, facts_of, planned
 
 SOURCE = {"persistentVolumeClaim": {"claimName": "adapters", "path": "french"}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.sizing.tables import flags_of, version_of
+from mm_operator.plan.engine.tables import flags_of, version_of
 from support.model_configs import ON_PYTORCH, facts_of, planned, planned_on_pytorch
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")

@@ -4,7 +4,7 @@ import pytest
 
 from mm_api.families import FAMILIES
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.tables import flags_of, trtllm_version, version_of
+from mm_operator.plan.engine.tables import flags_of, trtllm_version, version_of
 from support.model_configs import MODELS, VERSIONS, planned
 
 

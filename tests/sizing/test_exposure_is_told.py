@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_operator.plan.sizing.exposure import exposure_warnings
+from mm_operator.plan.engine.exposure import exposure_warnings
 from support.models import spec_of
 
 TOKENS = {"authSecretRef": {"name": "tokens", "key": "clients"}}

@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.gateway_memory import gateway_bytes
-from mm_operator.plan.sizing.reference import plan_reference
+from mm_operator.plan.engine.reference import plan_reference
 from support.model_configs import planned
 from support.models import spec_of, tiny_facts
 

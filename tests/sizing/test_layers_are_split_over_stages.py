@@ -3,8 +3,8 @@
 import pytest
 
 from mm_api.families import FAMILIES
-from mm_operator.plan.family import family_of
-from mm_operator.plan.sizing.weights import Split, stacks
+from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.weights import Split, stacks
 from support.model_configs import facts_of, planned
 
 SPLIT = tuple(name for name, family in FAMILIES.items() if family.pipeline_parallel)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
-from mm_operator.plan.sizing.fit import TERMS
-from mm_operator.plan.sizing.weights import Attention, Linear, Split, Stack, stacks
+from mm_operator.plan.engine.fit import TERMS
+from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
 from support.model_configs import FOLDERS, facts_of, planned
 
 FAMILY = st.sampled_from(sorted(FOLDERS))

@@ -11,8 +11,6 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families.llava import LLAVA
 from mm_ctl.commands.plan_commands import as_commands
 from mm_operator.plan.limits import plan_limits as reference_limits
-from mm_operator.plan.sizing.ask import ask_of
-from mm_operator.plan.sizing.limits import plan_limits
 from support.golden import Golden
 from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned_on_pytorch
 from support.models import llava_7b_facts, spec_of, tiny_facts

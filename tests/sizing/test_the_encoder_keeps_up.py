@@ -8,8 +8,8 @@ import pytest
 
 from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.model import Outcome
-from mm_operator.plan.sizing.encoder_share import SHARES, Work
-from mm_operator.plan.sizing.tables import fp16_tflops, gpu_names, gpu_of
+from mm_operator.plan.engine.encoder_share import SHARES, Work
+from mm_operator.plan.engine.tables import fp16_tflops, gpu_names, gpu_of
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, node
 from support.model_configs import WITH_PICTURES, facts_of, planned

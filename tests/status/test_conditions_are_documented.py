@@ -22,8 +22,8 @@ REASON_POSITION = {"SpecError": 0, "StageError": 1, "Aspect": 2, "Failure": 0, "
 SOURCES = [
     path
     for path in sorted((ROOT / "operator" / "mm_operator").rglob("*.py"))
-    # Codes of the planner's own errors become InvalidSpec where they are no reasons.
-    if "sizing" not in path.parts and "cli" not in path.parts and "simulation" not in path.parts
+    # Codes of the engine planner become InvalidSpec where they are no reasons.
+    if not {"engine", "cli", "simulation"} & set(path.parts)
 ]
 
 

@@ -15,6 +15,7 @@ from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
 from mm_api.v1alpha1.validation import validate
+from mm_operator import names
 from mm_operator.children.all import build, unwanted
 from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.model import (
@@ -35,7 +36,7 @@ from mm_operator.model import (
     Snapshot,
     StoredEngine,
 )
-from mm_operator.plan import decide, names
+from mm_operator.plan import decide
 from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive

@@ -14,8 +14,8 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
-from mm_operator.plan.sizing.model_plan import Inputs, plan_model
-from mm_operator.plan.sizing.tables import gpu_of
+from mm_operator.plan.engine.model_plan import Inputs, plan_model
+from mm_operator.plan.engine.tables import gpu_of
 from real_models import RealModel, real_models
 from support.models import spec_of
 

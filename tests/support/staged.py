@@ -7,6 +7,7 @@ from typing import Any
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1.validation import validate
+from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import (
     ConfigState,
@@ -16,7 +17,7 @@ from mm_operator.model import (
     Plan,
     Snapshot,
 )
-from mm_operator.plan import decide, names
+from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
 from mm_operator.plan.records import FACTS_KEY, INSPECTION_KEY, RESULT_KEY, Inspection
 from support.model_documents import document

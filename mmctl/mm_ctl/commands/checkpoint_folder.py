@@ -16,7 +16,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_ctl.documents import UsageError, read_text
-from mm_operator.plan.sizing.weights import text_parameters
+from mm_operator.plan.engine.weights import text_parameters
 
 CONFIGS = ("config.json", "args.json")
 """FairSeq has no config.json: its args namespace, saved as JSON, stands for it."""

@@ -21,10 +21,10 @@ from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_models, read_text
 from mm_operator.errors import SpecError
-from mm_operator.plan.gpu import choose_gpu
-from mm_operator.plan.sizing.model_plan import Inputs, plan_model
-from mm_operator.plan.sizing.reference import plan_reference
-from mm_operator.plan.sizing.tables import gpu_names, gpu_of
+from mm_operator.plan.engine.gpu import choose_gpu
+from mm_operator.plan.engine.model_plan import Inputs, plan_model
+from mm_operator.plan.engine.reference import plan_reference
+from mm_operator.plan.engine.tables import gpu_names, gpu_of
 from mm_operator.settings import BUILDER_VERSION
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"

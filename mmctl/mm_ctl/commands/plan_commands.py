@@ -1,8 +1,8 @@
 """A plan as the shell commands that a person would build the engines with by hand."""
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.sizing.serve_command import SOURCE, as_script
-from mm_operator.plan.sizing.shell import folded
+from mm_operator.plan.engine.serve_command import SOURCE, as_script
+from mm_operator.plan.engine.shell import folded
 
 _REFERENCE = """\
 # The Reference engine is built by one command of the runtime image. plan.json is buildPlan of

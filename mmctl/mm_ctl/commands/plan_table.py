@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mm_api.documents.model_plan import GpuMemory, ModelPlan
-from mm_operator.plan.sizing.fit import TERMS
+from mm_operator.plan.engine.fit import TERMS
 
 BAR_WIDTH = 60
 _LETTERS = "WVAPCKXO"

@@ -5,10 +5,10 @@ Pace and stabilisation are in the recommendation already, so the object adds non
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.replica_mover import is_wanted
 from mm_operator.model import Plan, Ref, Snapshot
-from mm_operator.plan import names
 
 METRIC = "multimodal_desired_replicas"
 """Name of the external metric that the operator serves: replicas wanted, by model."""

@@ -7,6 +7,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.serving_pod import (
@@ -16,7 +17,6 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 
 
 def build_disruption_budget(

@@ -10,6 +10,7 @@ from mm_api import labels
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.disruption_budget import one_at_a_time
 from mm_operator.children.metadata import Manifest, own_metadata
@@ -21,8 +22,7 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
-from mm_operator.plan.encoders import GRPC_PORT
+from mm_operator.plan.engine.encoders import GRPC_PORT
 from mm_operator.plan.memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of

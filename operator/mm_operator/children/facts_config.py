@@ -1,9 +1,9 @@
 """The ConfigMap that keeps what the inspection found, so that its Job can go."""
 
 from mm_api import labels
+from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 from mm_operator.plan.records import FACTS_KEY, INSPECTION_KEY, Inspection
 
 

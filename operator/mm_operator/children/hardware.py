@@ -6,7 +6,7 @@ from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.families import FAMILIES
 from mm_api.golden import asking_bytes, is_asked
 from mm_api.v1alpha1 import Gpu
-from mm_operator.plan.sizing.export_memory import export_bytes
+from mm_operator.plan.engine.export_memory import export_bytes
 
 _MIB = 1 << 20
 _BUILD_CPU = "500m"

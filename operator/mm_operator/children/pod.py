@@ -3,7 +3,7 @@
 from mm_api import labels
 from mm_api.v1alpha1 import Gpu, Resources, Scheduling
 from mm_operator.children.metadata import Manifest
-from mm_operator.plan.fingerprint import plain
+from mm_operator.digests import plain
 
 USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""

@@ -2,12 +2,12 @@
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec, Peer
+from mm_operator import names
 from mm_operator.children import containers
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.network import build_network_policy, opened
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 
 _PORTS = {"triton-grpc": containers.GRPC_PORT, "triton-http": containers.HTTP_PORT}
 

@@ -11,11 +11,11 @@ of Prometheus there are two triggers, and while one of them is away replicas do 
 
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec, PrometheusSpec
+from mm_operator import names
 from mm_operator.children.autoscaler import at_once
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.replica_mover import is_wanted
 from mm_operator.model import KedaSettings, Plan, Ref, Snapshot
-from mm_operator.plan import names
 
 METRIC = "mm_autoscaling_desired_replicas"
 """What the operator says on /metrics; the leader only."""

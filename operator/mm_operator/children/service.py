@@ -1,10 +1,10 @@
 """The Service in front of a model's pods: OpenAI on port 80, and nothing else."""
 
 from mm_api import labels
+from mm_operator import names
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 
 
 def build_service(snapshot: Snapshot, plan: Plan) -> Manifest | None:

@@ -5,9 +5,9 @@ of a new one.
 """
 
 from mm_api import labels
+from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan import names
 from mm_operator.plan.announcing import announces
 from mm_operator.plan.records import ENGINE_KEY, SERVING_KEY
 from mm_operator.plan.revision import LEAST_SECONDS, REVISION_KEY, Revision

@@ -5,10 +5,10 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
+from mm_operator import names
 from mm_operator.children import containers, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import RolloutDecision, Snapshot
-from mm_operator.plan import names
 from mm_operator.plan.announcing import is_announced, scrape_annotations
 from mm_operator.plan.records import SERVING_KEY
 

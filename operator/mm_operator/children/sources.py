@@ -6,9 +6,9 @@ none is in an argument, a ConfigMap, a status or an operator's log.
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
+from mm_operator.addresses import adapter_addresses, bucket_address, source_directory
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan import adapters
-from mm_operator.plan.store import bucket_address, source_directory
 
 S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 S3_SESSION = "AWS_SESSION_TOKEN"
@@ -33,7 +33,7 @@ def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str
 
 def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:
     """Return where the LoRA adapters are, as `mm-runtime inspect` and `build` take it."""
-    found = adapters.addresses(spec).items()
+    found = adapter_addresses(spec).items()
     return [part for name, address in found for part in ("--adapter", f"{name}={address}")]
 
 

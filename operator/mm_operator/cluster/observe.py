@@ -11,6 +11,7 @@ from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
@@ -44,7 +45,6 @@ from mm_operator.model import (
     Snapshot,
     StoredEngine,
 )
-from mm_operator.plan import names
 
 T = TypeVar("T")
 

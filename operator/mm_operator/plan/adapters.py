@@ -1,46 +1,12 @@
-"""LoRA adapters: where Jobs find them, and what can be said about them before anything runs."""
+"""LoRA adapters of a spec: their claims, and whether one Job can reach all of them."""
 
 from collections.abc import Iterator
 
-from mm_api.documents.lora_adapter import LoraAdapter
-from mm_api.documents.model_facts import ModelFacts
-from mm_api.mounts import ADAPTERS_MOUNT
-from mm_api.v1alpha1 import Lora, ModelSource, MultimodalModelSpec
+from mm_api.v1alpha1 import ModelSource, MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.errors import SpecError
-from mm_operator.plan.store import bucket_address, source_directory
 
 PATH = "spec.engine.lora"
-
-
-def addresses(spec: MultimodalModelSpec) -> dict[str, str]:
-    """Return name -> address, as `mm-runtime --adapter` takes it."""
-    return {one.name: _address(spec, one) for one in spec.engine.lora}
-
-
-def planned_adapters(spec: MultimodalModelSpec, facts: ModelFacts) -> list[LoraAdapter]:
-    """Return the adapters with their uids: their places in the list of the spec."""
-    where = addresses(spec)
-    return [
-        LoraAdapter(name=one.name, uid=uid, source=where[one.name], source_digest=one.source_digest)
-        for uid, one in enumerate(facts.lora.adapters if facts.lora and where else ())
-    ]
-
-
-def check_inspected(spec: MultimodalModelSpec, facts: ModelFacts) -> None:
-    """Refuse facts that do not tell the spec's adapters: whether they fit is not known.
-
-    Raises:
-        SpecError: what to inspect them with.
-    """
-    known = [one.name for one in facts.lora.adapters] if facts.lora else []
-    if spec.engine.lora and known != [one.name for one in spec.engine.lora]:
-        raise SpecError(
-            "InvalidSpec",
-            "sizes and modules of the adapters are not known: give --facts what `mm-runtime "
-            "inspect --source ... --adapter NAME=SOURCE` prints (the operator does it by itself)",
-            PATH,
-        )
 
 
 def claims(spec: MultimodalModelSpec) -> tuple[str, ...]:
@@ -85,19 +51,6 @@ def remote_sources(spec: MultimodalModelSpec) -> Iterator[ModelSource]:
     """Yield the checkpoint's source and those of the adapters."""
     yield spec.model.source
     yield from (one.source for one in spec.engine.lora)
-
-
-def _address(spec: MultimodalModelSpec, adapter: Lora) -> str:
-    source = adapter.source
-    if source.hugging_face:
-        return f"hf://{source.hugging_face.repo}@{source.hugging_face.revision}"
-    if source.s3:
-        return bucket_address(source.s3)
-    claim, own = source.persistent_volume_claim, spec.model.source.persistent_volume_claim
-    assert claim is not None  # noqa: S101  # exactly one of the three: a rule of the API
-    if own is not None and own.claim_name == claim.claim_name:
-        return source_directory(claim.path)
-    return f"{ADAPTERS_MOUNT}/{claim.claim_name}/{claim.path.strip('/')}".rstrip("/")
 
 
 def _hubs(spec: MultimodalModelSpec) -> Iterator[HuggingFaceSource]:

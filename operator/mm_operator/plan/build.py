@@ -6,6 +6,7 @@ from datetime import datetime
 from mm_api.conditions import Reason
 from mm_api.documents.build_progress import BuildProgress, last_progress
 from mm_api.documents.build_result import BuildResult
+from mm_operator import names
 from mm_operator.model import (
     BuildDecision,
     Builder,
@@ -18,7 +19,6 @@ from mm_operator.model import (
     PodDamage,
     Step,
 )
-from mm_operator.plan import names
 from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
 from mm_operator.plan.draft import Draft
 from mm_operator.plan.failures import Failure, build_failure

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from mm_api import labels
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator import names
 from mm_operator.model import Collection, JobPhase, JobState, Snapshot
-from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import PLAN_KEY, parse
 from mm_operator.plan.store import identity_of, store_of

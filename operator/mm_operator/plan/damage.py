@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, Field
 
 from mm_api.base import Document
 from mm_api.documents.build_result import BuildResult
+from mm_operator import names
 from mm_operator.model import (
     BuildDecision,
     ConfigState,
@@ -22,7 +23,6 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan import names
 from mm_operator.plan.jobs import attempt_of
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, ENGINE_KEY, RESULT_KEY, parse
 

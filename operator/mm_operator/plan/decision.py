@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     BuildDecision,
@@ -15,7 +16,6 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan import names
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, relieved

@@ -9,14 +9,16 @@ from mm_api.documents.serving_plan import GatewayPlan, MemoryPools, ServingPlan
 from mm_api.families.family import Family
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
-from mm_operator.plan import adapters, encoders, memory, names, pools
-from mm_operator.plan.family import served_family
-from mm_operator.plan.fingerprint import engine_fingerprint
+from mm_operator.plan import memory
+from mm_operator.plan.engine import adapters, encoders, pools
+from mm_operator.plan.engine.family import served_family
+from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.limits import Sized
+from mm_operator.plan.engine.pool import output_bytes, picture_side, tiles_per_picture
 from mm_operator.plan.limits import plan_limits
-from mm_operator.plan.sizing.limits import Sized
-from mm_operator.plan.sizing.pool import output_bytes, picture_side, tiles_per_picture
 from mm_operator.plan.store import store_of
 
 

@@ -11,12 +11,12 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice, Snapshot
-from mm_operator.plan import gpu
 from mm_operator.plan.draft import Draft, engine_config
-from mm_operator.plan.encoders import with_key
-from mm_operator.plan.family import family_of
-from mm_operator.plan.sizing.model_plan import Inputs, plan_model
-from mm_operator.plan.sizing.reference import plan_reference
+from mm_operator.plan.engine import gpu
+from mm_operator.plan.engine.encoders import with_key
+from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.model_plan import Inputs, plan_model
+from mm_operator.plan.engine.reference import plan_reference
 
 _KEPT_REASONS = frozenset(
     {

@@ -7,10 +7,10 @@ from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
+from mm_operator.digests import digest, stated
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
-from mm_operator.plan import names
 from mm_operator.plan.failures import inspect_failure
-from mm_operator.plan.fingerprint import digest, stated
 from mm_operator.plan.jobs import attempt_of, latest, pending, terms_of
 from mm_operator.plan.records import read_inspect_result, read_inspection
 from mm_operator.plan.retry import INSPECT

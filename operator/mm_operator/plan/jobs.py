@@ -7,8 +7,8 @@ from typing import Any
 from mm_api import labels
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
-from mm_operator.plan.fingerprint import digest, stated
 
 
 @dataclass(frozen=True, slots=True)

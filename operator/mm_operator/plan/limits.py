@@ -9,8 +9,8 @@ from mm_api.families.family import Family, Kind
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import Choice
-from mm_operator.plan.sizing import limits as sizing
-from mm_operator.plan.sizing.ask import ask_of
+from mm_operator.plan.engine import limits as sizing
+from mm_operator.plan.engine.request import ask_of
 
 ONNX_OPSET = 18
 """Lowest that torch's exporter writes without converting."""

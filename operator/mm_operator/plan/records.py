@@ -15,7 +15,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_operator.model import Builder, ConfigState
-from mm_operator.plan.fingerprint import fingerprint_of
+from mm_operator.plan.engine.fingerprint import fingerprint_of
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"

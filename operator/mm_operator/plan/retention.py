@@ -1,5 +1,6 @@
 """Which existing objects stay although no builder makes them now, and which engines are let go."""
 
+from mm_operator import names
 from mm_operator.model import (
     BuildDecision,
     Collection,
@@ -10,7 +11,6 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
-from mm_operator.plan import names
 from mm_operator.plan.records import ENGINE_KEY
 
 _OF_ENCODERS = ("NetworkPolicy", "Service", "PodDisruptionBudget")

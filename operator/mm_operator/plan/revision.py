@@ -7,8 +7,8 @@ template is that of the live Deployment.
 from pydantic import Field, ValidationError
 
 from mm_api.base import Document
+from mm_operator import names
 from mm_operator.model import Snapshot
-from mm_operator.plan import names
 
 REVISION_KEY = "revision.json"
 

@@ -8,10 +8,10 @@ from math import ceil
 
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
+from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.draft import Draft
-from mm_operator.plan.encoders import is_apart
-from mm_operator.plan.fingerprint import digest, plain, stated
+from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 
 HASH_DIGITS = 32

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mm_api.mounts import SOURCE_MOUNT, STORE_MOUNT
+from mm_api.mounts import STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.model import S3Source
-from mm_operator.plan import names
+from mm_operator import names
+from mm_operator.addresses import below, bucket_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Store:
     @property
     def directory(self) -> str:
         """Return the store's directory inside a pod."""
-        return _below(STORE_MOUNT, self.path)
+        return below(STORE_MOUNT, self.path)
 
     def manifest(self, fingerprint: str) -> str:
         """Return the path of an engine's manifest inside a pod."""
@@ -67,17 +67,3 @@ def identity_of(spec: MultimodalModelSpec, volume: str) -> str:
         return volume
     host = urlsplit(s3.endpoint).hostname or "" if s3.endpoint else "s3.amazonaws.com"
     return f"{s3.endpoint or host} {bucket_address(s3)}" if "." in host else ""
-
-
-def bucket_address(s3: S3Source) -> str:
-    """Return the address of a bucket, as `mm-runtime` takes it; it holds no secret."""
-    return f"s3://{s3.bucket}/{s3.prefix.strip('/')}".rstrip("/")
-
-
-def source_directory(path: str) -> str:
-    """Return the checkpoint's directory inside a pod; `path` is relative to the claim's root."""
-    return _below(SOURCE_MOUNT, path.strip("/"))
-
-
-def _below(mount: str, path: str) -> str:
-    return f"{mount}/{path}" if path else mount

@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from mm_api import labels
+from mm_operator import names
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.resources import AUTOSCALER, SCALED_OBJECT
 from mm_operator.errors import ClusterError
-from mm_operator.plan import names
 
 _LOG = logging.getLogger(__name__)
 

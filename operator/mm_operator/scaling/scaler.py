@@ -14,6 +14,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.autoscaling import Objectives
 from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.cluster.cache import Cache
@@ -24,7 +25,6 @@ from mm_operator.cluster.observe import parse_spec
 from mm_operator.cluster.resources import MODEL, POD, SCALED_OBJECT
 from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
-from mm_operator.plan import names
 from mm_operator.scaling import movers
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints

@@ -5,9 +5,9 @@ from typing import Any
 from mm_api import labels
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.v1alpha1 import BuildStatus
+from mm_operator import names
+from mm_operator.digests import plain
 from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
-from mm_operator.plan import names
-from mm_operator.plan.fingerprint import plain
 from mm_operator.plan.starts import slowest_start
 from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions, timestamp

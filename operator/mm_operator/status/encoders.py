@@ -4,7 +4,7 @@ from typing import Any
 
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan.encoders import is_apart
+from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 from mm_operator.status.conditions import Aspect
 

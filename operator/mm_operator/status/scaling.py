@@ -3,8 +3,8 @@
 from typing import Any
 
 from mm_api.conditions import ConditionType, Reason
+from mm_operator.digests import plain
 from mm_operator.model import Snapshot
-from mm_operator.plan.fingerprint import plain
 from mm_operator.status.conditions import Aspect, truth
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_operator.model import Plan, PodState, Snapshot
-from mm_operator.plan.pools import MIB, ceil_to, larger_pool_bytes
+from mm_operator.plan.engine.pools import MIB, ceil_to, larger_pool_bytes
 
 _FIELDS: dict[Pool, str] = {
     "cuda": "spec.runtime.memoryPools.cuda",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mm_operator.plan.sizing.tables import era, flags_of, table, version_of
+from mm_operator.plan.engine.tables import era, flags_of, table, version_of
 from support.trtllm_tools.options import options_of
 
 STANDIN = Path(__file__).parent / "standin"

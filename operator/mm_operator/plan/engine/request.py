@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.plan.pools import chains
+from mm_operator.plan.engine.pools import chains
 
 
 @dataclass(frozen=True, slots=True)

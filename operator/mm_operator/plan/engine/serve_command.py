@@ -11,9 +11,9 @@ from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.plan.sizing.engine import EngineSizing
-from mm_operator.plan.sizing.shell import folded
-from mm_operator.plan.sizing.tables import version_of
+from mm_operator.plan.engine.shell import folded
+from mm_operator.plan.engine.sizes import EngineSizing
+from mm_operator.plan.engine.tables import version_of
 
 HOST = "127.0.0.1"
 """Only the gateway beside it asks: the server has no limits of its own, and fetches any URL."""

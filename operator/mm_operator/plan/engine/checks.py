@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from mm_api.documents.model_plan import PlanError
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
-from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
-from mm_operator.plan.sizing.plugin_checks import plugin_problems
-from mm_operator.plan.sizing.serve_checks import serve_problems
-from mm_operator.plan.sizing.situation import Situation, plan_error
-from mm_operator.plan.sizing.tables import flags_of, table, version_of
+from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.plugin_checks import plugin_problems
+from mm_operator.plan.engine.serve_checks import serve_problems
+from mm_operator.plan.engine.situation import Situation, plan_error
+from mm_operator.plan.engine.tables import flags_of, table, version_of
 
 LOOKAHEAD = "lookahead_decoding"
 PLANNED_FLAGS = frozenset(

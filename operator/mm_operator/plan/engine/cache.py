@@ -6,8 +6,8 @@ from math import floor
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
 from mm_api.families.family import Family, Kind
-from mm_operator.plan.pools import ceil_to
-from mm_operator.plan.sizing.weights import DTYPE_BYTES
+from mm_operator.plan.engine.pools import ceil_to
+from mm_operator.plan.engine.weights import DTYPE_BYTES
 
 FRACTION_STEPS = 1000
 """The fraction is rounded down to three digits: 80 MB of an H100."""

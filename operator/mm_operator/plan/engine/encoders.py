@@ -12,9 +12,9 @@ from mm_api.documents.model_plan import EncoderMemory
 from mm_api.documents.serving_plan import EncoderPlan, MemoryPools, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator import names
 from mm_operator.errors import SpecError
-from mm_operator.plan import names
-from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
 
 GRPC_PORT = 8001
 """Triton's own number, which the encoders' Service keeps."""

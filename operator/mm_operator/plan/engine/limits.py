@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits, Reason
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.ask import Ask
+from mm_operator.plan.engine.request import Ask
 
 VISION_BATCH_CAP = 32
 """Bigger batches are cut into pieces of this size, which costs time and no failures (#sizing)."""

@@ -2,8 +2,8 @@
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
-from mm_operator.plan.sizing.encoder_memory import vision_parameters
-from mm_operator.plan.sizing.weights import stacks
+from mm_operator.plan.engine.encoder_memory import vision_parameters
+from mm_operator.plan.engine.weights import stacks
 
 _FLOAT32_BYTES = 4
 

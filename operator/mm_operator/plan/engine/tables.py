@@ -21,7 +21,7 @@ Version = tuple[int, int, int, int]
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """Return one table of the package's data."""
-    text = (resources.files("mm_operator.plan.sizing.data") / f"{name}.yaml").read_text("utf-8")
+    text = (resources.files("mm_operator.plan.engine.data") / f"{name}.yaml").read_text("utf-8")
     return dict(yaml.safe_load(text))
 
 

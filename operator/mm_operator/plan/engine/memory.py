@@ -6,12 +6,12 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, PlannedLimits
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family, Kind
-from mm_operator.plan.pools import CUDA_MINIMUM_BYTES
-from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.cache import CacheSize, fraction_of
-from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
-from mm_operator.plan.sizing.pool import Pools
-from mm_operator.plan.sizing.weights import DTYPE_BYTES, Split, weights_bytes
+from mm_operator.plan.engine.cache import CacheSize, fraction_of
+from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.engine.pool import Pools
+from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.weights import DTYPE_BYTES, Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20
 """CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB

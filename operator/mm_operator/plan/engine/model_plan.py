@@ -8,25 +8,25 @@ from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 from mm_api.families.family import Family, Kind
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
-from mm_operator.plan.encoders import check_vision, encoder_memory
-from mm_operator.plan.family import family_of
-from mm_operator.plan.sizing import commands
-from mm_operator.plan.sizing.ask import Ask, ask_of
-from mm_operator.plan.sizing.build_documents import build_plan, serving_plan, trtllm_build
-from mm_operator.plan.sizing.cache import fraction_of
-from mm_operator.plan.sizing.checks import problems
-from mm_operator.plan.sizing.encoder_memory import vision_activation_bytes, vision_engine_bytes
-from mm_operator.plan.sizing.encoder_share import encoder_share
-from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
-from mm_operator.plan.sizing.exposure import exposure_warnings
-from mm_operator.plan.sizing.fit import fullest, verdict
-from mm_operator.plan.sizing.gateway_limit import gateway_limit_warnings
-from mm_operator.plan.sizing.memory import PROCESS_BYTES
-from mm_operator.plan.sizing.pool import serving_limits
-from mm_operator.plan.sizing.serve_command import quantization, serve
-from mm_operator.plan.sizing.situation import Situation
-from mm_operator.plan.sizing.suggestions import suggest
-from mm_operator.plan.sizing.tables import table, trtllm_version, version_of
+from mm_operator.plan.engine import commands
+from mm_operator.plan.engine.build_documents import build_plan, serving_plan, trtllm_build
+from mm_operator.plan.engine.cache import fraction_of
+from mm_operator.plan.engine.checks import problems
+from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.engine.encoder_share import encoder_share
+from mm_operator.plan.engine.encoders import check_vision, encoder_memory
+from mm_operator.plan.engine.exposure import exposure_warnings
+from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.fit import fullest, verdict
+from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
+from mm_operator.plan.engine.memory import PROCESS_BYTES
+from mm_operator.plan.engine.pool import serving_limits
+from mm_operator.plan.engine.request import Ask, ask_of
+from mm_operator.plan.engine.serve_command import quantization, serve
+from mm_operator.plan.engine.situation import Situation
+from mm_operator.plan.engine.sizes import EngineSizing, Subject, size
+from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.tables import table, trtllm_version, version_of
 
 DEPRECATED_SINCE = "1.2.0"
 _TYPES = {"float16": "TYPE_FP16", "bfloat16": "TYPE_BF16", "float32": "TYPE_FP32"}

@@ -7,13 +7,13 @@ from mm_api.documents.model_plan import MemoryPlan, Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.cache import cache_size
-from mm_operator.plan.sizing.dtypes import choose_dtype
-from mm_operator.plan.sizing.limits import Sized, plan_limits
-from mm_operator.plan.sizing.memory import Terms, plan_memory
-from mm_operator.plan.sizing.pool import Pools, plan_pools
-from mm_operator.plan.sizing.tables import era, table, version_of
+from mm_operator.plan.engine.cache import cache_size
+from mm_operator.plan.engine.dtypes import choose_dtype
+from mm_operator.plan.engine.limits import Sized, plan_limits
+from mm_operator.plan.engine.memory import Terms, plan_memory
+from mm_operator.plan.engine.pool import Pools, plan_pools
+from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.tables import era, table, version_of
 
 
 @dataclass(frozen=True, slots=True)

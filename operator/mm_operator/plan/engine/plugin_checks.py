@@ -10,8 +10,8 @@ from itertools import zip_longest
 
 from mm_api.documents.model_plan import PlanError
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.dtypes import choose_dtype
-from mm_operator.plan.sizing.situation import Situation, plan_error
+from mm_operator.plan.engine.dtypes import choose_dtype
+from mm_operator.plan.engine.situation import Situation, plan_error
 
 _DTYPES = frozenset({"float16", "bfloat16", "float32"})
 _BY_DTYPE = "{dtype}"

@@ -8,7 +8,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.model import GpuNode
-from mm_operator.plan.sizing.tables import gpu_of, usable_bytes
+from mm_operator.plan.engine.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
 

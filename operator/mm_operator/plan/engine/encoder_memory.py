@@ -3,7 +3,7 @@
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits
 from mm_api.families.family import Family
-from mm_operator.plan.sizing.weights import text_parameters
+from mm_operator.plan.engine.weights import text_parameters
 
 _ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside.

@@ -1,41 +1,16 @@
-"""Content keys: equal content has an equal digest on every machine and under every Python."""
+"""Which engines are equal: the digest of everything that decides an engine's bytes."""
 
-import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
-from mm_api.base import ApiModel
 from mm_api.documents.build_plan import BuildPlan, EngineSpec
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_operator.digests import digest, plain
 
 _STAGED = ("sourceDigest", "family", "backend", "builderVersion")
 """What the files of a staged checkpoint depend on."""
-
-
-def canonical_json(value: Mapping[str, Any]) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces, ASCII only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def digest(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a value's canonical JSON, 64 hex digits."""
-    return sha256(canonical_json(value).encode()).hexdigest()
-
-
-def plain(part: ApiModel) -> dict[str, Any]:
-    """Return a part of the API or a document as JSON values, without fields that are None."""
-    return part.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def stated(part: ApiModel) -> dict[str, Any]:
-    """Return what a part of the spec says beyond its defaults.
-
-    For digests of specs: a field that a new version of the API adds must not change them.
-    """
-    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def engine_fingerprint(

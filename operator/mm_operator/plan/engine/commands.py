@@ -9,9 +9,9 @@ from mm_api.documents.model_plan import PlannedLimits
 from mm_api.documents.trtllm_build import Command, EngineCommand
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.pools import ceil_to
-from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.tables import era, table, version_of
+from mm_operator.plan.engine.pools import ceil_to
+from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.tables import era, table, version_of
 
 CONVERTED = "build/converted"
 TIMING_CACHE = "build/timing.cache"

@@ -6,7 +6,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlanError
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family
-from mm_operator.plan.sizing.ask import Ask
+from mm_operator.plan.engine.request import Ask
 
 
 @dataclass(frozen=True, slots=True)

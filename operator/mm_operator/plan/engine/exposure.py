@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mm_api.documents.model_plan import PlanWarning
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.plan.sizing.tables import release_of, table
+from mm_operator.plan.engine.tables import release_of, table
 
 REFERENCE_RELEASE = "24.10"
 """Of Triton 2.51, which the CPU image takes from nvidia-pytriton 0.7.0: its newest wheel."""

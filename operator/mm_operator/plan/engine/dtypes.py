@@ -4,7 +4,7 @@ from mm_api.documents.model_plan import Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.tables import table, version_of
+from mm_operator.plan.engine.tables import table, version_of
 
 BFLOAT16_SINCE = (8, 0)
 FP8_SINCE = (8, 9)

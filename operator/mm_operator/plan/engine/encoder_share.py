@@ -16,8 +16,8 @@ from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.plan.sizing.tables import fp16_tflops
-from mm_operator.plan.sizing.weights import text_parameters
+from mm_operator.plan.engine.tables import fp16_tflops
+from mm_operator.plan.engine.weights import text_parameters
 
 SHARES = (25, 30, 35, 40, 45, 50)
 """Percent. With 25 a token takes 1.2 to 1.4 times as long while pictures are encoded without pause,

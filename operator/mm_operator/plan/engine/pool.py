@@ -6,7 +6,8 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import PlannedLimits, PoolPlan, ServingLimits
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.pools import (
+from mm_operator.plan.engine.limits import Sized
+from mm_operator.plan.engine.pools import (
     CUDA_MINIMUM_BYTES,
     CUDA_ROUNDING_BYTES,
     MIB,
@@ -15,9 +16,8 @@ from mm_operator.plan.pools import (
     ceil_to,
     shm_bytes,
 )
-from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.limits import Sized
-from mm_operator.plan.sizing.weights import DTYPE_BYTES
+from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.weights import DTYPE_BYTES
 
 _MEL_BYTES = 2
 _ENSEMBLE_COPIES, _BLS_COPIES = 1, 2

@@ -17,10 +17,10 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.draft import ReferenceDraft, draft
-from mm_operator.plan.family import family_of
+from mm_operator.plan.engine.exposure import exposure_warnings
+from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
 from mm_operator.plan.memory import DTYPE_BYTES
-from mm_operator.plan.sizing.exposure import exposure_warnings
-from mm_operator.plan.sizing.gateway_limit import gateway_limit_warnings
 
 
 def plan_reference(

@@ -10,13 +10,13 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.engine import Backend
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
-from mm_operator.plan.adapters import planned_adapters
 from mm_operator.plan.draft import gateway_plan
-from mm_operator.plan.encoders import encoder_plan
-from mm_operator.plan.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.adapters import planned_adapters
+from mm_operator.plan.engine.encoders import encoder_plan
+from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.pools import bls_instances
+from mm_operator.plan.engine.sizes import EngineSizing
 from mm_operator.plan.limits import ONNX_OPSET, VISION_TOLERANCE
-from mm_operator.plan.pools import bls_instances
-from mm_operator.plan.sizing.engine import EngineSizing
 
 
 def build_plan(

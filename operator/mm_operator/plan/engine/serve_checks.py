@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from mm_api.documents.model_plan import PlanError
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
-from mm_operator.plan.sizing.situation import Situation, plan_error
-from mm_operator.plan.sizing.tables import table, version_of
+from mm_operator.plan.engine.situation import Situation, plan_error
+from mm_operator.plan.engine.tables import table, version_of
 
 _HALVES = ("float16", "bfloat16")
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from mm_api.documents.model_plan import Change, Suggestion
 from mm_operator.errors import SpecError
-from mm_operator.plan.sizing.ask import Ask
-from mm_operator.plan.sizing.checks import problems
-from mm_operator.plan.sizing.dtypes import FP8_SINCE, capability
-from mm_operator.plan.sizing.engine import EngineSizing, Subject, size
-from mm_operator.plan.sizing.fit import fullest
-from mm_operator.plan.sizing.serve_checks import staged_quantizations
-from mm_operator.plan.sizing.situation import Situation
+from mm_operator.plan.engine.checks import problems
+from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.fit import fullest
+from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.serve_checks import staged_quantizations
+from mm_operator.plan.engine.situation import Situation
+from mm_operator.plan.engine.sizes import EngineSizing, Subject, size
 
 MOST = 5
 """Suggestions shown: one of each kind is enough to choose from."""

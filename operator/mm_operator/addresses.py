@@ -1,0 +1,38 @@
+"""Addresses of checkpoints, adapters and stores as `mm-runtime` takes them; none holds a secret."""
+
+from mm_api.mounts import ADAPTERS_MOUNT, SOURCE_MOUNT
+from mm_api.v1alpha1 import Lora, MultimodalModelSpec
+from mm_api.v1alpha1.model import S3Source
+
+
+def adapter_addresses(spec: MultimodalModelSpec) -> dict[str, str]:
+    """Return name -> address, as `mm-runtime --adapter` takes it."""
+    return {one.name: _adapter_address(spec, one) for one in spec.engine.lora}
+
+
+def bucket_address(s3: S3Source) -> str:
+    """Return the address of a bucket, as `mm-runtime` takes it."""
+    return f"s3://{s3.bucket}/{s3.prefix.strip('/')}".rstrip("/")
+
+
+def source_directory(path: str) -> str:
+    """Return the checkpoint's directory inside a pod; `path` is relative to the claim's root."""
+    return below(SOURCE_MOUNT, path.strip("/"))
+
+
+def below(mount: str, path: str) -> str:
+    """Return a directory of a volume, as a pod sees it."""
+    return f"{mount}/{path}" if path else mount
+
+
+def _adapter_address(spec: MultimodalModelSpec, adapter: Lora) -> str:
+    source = adapter.source
+    if source.hugging_face:
+        return f"hf://{source.hugging_face.repo}@{source.hugging_face.revision}"
+    if source.s3:
+        return bucket_address(source.s3)
+    claim, own = source.persistent_volume_claim, spec.model.source.persistent_volume_claim
+    assert claim is not None  # noqa: S101  # exactly one of the three: a rule of the API
+    if own is not None and own.claim_name == claim.claim_name:
+        return source_directory(claim.path)
+    return f"{ADAPTERS_MOUNT}/{claim.claim_name}/{claim.path.strip('/')}".rstrip("/")
