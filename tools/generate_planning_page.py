@@ -265,7 +265,6 @@ def _codes() -> str:
     planner = ROOT / "operator" / "mm_operator" / "plan" / "engine"
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(planner.rglob("*.py")))
     found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
-    found += re.findall(r'PlanError\(\s*path="[\w.]+",\s*code="([A-Z]\w+)"', text)
     found += [one.code for family in FAMILIES.values() for one in family.recipe.refusals]
     images = table("images")["images"]
     lines = [

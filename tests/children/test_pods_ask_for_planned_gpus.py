@@ -13,15 +13,14 @@ from mm_operator.children.hardware import (
     host_bytes,
     planned_gpu,
 )
-from mm_operator.plan.engine.reference import plan_reference
 from support.families.pipeline import plan_of
 from support.gpu_nodes import H100, L4
-from support.model_configs import facts_of, planned
-from support.models import spec_of, tiny_facts
+from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
+from support.models import tiny_facts
 
-TWO_RANKS = planned("llava", {"parallelism": {"tensor": 2}})
-PYTORCH = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.0.0")
-REFERENCE = plan_reference(model="m", spec=spec_of(), facts=tiny_facts(), builder_version="1")
+TWO_RANKS = planned_engine(inputs_of("llava", {"parallelism": {"tensor": 2}}))
+PYTORCH = planned_engine(inputs_of("qwen2-vl", {"backend": "PyTorch"}, version="1.0.0"))
+REFERENCE = planned_engine(reference_inputs(tiny_facts()))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import pytest
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
-from mm_operator.plan.engine.reference import plan_reference
-from support.model_configs import planned
-from support.models import spec_of, tiny_facts
+from support.model_configs import planned, reference_plan
+from support.models import tiny_facts
 
 CACHE = "64Mi"
 TOGETHER = {"featureCacheBytes": CACHE}
@@ -15,9 +14,7 @@ APART = {"placement": "Disaggregated", **TOGETHER}
 
 
 def _reference(**vision: object) -> object:
-    return plan_reference(
-        model="m", spec=spec_of({"vision": vision}), facts=tiny_facts(), builder_version="1"
-    )
+    return reference_plan(tiny_facts(), {"vision": vision})
 
 
 def test_the_cache_moves_with_the_pictures() -> None:
@@ -63,8 +60,7 @@ def test_only_what_sees_has_encoders(backend: str) -> None:
     """A model of texts with encoders of its own is refused at the field."""
     if backend == "Reference":
         facts = tiny_facts(vision=None, family="t5")
-        spec = spec_of({"vision": {"placement": "Disaggregated"}})
-        plan = plan_reference(model="m", spec=spec, facts=facts, builder_version="1")
+        plan = reference_plan(facts, {"vision": {"placement": "Disaggregated"}})
     else:
         plan = planned("t5", {}, vision={"placement": "Disaggregated"})
     assert [error.path for error in plan.errors] == ["spec.vision.placement"]

@@ -5,26 +5,22 @@ from typing import Any
 import pytest
 
 from mm_api.families import FAMILIES, SERVED
-from mm_operator.errors import SpecError
-from mm_operator.plan.draft import Draft, draft
-from support.model_configs import facts_of
-from support.models import spec_of
+from mm_operator.model import EnginePlan
+from support.model_configs import facts_of, planned_engine, reference_inputs, reference_plan
 
 
-def _drafted(family: str, engine: dict[str, Any] | None = None) -> Draft:
-    spec = spec_of({"engine": engine or {}})
-    return draft(model="m", spec=spec, facts=facts_of(family), builder_version="1")
+def _planned(family: str, engine: dict[str, Any] | None = None) -> EnginePlan:
+    return planned_engine(reference_inputs(facts_of(family), {"engine": engine or {}}))
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - SERVED))
 def test_others_are_planned_only(family: str) -> None:
     """The message says what the checkpoint is, what plans it, and what is served."""
-    with pytest.raises(SpecError) as refused:
-        _drafted(family)
+    refused = reference_plan(facts_of(family)).errors[0]
 
-    assert refused.value.reason == "NotSupported"
-    assert f"family {family}" in refused.value.message
-    assert "mmctl plan" in refused.value.message
+    assert refused.code == "NotSupported"
+    assert f"family {family}" in refused.message
+    assert "mmctl plan" in refused.message
 
 
 @pytest.mark.parametrize(
@@ -49,36 +45,30 @@ def test_others_are_planned_only(family: str) -> None:
 )
 def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -> None:
     """Real models, with the numbers of their family."""
-    limits = _drafted(family, engine).build_plan.engine.limits.model_dump()
+    limits = _planned(family, engine).build_plan.engine.limits.model_dump()
     assert expected == {name: limits[name] for name in expected}
 
 
 @pytest.mark.parametrize(
-    ("family", "engine", "words"),
+    ("family", "engine", "code"),
     [
-        ("llava", {"maxEncoderInputLen": 9}, "llava has no encoder of text"),
-        ("bart", {"maxEncoderInputLen": 1025}, "1025 is above what the encoder has positions for"),
-        ("bart", {"maxInputLen": 2}, "2 is no prompt of an encoder-decoder"),
-        ("mbart", {"maxSeqLen": 1025}, "1025 is above the decoder's 1024 positions"),
+        ("llava", {"maxEncoderInputLen": 9}, "NoEncoder"),
+        ("bart", {"maxEncoderInputLen": 1025}, "EncoderInputLenAbovePositions"),
+        ("bart", {"maxInputLen": 2}, "DecoderInputLen"),
+        ("mbart", {"maxSeqLen": 1025}, "SeqLenAbovePositions"),
     ],
 )
-def test_limits_that_cannot_be(family: str, engine: dict[str, Any], words: str) -> None:
-    """What the family cannot do is refused with the field and a way out."""
-    with pytest.raises(SpecError, match=words) as refused:
-        _drafted(family, engine)
-    assert refused.value.reason == "InvalidSpec"
-    assert refused.value.path == f"spec.engine.{next(iter(engine))}"
+def test_limits_that_cannot_be(family: str, engine: dict[str, Any], code: str) -> None:
+    """What the family cannot do is refused with the field."""
+    (refused,) = reference_plan(facts_of(family), {"engine": engine}).errors
+
+    assert (code, f"spec.engine.{next(iter(engine))}") == (refused.code, refused.path)
 
 
 def test_the_encoders_share_of_the_cache_is_counted() -> None:
     """Every layer of a decoder keeps keys and values of what the encoder read."""
     short, long = (
-        draft(
-            model="m",
-            spec=spec_of({"engine": {"maxEncoderInputLen": length}}),
-            facts=facts_of("bart"),
-            builder_version="1",
-        ).footprint.kv_cache_bytes
+        _planned("bart", {"maxEncoderInputLen": length}).memory.kv_pool_bytes
         for length in (100, 200)
     )
     assert long - short == 2 * 12 * 1024 * 4 * 8 * 100
@@ -98,7 +88,7 @@ def test_the_encoders_share_of_the_cache_is_counted() -> None:
 )
 def test_frames_of_a_video(family: str, engine: dict[str, Any], frames: int) -> None:
     """As many as asked, else what the memory of a request's pictures leaves room for."""
-    made = _drafted(family, engine)
+    made = _planned(family, engine)
     assert frames == made.serving_plan.gateway.max_video_frames
     if frames == 64:
         assert made.build_plan.engine.limits.max_multimodal_len == 8 * (64 * 196 + 1)

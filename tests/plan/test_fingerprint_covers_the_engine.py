@@ -9,18 +9,16 @@ from mm_api.documents.model_facts import AdapterFacts, LoraFacts
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.digests import canonical_json, digest
 from mm_operator.errors import SpecError
-from mm_operator.plan.draft import draft
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
-from support.models import spec_of, tiny_facts
+from support.model_configs import planned_engine, reference_inputs
+from support.models import tiny_facts
 
 BASE = "279716112327450d"
 
 
 def fingerprint(changes: dict[str, Any], builder: str = "1", **facts: Any) -> str:
     """Return the fingerprint of a tiny model with changes."""
-    made = draft(
-        model="llava", spec=spec_of(changes), facts=tiny_facts(**facts), builder_version=builder
-    )
+    made = planned_engine(reference_inputs(tiny_facts(**facts), changes, builder=builder))
     return made.build_plan.fingerprint
 
 
@@ -98,7 +96,7 @@ def _commands(**changes: Any) -> TrtllmBuild:
 )
 def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
     """Version, commands, adapters and kind of GPU change an engine; the GPU's memory does not."""
-    made = draft(model="llava", spec=spec_of({}), facts=tiny_facts(), builder_version="1")
+    made = planned_engine(reference_inputs(tiny_facts()))
     engine = made.build_plan.engine
     found = engine_fingerprint(engine, _commands(**changes))
     assert (found == engine_fingerprint(engine, _commands()), found[:16] == BASE) == (same, False)

@@ -13,10 +13,17 @@ from mm_api.v1alpha1 import MultimodalModelStatus
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children.all import build
 from mm_operator.model import Outcome, Step
-from mm_operator.plan.engine_plan import plan_engine
+from mm_operator.plan.engine_plan import plan_for
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, L4, node
-from support.model_configs import BUILT_ONLY, ON_TRITON, facts_of, planned
+from support.model_configs import (
+    BUILT_ONLY,
+    ON_TRITON,
+    facts_of,
+    inputs_of,
+    planned,
+    planned_engine,
+)
 from support.models import SETTINGS, snapshot_of, spec_of
 from support.staged import inspected
 
@@ -146,8 +153,8 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
     assert (built["status"], built["message"]) == ("True", "the checkpoint is staged")
     assert server["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
-    assert plan.sizes is not None
-    assert told_to_pods.trtllm_serve == plan.sizes.serve
+    assert plan.serving_plan is not None
+    assert told_to_pods.trtllm_serve == plan.serving_plan.trtllm_serve
     assert told_to_pods.trtllm_serve is not None
 
 
@@ -155,11 +162,11 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
 def test_operator_and_mmctl_plan_the_same(family: str) -> None:
     """One engine, whoever planned it: equal documents, equal fingerprints."""
     spec = spec_of({"model": {"allowPickle": True}, **TRTLLM})
-    mine = plan_engine(snapshot_of(gpu_nodes=NODES, name=family), spec, facts_of(family))
+    mine = plan_for(snapshot_of(gpu_nodes=NODES, name=family), spec, facts_of(family))
 
-    assert mine.sizes == planned(family)
-    assert mine.draft is not None
-    assert BuildPlan.from_json(mine.draft.build_plan.to_json()) == planned(family).build_plan
+    assert mine.plan == planned_engine(inputs_of(family))
+    assert mine.plan is not None
+    assert BuildPlan.from_json(mine.plan.build_plan.to_json()) == planned(family).build_plan
 
 
 def test_status_has_the_numbers() -> None:

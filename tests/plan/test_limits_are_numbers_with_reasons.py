@@ -6,19 +6,27 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts, ModelFacts
-from mm_operator.errors import SpecError
-from mm_operator.plan.draft import Draft, draft
-from support.models import llava_7b_facts, spec_of, tiny_facts
+from mm_api.documents.model_plan import HostMemory
+from mm_operator.model import EnginePlan
+from support.model_configs import planned_engine, reference_inputs, reference_plan
+from support.models import llava_7b_facts, tiny_facts
 
 
-def drafted(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> Draft:
-    """Return the draft of a model."""
-    return draft(model="llava", spec=spec_of(changes), facts=facts, builder_version="1")
+def planned(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> EnginePlan:
+    """Return the plan of a model."""
+    return planned_engine(reference_inputs(facts, changes))
+
+
+def host_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> HostMemory:
+    """Return the bytes of host memory."""
+    host = planned(facts, changes).memory.host
+    assert host is not None
+    return host
 
 
 def limits_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> dict[str, int]:
     """Return the engine's limits."""
-    return drafted(facts, changes).build_plan.engine.limits.model_dump()
+    return planned(facts, changes).build_plan.engine.limits.model_dump()
 
 
 @pytest.mark.parametrize(
@@ -126,13 +134,6 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
             id="pool-too-small",
         ),
         pytest.param(
-            llava_7b_facts(),
-            {"runtime": {"resources": {"limits": {"memory": "1Gi"}}}},
-            "spec.runtime.resources.limits.memory",
-            "1Gi is too little: weights 14,126,854,144",
-            id="does-not-fit",
-        ),
-        pytest.param(
             tiny_facts(family="blip2-t5"),
             {},
             "spec.model.source",
@@ -150,15 +151,27 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
 )
 def test_refusals(facts: ModelFacts, changes: dict[str, Any], path: str, words: str) -> None:
     """What contradicts the checkpoint is refused with field, numbers and a way out."""
-    with pytest.raises(SpecError) as caught:
-        drafted(facts, changes)
-    assert (path, True) == (caught.value.path, words in str(caught.value))
+    refused = reference_plan(facts, changes).errors[0]
+    assert (path, True) == (refused.path, words in refused.message)
+
+
+def test_what_is_too_big_has_its_numbers() -> None:
+    """A plan above the memory limit is complete, and its verdict names the field and the terms."""
+    limit = {"runtime": {"resources": {"limits": {"memory": "1Gi"}}}}
+    plan = planned(llava_7b_facts(), limit)
+    message = plan.fit.message
+
+    assert (plan.fit.verdict, plan.fit.largest_term) == ("DoesNotFit", "weights")
+    assert plan.fit.short_bytes == host_of(llava_7b_facts()).total_bytes - 2**30
+    assert message.startswith(
+        "spec.runtime.resources.limits.memory: 1Gi is too little: weights 14,126,854,144"
+    )
 
 
 def test_every_choice_has_a_reason() -> None:
     """Nothing is chosen in silence."""
-    choices = drafted(tiny_facts()).choices
-    assert [choice.field for choice in choices if choice.reason] == [
+    reasons = planned(tiny_facts()).reasons
+    assert [one.field for one in reasons if one.reason] == [
         "dtype",
         "maxSeqLen",
         "maxInputLen",
@@ -179,7 +192,7 @@ def test_what_the_spec_names_is_taken() -> None:
         "runtime": {"maxConcurrency": 5, "memoryPools": {"cuda": "1Gi", "pinned": "1Mi"}},
         "gateway": {"allowedHosts": ["example.org"], "maxImageBytes": "1Ki"},
     }
-    made = drafted(tiny_facts(), changes)
+    made = planned(tiny_facts(), changes)
     engine, serving = made.build_plan.engine, made.serving_plan
     assert engine.vision is not None
     assert (
@@ -203,7 +216,7 @@ def test_class_token_is_a_feature_when_it_is_kept() -> None:
 
 def test_memory_terms_of_a_known_model() -> None:
     """Weights, table and cache of LLaVA 1.5 7B in float16 are the well-known numbers."""
-    memory = drafted(llava_7b_facts()).footprint
+    memory = host_of(llava_7b_facts())
     assert (
         memory.weights_bytes,
         memory.prompt_table_bytes,
@@ -218,7 +231,7 @@ def test_adapters_count_as_weights() -> None:
     facts = llava_7b_facts().model_copy(update={"lora": lora})
     source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
     asked = [{"name": name, "source": source} for name in "ab"]
-    more = drafted(facts, {"engine": {"lora": asked}}).footprint.weights_bytes
+    more = host_of(facts, {"engine": {"lora": asked}}).weights_bytes
     assert more - 14_126_854_144 == 2 * (32 * 2 * 11_008 * 8) * 2
 
 
@@ -239,12 +252,15 @@ def test_adapters_are_bounded_by_the_widest_matrix(changes: dict[str, int], wide
     source = {"persistentVolumeClaim": {"claimName": "c", "path": "a"}}
     asked = {"engine": {"lora": [{"name": "a", "source": source}]}}
 
-    with_adapter = drafted(facts.model_copy(update={"lora": lora}), asked).footprint.weights_bytes
+    with_adapter = host_of(facts.model_copy(update={"lora": lora}), asked).weights_bytes
 
-    assert with_adapter - drafted(facts).footprint.weights_bytes == 32 * 2 * 2 * widest * 8 * 2
+    assert with_adapter - host_of(facts).weights_bytes == 32 * 2 * 2 * widest * 8 * 2
 
 
 def test_text_only_model_has_no_vision_plan() -> None:
     """Without images there is no vision engine, and without a tower no bytes for one."""
-    made = drafted(tiny_facts(vision=None))
-    assert (made.build_plan.engine.vision, made.footprint.vision_bytes) == (None, 0)
+    made = planned(tiny_facts(vision=None))
+    assert (made.build_plan.engine.vision, host_of(tiny_facts(vision=None)).vision_bytes) == (
+        None,
+        0,
+    )

@@ -3,37 +3,24 @@
 import pytest
 
 from mm_api.families.family import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
-from mm_operator.plan.engine.pools import (
-    MIB,
-    Traffic,
-    chains,
-    cuda_pool_bytes,
-    shm_bytes,
-)
-
-
-def traffic(**changes: int) -> Traffic:
-    """Return 8 decoded, 16 waiting, a gateway that lets 100 in, and batches of 8."""
-    values = {
-        "gateway_cap": 100,
-        "max_batch_size": 8,
-        "max_queue_size": 16,
-        "triton_max_batch_size": 8,
-    }
-    return Traffic(**(values | changes))
+from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
+from mm_operator.plan.engine.processes import chains
+from mm_operator.plan.engine.units import MIB
 
 
 @pytest.mark.parametrize(
-    ("expected", "changes"),
+    ("expected", "cap", "queue"),
     [
-        pytest.param(32, {}, id="engine-and-queue-bound"),
-        pytest.param(18, {"gateway_cap": 10}, id="gateway-bounds"),
-        pytest.param(108, {"max_queue_size": 0}, id="endless-queue-leaves-the-gateway"),
+        pytest.param((24, "ExecutorQueue"), 100, 16, id="engine-and-queue-bound"),
+        pytest.param((24, "GatewayConcurrency"), 24, 16, id="both-bound-alike"),
+        pytest.param((10, "GatewayConcurrency"), 10, 16, id="gateway-bounds"),
+        pytest.param((100, "GatewayConcurrency"), 100, 0, id="endless-queue-leaves-the-gateway"),
+        pytest.param((24, "ExecutorQueue"), 0, 16, id="no-gateway-leaves-the-queue"),
     ],
 )
-def test_live_requests(expected: int, changes: dict[str, int]) -> None:
-    """N is the smaller of gateway and engine bound, and one batch in the making."""
-    assert expected == traffic(**changes).live_requests
+def test_requests_are_bounded(expected: tuple[int, str], cap: int, queue: int) -> None:
+    """The smaller of the gateway's number and of what is decoded or waits inside the engine."""
+    assert expected == bound_of(cap, queue, 8)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +34,7 @@ def test_live_requests(expected: int, changes: dict[str, int]) -> None:
 )
 def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None:
     """Room for the tables of all live requests with a margin, in Triton's units, and 1 MiB."""
-    load = traffic(gateway_cap=live - 8, max_queue_size=0)
-    assert expected == cuda_pool_bytes(output_bytes=output, traffic=load, factor=factor)
+    assert expected == cuda_pool_bytes(live, output, factor)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +46,9 @@ def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None
 )
 def test_shared_memory(expected: int, image_size: int, output: int) -> None:
     """Shared memory holds pixels twice and features of every live request."""
-    actual = shm_bytes(images=1, image_size=image_size, output_bytes=output, traffic=traffic())
+    actual = shm_bytes(
+        images=1, image_size=image_size, output_bytes=output, live_requests=32, chains=0
+    )
     assert expected == actual
 
 

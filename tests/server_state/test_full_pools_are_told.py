@@ -44,7 +44,7 @@ def test_a_full_pool_says_whose_how_often_and_what_would_do() -> None:
     """Two of three servers: the pool, its size, the plan's numbers, the field with a new size."""
     stage = served(full(), full(times=2), changes={"engine": {"maxBatchSize": 2}})
     found = degraded(*stage)
-    pool = stage[1].sizes.pool if stage[1].sizes else None
+    pool = stage[1].engine.pool if stage[1].engine else None
     assert pool is not None
 
     assert (found["status"], found["reason"]) == ("True", "MemoryPoolExhausted")
@@ -72,13 +72,11 @@ def test_servers_are_counted_in_words(pods: int, expected: str) -> None:
 def test_the_size_that_would_do_holds_what_triton_takes() -> None:
     """Where Triton's own queue takes more than the gateway, the size is computed for that."""
     snapshot, plan = served(full())
-    assert plan.sizes is not None
-    assert plan.sizes.pool is not None
-    assert plan.sizes.serving is not None
-    large = plan.sizes.pool.model_copy(update={"table_bytes_per_request": 8 << 20, "factor": 1.25})
-    plan = replace(plan, sizes=plan.sizes.model_copy(update={"pool": large}))
-    limits = plan.sizes.serving
-    inside = limits.triton_queue_size + 2 * limits.triton_max_batch_size
+    assert plan.engine is not None
+    large = plan.engine.pool.model_copy(update={"table_bytes_per_request": 8 << 20, "factor": 1.25})
+    plan = replace(plan, engine=replace(plan.engine, pool=large))
+    limits = plan.engine.build_plan.engine.limits
+    inside = plan.engine.serving_plan.max_queue_size + 2 * limits.max_batch_size
     # ceil512(k x N x S x f) + 1 MiB, whole MiB already.
     expected = inside * 10 + 1
 

@@ -6,17 +6,14 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.gateway_memory import gateway_bytes
-from mm_operator.plan.engine.reference import plan_reference
-from support.model_configs import planned
-from support.models import spec_of, tiny_facts
+from support.model_configs import planned, reference_plan
+from support.models import tiny_facts
 
 CODE = "GatewayMemoryBelowBounds"
 
 
 def _reference(gateway: dict[str, Any]) -> ModelPlan:
-    return plan_reference(
-        model="m", spec=spec_of({"gateway": gateway}), facts=tiny_facts(), builder_version="1"
-    )
+    return reference_plan(tiny_facts(), {"gateway": gateway})
 
 
 def _tensorrt(gateway: dict[str, Any]) -> ModelPlan:

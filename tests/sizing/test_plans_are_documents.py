@@ -8,12 +8,9 @@ import pytest
 import yaml
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_api.families.llava import LLAVA
 from mm_ctl.commands.plan_commands import as_commands
-from mm_operator.plan.limits import plan_limits as reference_limits
 from support.golden import Golden
 from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned_on_pytorch
-from support.models import llava_7b_facts, spec_of, tiny_facts
 
 
 @pytest.mark.parametrize("family", MODELS)
@@ -79,26 +76,6 @@ def test_what_changes_no_engine_changes_no_fingerprint(more: dict[str, Any]) -> 
 def test_what_changes_an_engine_changes_the_fingerprint(more: dict[str, Any]) -> None:
     """Everything that changes an engine's bytes gives another one."""
     assert fingerprint(**more) != fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("facts", "engine"),
-    [
-        pytest.param(llava_7b_facts(), {}, id="llava-7b"),
-        pytest.param(llava_7b_facts(), {"maxSeqLen": 3000, "maxImagesPerRequest": 2}, id="asked"),
-        pytest.param(tiny_facts(), {}, id="tiny"),
-        pytest.param(tiny_facts(), {"maxImagesPerRequest": 0}, id="text-only"),
-    ],
-)
-def test_both_engines_of_llava_have_the_same_limits(facts: Any, engine: dict[str, Any]) -> None:
-    """A model keeps its limits when it moves from the Reference engine to TensorRT."""
-    spec = spec_of({"engine": engine})
-    reference = reference_limits(spec, facts, LLAVA).engine.model_dump(
-        exclude={"max_encoder_input_len"}
-    )
-    found = plan_limits(ask_of(spec), facts, LLAVA).limits.model_dump()
-
-    assert {name: found[name] for name in reference} == reference
 
 
 def test_the_golden_files_are_the_families() -> None:

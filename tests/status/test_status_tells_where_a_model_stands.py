@@ -16,9 +16,9 @@ from mm_operator.model import (
     StageError,
 )
 from mm_operator.plan import decide
-from mm_operator.plan.engine_plan import plan_engine
 from mm_operator.status.derive import derive
-from support.models import llava_7b_facts, spec_of, tiny_facts
+from support.model_configs import planned_engine, reference_inputs
+from support.models import llava_7b_facts, tiny_facts
 from support.staged import fresh, inspected, planned
 
 NOTHING = Outcome()
@@ -202,9 +202,7 @@ def test_models_without_vision_say_so() -> None:
     told = []
     for found in facts:
         snapshot, plan = inspected()
-        sizes = plan_engine(snapshot, spec_of(), found)
-        assert sizes.draft is not None
-        plan = replace(plan, build_plan=sizes.draft.build_plan, sizes=sizes.sizes)
+        plan = replace(plan, engine=planned_engine(reference_inputs(found)))
         status = derive(snapshot, plan, NOTHING)
         (message,) = [one["message"] for one in status["conditions"] if one["type"] == "Planned"]
         told.append(("image" in message, status["plan"].get("featuresPerImage")))

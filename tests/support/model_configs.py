@@ -14,8 +14,11 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
-from mm_operator.plan.engine.model_plan import Inputs, plan_model
+from mm_operator.model import EnginePlan
+from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.plan import plan_engine
 from mm_operator.plan.engine.tables import gpu_of
+from mm_operator.plan.engine.target import Inputs
 from real_models import RealModel, real_models
 from support.models import spec_of
 
@@ -63,7 +66,7 @@ def facts_of(family: str) -> ModelFacts:
     return facts_of_folder(folder_of(family), None)
 
 
-def planned(
+def inputs_of(
     family: str,
     engine: Mapping[str, Any] | None = None,
     *,
@@ -71,22 +74,44 @@ def planned(
     version: str = "0.20.0",
     facts: ModelFacts | None = None,
     **spec: Any,
-) -> ModelPlan:
-    """Return the plan of a family's model; `engine` and `spec` are fields of the resource."""
+) -> Inputs:
+    """Return what a family's model is planned from; `engine` and `spec` are of the resource."""
     changes = {"engine": {"backend": "TensorRT", **(engine or {})}, **spec}
     changes.setdefault("model", {"allowPickle": True})
-    return plan_model(
-        Inputs(
-            model=family,
-            spec=spec_of(changes),
-            facts=facts or facts_of(family),
-            gpu=gpu_of(gpu) if isinstance(gpu, str) else gpu,
-            image=None,
-            given_version=version,
-            backend=changes["engine"]["backend"],
-            builder_version="1",
-        )
+    return Inputs(
+        model=family,
+        spec=spec_of(changes),
+        facts=facts or facts_of(family),
+        builder_version="1",
+        gpu=gpu_of(gpu) if isinstance(gpu, str) else gpu,
+        given_version=version,
     )
+
+
+def planned(family: str, engine: Mapping[str, Any] | None = None, **more: Any) -> ModelPlan:
+    """Return the document of the plan of a family's model."""
+    return model_plan(inputs_of(family, engine, **more))
+
+
+def planned_engine(inputs: Inputs) -> EnginePlan:
+    """Return a plan that nothing is wrong with."""
+    plan = plan_engine(inputs)
+    assert isinstance(plan, EnginePlan), plan
+    return plan
+
+
+def reference_inputs(
+    facts: ModelFacts, changes: Mapping[str, Any] | None = None, *, builder: str = "1"
+) -> Inputs:
+    """Return what a model on the Reference engine is planned from."""
+    return Inputs(model="m", spec=spec_of(changes), facts=facts, builder_version=builder)
+
+
+def reference_plan(
+    facts: ModelFacts, changes: Mapping[str, Any] | None = None, **more: Any
+) -> ModelPlan:
+    """Return the document of the plan of a model on the Reference engine."""
+    return model_plan(reference_inputs(facts, changes, **more))
 
 
 def planned_on_pytorch(family: str, version: str = "1.1.0", **engine: Any) -> ModelPlan:

@@ -22,9 +22,9 @@ from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_models, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
-from mm_operator.plan.engine.model_plan import Inputs, plan_model
-from mm_operator.plan.engine.reference import plan_reference
+from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.tables import gpu_names, gpu_of
+from mm_operator.plan.engine.target import Inputs
 from mm_operator.settings import BUILDER_VERSION
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
@@ -81,24 +81,20 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
     spec = MultimodalModelSpec.model_validate(document["spec"])
     facts = _facts(options, spec)
     backend, assumed = _backend(document, facts, options)
-    if backend == "Reference":
-        return plan_reference(
-            model=name_of(document), spec=spec, facts=facts, builder_version=BUILDER_VERSION
-        )
+    engine = spec.engine.model_copy(update={"backend": backend})
     try:
-        gpu = _gpu(options, spec)
+        gpu = None if backend == "Reference" else _gpu(options, spec)
     except SpecError as error:
         raise UsageError(str(error)) from error
-    planned = plan_model(
+    planned = model_plan(
         Inputs(
             model=name_of(document),
-            spec=spec,
+            spec=spec.model_copy(update={"engine": engine}),
             facts=facts,
+            builder_version=BUILDER_VERSION,
             gpu=gpu,
             image=options.image,
             given_version=options.trtllm_version,
-            backend=backend,
-            builder_version=BUILDER_VERSION,
         )
     )
     return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})

@@ -11,7 +11,7 @@ from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
-from mm_operator.plan.memory import PROCESS_BYTES
+from mm_operator.plan.engine.host_memory import PROCESS_BYTES
 from mm_operator.plan.records import SERVING_KEY
 from mm_operator.plan.rollout import drain_seconds
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -16,7 +15,7 @@ from mm_operator.children.serving_pod import (
     serving_deployment,
     serving_template,
 )
-from mm_operator.model import Plan, Snapshot
+from mm_operator.model import EnginePlan, Plan, Snapshot
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
 
@@ -52,9 +51,9 @@ def pod_template(
     if rollout.held:
         live = snapshot.observed.deployment
         return dict(live.template) if live else None
-    if not rollout.serving_hash or plan.serving_plan is None or plan.sizes is None:
+    if not rollout.serving_hash or plan.serving_plan is None or plan.engine is None:
         return None
-    return _fresh_template(snapshot, spec, plan, plan.serving_plan, plan.sizes)
+    return _fresh_template(snapshot, spec, plan, plan.serving_plan, plan.engine)
 
 
 def _fresh_template(
@@ -62,12 +61,12 @@ def _fresh_template(
     spec: MultimodalModelSpec,
     plan: Plan,
     serving: ServingPlan,
-    sizes: ModelPlan,
+    engine: EnginePlan,
 ) -> dict[str, Any]:
     image = spec.runtime.image or snapshot.settings.runtime_image
     manifest = store_of(spec).manifest(serving.fingerprint)
-    gpu = hardware.planned_gpu(spec.runtime.gpu, sizes)
-    read_bytes = hardware.host_bytes(sizes)
+    gpu = hardware.planned_gpu(spec.runtime.gpu, engine)
+    read_bytes = hardware.host_bytes(engine)
     gateway = containers.build_gateway(
         spec, image=image, manifest=manifest, memory_bytes=gateway_bytes(serving.gateway)
     )

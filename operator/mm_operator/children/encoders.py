@@ -7,7 +7,6 @@ there are is no part of a revision.
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
@@ -21,9 +20,9 @@ from mm_operator.children.serving_pod import (
     serving_deployment,
     serving_template,
 )
-from mm_operator.model import Plan, Snapshot
+from mm_operator.model import EnginePlan, Plan, Snapshot
 from mm_operator.plan.engine.encoders import GRPC_PORT
-from mm_operator.plan.memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
+from mm_operator.plan.engine.host_memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
@@ -35,17 +34,17 @@ def encoder_template(
     snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
 ) -> dict[str, Any] | None:
     """Return the pod template of the revision that is served; None: encoders have no pods."""
-    rollout, serving, sizes = plan.rollout, plan.serving_plan, plan.sizes
+    rollout, serving, engine = plan.rollout, plan.serving_plan, plan.engine
     if rollout.held:
         live = snapshot.observed.encoders
         return dict(live.template) if live else None
-    if not rollout.serving_hash or serving is None or serving.encoders is None or sizes is None:
+    if not rollout.serving_hash or serving is None or serving.encoders is None or engine is None:
         return None
     return serving_template(
         snapshot,
         spec,
         rollout,
-        _pod(snapshot, spec, serving, serving.encoders, sizes),
+        _pod(snapshot, spec, serving, serving.encoders, engine),
     )
 
 
@@ -54,11 +53,11 @@ def _pod(
     spec: MultimodalModelSpec,
     serving: ServingPlan,
     encoders: EncoderPlan,
-    sizes: ModelPlan,
+    engine: EnginePlan,
 ) -> ServingPod:
     image = spec.runtime.image or snapshot.settings.runtime_image
-    gpu = hardware.encoder_gpu(spec.runtime.gpu, sizes)
-    read_bytes = hardware.encoder_host_bytes(sizes)
+    gpu = hardware.encoder_gpu(spec.runtime.gpu, engine)
+    read_bytes = hardware.encoder_host_bytes(engine)
     server = containers.build_server(
         spec,
         image=image,
@@ -66,7 +65,7 @@ def _pod(
         gpu=gpu,
         host_bytes=read_bytes,
         start_seconds=start_seconds(read_bytes),
-        process_bytes=_process_bytes(sizes),
+        process_bytes=_process_bytes(engine),
         resources=spec.vision.resources,
         role=(*_ROLE, *_ALONE),
         # Scrapers find the one page of a pod by the name of its port.
@@ -90,8 +89,8 @@ def _pod(
     )
 
 
-def _process_bytes(sizes: ModelPlan) -> int:
-    vision = sizes.build_plan.engine.vision if sizes.build_plan else None
+def _process_bytes(engine: EnginePlan) -> int:
+    vision = engine.build_plan.engine.vision
     small = vision is not None and vision.engine == "ONNXRuntime"
     return ENCODER_PROCESS_BYTES if small else PROCESS_BYTES
 

@@ -1,11 +1,11 @@
 """What pods ask for because the plan says so: GPUs, their product, host memory."""
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.families import FAMILIES
 from mm_api.golden import asking_bytes, is_asked
 from mm_api.v1alpha1 import Gpu
+from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.export_memory import export_bytes
 
 _MIB = 1 << 20
@@ -14,31 +14,31 @@ _BUILD_BYTES = 1 << 30
 """At least: exporting and checking the tiny model took below 0.9 GB."""
 
 
-def planned_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
+def planned_gpu(asked: Gpu, engine: EnginePlan | None) -> Gpu:
     """Return the GPUs of a pod: one for each rank, of the product that was planned for.
 
     An engine runs on no other product, wherever the scheduler would find room.
     """
-    if sizes is None or sizes.memory is None or not sizes.memory.per_gpu:
+    if engine is None or not engine.memory.per_gpu:
         return asked
-    return _of(asked, sizes, len(sizes.memory.per_gpu))
+    return _of(asked, engine, len(engine.memory.per_gpu))
 
 
-def encoder_gpu(asked: Gpu, sizes: ModelPlan) -> Gpu:
+def encoder_gpu(asked: Gpu, engine: EnginePlan) -> Gpu:
     """Return the GPU of an encoder in a pod of its own; the Reference engine's needs none."""
-    if sizes.memory is None or not sizes.memory.per_gpu:
+    if not engine.memory.per_gpu:
         return Gpu()
-    return _of(asked, sizes, 1)
+    return _of(asked, engine, 1)
 
 
-def building_gpu(asked: Gpu, sizes: ModelPlan | None) -> Gpu:
+def building_gpu(asked: Gpu, engine: EnginePlan | None) -> Gpu:
     """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
 
     Without commands there is nothing to run on a GPU.
     """
-    if sizes is None or not sizes.engines:
+    if engine is None or engine.build_plan.trtllm is None:
         return asked
-    return _of(asked, sizes, max(1, asked.count))
+    return _of(asked, engine, max(1, asked.count))
 
 
 def building_requests(plan: BuildPlan) -> dict[str, str]:
@@ -61,29 +61,27 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 
-def _of(asked: Gpu, sizes: ModelPlan, count: int) -> Gpu:
+def _of(asked: Gpu, engine: EnginePlan, count: int) -> Gpu:
     product = asked.product
-    if product is None and sizes.gpu is not None and sizes.gpu.product != CUSTOM_PRODUCT:
-        product = sizes.gpu.product
+    if product is None and engine.gpu is not None and engine.gpu.product != CUSTOM_PRODUCT:
+        product = engine.gpu.product
     return asked.model_copy(update={"count": count, "product": product})
 
 
-def encoder_host_bytes(sizes: ModelPlan) -> int:
+def encoder_host_bytes(engine: EnginePlan) -> int:
     """Return what an encoder in a pod of its own needs of host memory.
 
     With a GPU the engine is read into host memory before it is copied there.
     """
-    assert sizes.memory is not None  # noqa: S101  # a plan that is served has its numbers
-    assert sizes.memory.encoder is not None  # noqa: S101  # asked for where there are encoders
-    return sizes.memory.encoder.vision_bytes + sizes.memory.encoder.feature_cache_bytes
+    assert engine.memory.encoder is not None  # noqa: S101  # asked for where there are encoders
+    return engine.memory.encoder.vision_bytes + engine.memory.encoder.feature_cache_bytes
 
 
-def host_bytes(sizes: ModelPlan) -> int:
+def host_bytes(engine: EnginePlan) -> int:
     """Return what the server container needs of host memory.
 
     With GPUs: the engine of each rank is read into host memory before it is copied to its GPU.
     """
-    assert sizes.memory is not None  # noqa: S101  # a plan that is served has its numbers
-    if sizes.memory.host is not None:
-        return sizes.memory.host.total_bytes
-    return sum(gpu.weights_bytes + gpu.vision_engine_bytes for gpu in sizes.memory.per_gpu)
+    if engine.memory.host is not None:
+        return engine.memory.host.total_bytes
+    return sum(gpu.weights_bytes + gpu.vision_engine_bytes for gpu in engine.memory.per_gpu)

@@ -12,13 +12,13 @@ May import: `mm_api`, `mm_operator.errors`.
 from mm_operator.model.decisions import (
     BuildDecision,
     BuildPhase,
-    Choice,
     Collection,
     InspectDecision,
     Plan,
     RolloutDecision,
     Step,
 )
+from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import (
     Builder,
     ClaimState,
@@ -53,11 +53,11 @@ __all__ = [
     "BuildDecision",
     "BuildPhase",
     "Builder",
-    "Choice",
     "ClaimState",
     "Collection",
     "ConfigState",
     "DeploymentState",
+    "EnginePlan",
     "EngineState",
     "GpuNode",
     "InspectDecision",

@@ -9,19 +9,10 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.errors import SpecError
+from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import Builder, Ref
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One number of the plan: the field, its value, and why it has this value."""
-
-    field: str
-    value: str
-    reason: str
 
 
 class Step(StrEnum):
@@ -140,13 +131,8 @@ class Plan:
     rollout: RolloutDecision
     problem: SpecError | None = None
     """The spec cannot be carried out; whatever serves now is left as it is."""
-    build_plan: BuildPlan | None = None
-    serving_plan: ServingPlan | None = None
-    """What the pods get once the engine is built; while the rollout is held, the recorded one is
-    used instead."""
-    sizes: ModelPlan | None = None
-    """Every number of the plan; also of one that does not fit."""
-    choices: tuple[Choice, ...] = ()
+    engine: EnginePlan | None = None
+    """Every number and document; also of an engine that does not fit, and is not built."""
     frozen: bool = False
     """Change and delete nothing: the spec is not understood."""
     keep: frozenset[Ref] = frozenset()
@@ -164,3 +150,16 @@ class Plan:
     """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None
     """Seconds until time alone changes a decision; None when only events do."""
+
+    @property
+    def build_plan(self) -> BuildPlan | None:
+        """Return what the build Job reads; None while nothing may be built."""
+        return self.engine.build_plan if self.engine and not self.problem else None
+
+    @property
+    def serving_plan(self) -> ServingPlan | None:
+        """Return what the pods get once the engine is built; None while nothing may be built.
+
+        While the rollout is held, the recorded one is used instead.
+        """
+        return self.engine.serving_plan if self.engine and not self.problem else None

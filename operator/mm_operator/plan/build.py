@@ -20,7 +20,7 @@ from mm_operator.model import (
     Step,
 )
 from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
-from mm_operator.plan.draft import Draft
+from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.failures import Failure, build_failure
 from mm_operator.plan.jobs import Terms, attempt_of, is_of, latest, pending
 from mm_operator.plan.records import RESULT_KEY, read_builder, successful
@@ -31,7 +31,7 @@ _UNWRITTEN = BuildDecision(Step.WAITING, Reason.BUILD_PENDING, "the build plan i
 
 
 def decide_build(
-    draft: Draft | None,
+    wanted: WantedEngine | None,
     engine: EngineState,
     inspect: InspectDecision,
     terms: Terms,
@@ -42,33 +42,33 @@ def decide_build(
     """Return what becomes of the engine.
 
     Args:
-        draft: None while there is no plan.
+        wanted: None while there is no plan.
         engine: what models share about it.
         inspect: the inspection that the plan follows from.
         terms: what this model's Jobs are made from.
         now: the time.
         found: what a pod of the model said that could not load the engine.
     """
-    if draft is None:
+    if wanted is None:
         return _NO_PLAN
     config = engine.config
     if config is None:
         return _UNWRITTEN
-    result = successful(config.data.get(RESULT_KEY), draft.build_plan.fingerprint)
+    result = successful(config.data.get(RESULT_KEY), wanted.plan.build_plan.fingerprint)
     damage = read_damage(config)
     if result:
-        built = _built(draft, result, read_builder(config), built_at(config))
+        built = _built(wanted, result, read_builder(config), built_at(config))
         if found and is_news(found, config):
-            return _damaged(built, found, damage, engine, draft.engine_config)
+            return _damaged(built, found, damage, engine, wanted.config)
         return _mended(built, damage)
     strangers = (attempt_of(job) for job in engine.jobs if not is_of(job, config))
     former = max((damage.former_attempt if damage else 0, *strangers))
     job = latest(job for job in engine.jobs if is_of(job, config) and attempt_of(job) > former)
     if job is None:
-        return _again(_start(draft.engine_config, attempt=former + 1), damage)
-    decision = _follow(draft, job, inspect, now)
+        return _again(_start(wanted.config, attempt=former + 1), damage)
+    decision = _follow(wanted, job, inspect, now)
     if _asked_anew(decision, job) and terms.replace(job, config):
-        decision = _start(draft.engine_config, attempt=attempt_of(job) + 1)
+        decision = _start(wanted.config, attempt=attempt_of(job) + 1)
     return _again(_awaited(decision, config, terms.model_uid), damage)
 
 
@@ -155,12 +155,14 @@ def _asked_anew(decision: BuildDecision, job: JobState) -> bool:
     return decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING)
 
 
-def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
-    result = _result(draft, job)
+def _follow(
+    wanted: WantedEngine, job: JobState, inspect: InspectDecision, now: datetime
+) -> BuildDecision:
+    result = _result(wanted, job)
     if result:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
         made, when = result
-        return _built(draft, made, job.builder, when, job=job.name, attempt=attempt_of(job))
+        return _built(wanted, made, job.builder, when, job=job.name, attempt=attempt_of(job))
     if job.phase is JobPhase.PENDING:
         reason, message = pending(job, Reason.BUILD_PENDING)
         stands = "its last pod failed" if job.ends else "the build has not started"
@@ -168,12 +170,12 @@ def _follow(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime
     if job.phase is JobPhase.RUNNING:
         return _building(job)
     if job.phase is JobPhase.SUCCEEDED:
-        return _lost(draft, job, inspect, now)
-    return _failed(draft, job, build_failure(job), inspect, now)
+        return _lost(wanted, job, inspect, now)
+    return _failed(wanted, job, build_failure(job), inspect, now)
 
 
-def _result(draft: Draft, job: JobState) -> tuple[BuildResult, datetime] | None:
-    fingerprint = draft.build_plan.fingerprint
+def _result(wanted: WantedEngine, job: JobState) -> tuple[BuildResult, datetime] | None:
+    fingerprint = wanted.plan.build_plan.fingerprint
     for end in reversed(job.ends):
         result = successful(end.message, fingerprint) if end.succeeded else None
         if result:
@@ -181,16 +183,18 @@ def _result(draft: Draft, job: JobState) -> tuple[BuildResult, datetime] | None:
     return None
 
 
-def _lost(draft: Draft, job: JobState, inspect: InspectDecision, now: datetime) -> BuildDecision:
+def _lost(
+    wanted: WantedEngine, job: JobState, inspect: InspectDecision, now: datetime
+) -> BuildDecision:
     """Return what follows a build that ended well and whose pod is gone with its result.
 
     Another Job finds the engine in the store and says so within seconds: the first comes at once.
     """
     attempt = attempt_of(job)
     if attempt == 1:
-        return _start(draft.engine_config, attempt=attempt + 1)
+        return _start(wanted.config, attempt=attempt + 1)
     lost = Failure(Reason.BUILD_FAILED, "the build ended well but left no result", retryable=True)
-    return _failed(draft, job, lost, inspect, now)
+    return _failed(wanted, job, lost, inspect, now)
 
 
 def _start(engine_config: str, *, attempt: int) -> BuildDecision:
@@ -204,7 +208,7 @@ def _start(engine_config: str, *, attempt: int) -> BuildDecision:
 
 
 def _built(
-    draft: Draft,
+    wanted: WantedEngine,
     result: BuildResult,
     builder: Builder | None,
     when: datetime | None,
@@ -212,7 +216,7 @@ def _built(
     job: str = "",
     attempt: int = 1,
 ) -> BuildDecision:
-    staged = draft.build_plan.engine.backend == "PyTorch"
+    staged = wanted.plan.build_plan.engine.backend == "PyTorch"
     how = "the checkpoint is staged" if staged else "the engine is built"
     if result.reused:
         how = f"the store held the {'checkpoint' if staged else 'engine'} already"
@@ -267,7 +271,7 @@ def _running(
 
 
 def _failed(
-    draft: Draft, job: JobState, failure: Failure, inspect: InspectDecision, now: datetime
+    wanted: WantedEngine, job: JobState, failure: Failure, inspect: InspectDecision, now: datetime
 ) -> BuildDecision:
     finished = job.finished_at or job.created
     attempt = attempt_of(job)
@@ -277,7 +281,7 @@ def _failed(
     retryable = failure.retryable or failure.source_changed
     left = BUILD.seconds_left(attempt=attempt, finished_at=finished, now=now)
     if retryable and not stale and left == 0:
-        return _start(draft.engine_config, attempt=attempt + 1)
+        return _start(wanted.config, attempt=attempt + 1)
     tries = max(job.failed_pods, 1)
     times = f" (pods that failed: {tries})" if tries > 1 else ""
     todo = (

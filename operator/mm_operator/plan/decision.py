@@ -19,8 +19,7 @@ from mm_operator.model import (
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, relieved
-from mm_operator.plan.draft import Draft
-from mm_operator.plan.engine_plan import EnginePlan, plan_engine
+from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.match import with_match
@@ -41,7 +40,7 @@ CLAIM_SECONDS = 30.0
 class _Engine:
     """What follows from one inspection."""
 
-    planned: EnginePlan
+    planned: PlannedEngine
     build: BuildDecision
     shared: str = ""
 
@@ -68,9 +67,10 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         inspect = decide_inspect(snapshot, spec, stale=True)
         if inspect.step is Step.DONE:
             engine = _engine(snapshot, spec, inspect)
-    planned, sizes = engine.planned.draft, engine.planned.sizes
-    rollout = decide_rollout(snapshot, spec, planned, engine.build)
-    key = store_key(snapshot, spec) if planned else ""
+    wanted = engine.planned.wanted
+    config = wanted.config if wanted else ""
+    rollout = decide_rollout(snapshot, spec, wanted, engine.build)
+    key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
     collection = decide_collection(snapshot, spec, key) if built else Collection()
     delays = (
@@ -78,26 +78,21 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         inspect.retry_in,
         engine.build.retry_in,
         _own_write(inspect, engine.build),
-        _unheard(snapshot, planned),
+        _unheard(snapshot, wanted),
     )
     return Plan(
         inspect=inspect,
         build=engine.build,
         rollout=rollout,
         problem=engine.planned.problem,
-        build_plan=planned.build_plan if planned else None,
-        serving_plan=planned.serving_plan if planned else None,
-        sizes=sizes,
-        choices=planned.choices if planned else (),
+        engine=engine.planned.plan,
         collection=collection,
         store_key=key,
         shared_engine=engine.shared,
-        engine_config=planned.engine_config if planned else "",
+        engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection),
-        relieved=relieved(snapshot, planned.engine_config, engine.build)
-        if planned
-        else frozenset(),
-        release=released(snapshot, planned.engine_config if planned else "", rollout),
+        relieved=relieved(snapshot, config, engine.build) if wanted else frozenset(),
+        release=released(snapshot, config, rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )
 
@@ -113,30 +108,29 @@ def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
     return 0.0 if unwritten or recorded else None
 
 
-def _unheard(snapshot: Snapshot, planned: Draft | None) -> float | None:
+def _unheard(snapshot: Snapshot, wanted: WantedEngine | None) -> float | None:
     """Return a delay while this model does not own its engine yet.
 
     What happens to a shared engine is told to its owners; a model that is about to join them would
     miss the end of the build.
     """
-    if planned is None or planned.engine_config in snapshot.observed.owned_engines:
+    if wanted is None or wanted.config in snapshot.observed.owned_engines:
         return None
-    return JOINING_SECONDS if planned.engine_config in snapshot.observed.engines else None
+    return JOINING_SECONDS if wanted.config in snapshot.observed.engines else None
 
 
 def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:
-    if inspect.facts is None:
-        planned = EnginePlan(None, None, None)
-    else:
-        planned = plan_engine(snapshot, spec, inspect.facts)
-    name = planned.draft.engine_config if planned.draft else ""
+    facts = inspect.facts
+    planned = plan_for(snapshot, spec, facts) if facts else PlannedEngine()
+    wanted = planned.wanted
+    name = wanted.config if wanted else ""
     state = snapshot.observed.engines.get(name, EngineState())
     terms = terms_of(spec, snapshot.settings, snapshot.uid)
     found = found_damage(snapshot, name)
-    build = decide_build(planned.draft, state, inspect, terms, snapshot.now, found=found)
-    if planned.draft is None:
+    build = decide_build(wanted, state, inspect, terms, snapshot.now, found=found)
+    if wanted is None:
         return _Engine(planned, build)
-    fingerprint = planned.draft.build_plan.fingerprint
+    fingerprint = wanted.plan.build_plan.fingerprint
     alone = not snapshot.settings.partners(snapshot.namespace)
     identity = "" if alone else identity_of(spec, snapshot.store_identity)
     shared = names.shared_engine(fingerprint, identity, store_of(spec).place)
@@ -146,7 +140,7 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
         now=snapshot.now,
         patience=duration.parse(spec.build.timeout),
     )
-    return _Engine(planned, with_match(build, planned.draft.build_plan, name), shared)
+    return _Engine(planned, with_match(build, wanted.plan.build_plan, name), shared)
 
 
 def _frozen(problem: SpecError) -> Plan:

@@ -1,4 +1,4 @@
-"""The plan of a model on whichever backend: the documents, the verdict, or what is wrong."""
+"""The engine of a model, planned on what the cluster has: the plan, or what is wrong."""
 
 from dataclasses import dataclass
 
@@ -6,19 +6,18 @@ from pydantic import ValidationError
 
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import ModelPlan, PlanError
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families import FAMILIES
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator import names
 from mm_operator.errors import SpecError
-from mm_operator.model import Choice, Snapshot
-from mm_operator.plan.draft import Draft, engine_config
-from mm_operator.plan.engine import gpu
-from mm_operator.plan.engine.encoders import with_key
-from mm_operator.plan.engine.family import family_of
-from mm_operator.plan.engine.model_plan import Inputs, plan_model
-from mm_operator.plan.engine.reference import plan_reference
+from mm_operator.model import EnginePlan, Snapshot
+from mm_operator.plan.engine.gpu import choose_gpu
+from mm_operator.plan.engine.plan import Refusal, plan_engine
+from mm_operator.plan.engine.target import Inputs
+from mm_operator.plan.store import store_of
 
-_KEPT_REASONS = frozenset(
+_CONDITION_REASONS = frozenset(
     {
         Reason.DOES_NOT_FIT,
         Reason.INVALID_SPEC,
@@ -27,32 +26,44 @@ _KEPT_REASONS = frozenset(
         Reason.IMAGE_UNKNOWN,
     }
 )
-"""Codes that are reasons of the condition themselves; any other is told as InvalidSpec."""
+"""Codes that are reasons of the condition themselves; for any other it is InvalidSpec."""
 
 
 @dataclass(frozen=True, slots=True)
-class EnginePlan:
-    """Either `draft` or `problem`; `sizes` are the numbers, also of what does not fit."""
+class WantedEngine:
+    """An engine that may be built, and the ConfigMap that models share about it."""
 
-    draft: Draft | None
-    problem: SpecError | None
-    sizes: ModelPlan | None
+    plan: EnginePlan
+    config: str
 
 
-def plan_engine(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> EnginePlan:
+@dataclass(frozen=True, slots=True)
+class PlannedEngine:
+    """Either `wanted` or `problem`, or neither before the inspection."""
+
+    plan: EnginePlan | None = None
+    """Also of what does not fit or is not served."""
+
+    wanted: WantedEngine | None = None
+    problem: SpecError | None = None
+
+
+def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> PlannedEngine:
     """Return what follows from one inspection."""
     try:
-        sizes = _sizes(snapshot, spec, facts)
+        planned = plan_engine(_inputs(snapshot, spec, facts))
     except SpecError as problem:
-        return EnginePlan(None, problem, None)
-    if sizes.errors:
-        return EnginePlan(None, _problem(sizes.errors), None)
-    family = family_of(facts.family)
+        return PlannedEngine(problem=problem)
+    if isinstance(planned, Refusal):
+        return PlannedEngine(problem=_joined(planned.problems))
+    family = FAMILIES[facts.family]
     if family.unserved and not family.is_served(spec.engine.backend):
-        return EnginePlan(None, SpecError(Reason.NOT_SUPPORTED, family.unserved.instead), sizes)
-    if sizes.fit and sizes.fit.verdict == "DoesNotFit":
-        return EnginePlan(None, SpecError(Reason.DOES_NOT_FIT, _too_big(sizes)), sizes)
-    return EnginePlan(_draft(spec, sizes, snapshot.uid), None, sizes)
+        problem = SpecError(Reason.NOT_SUPPORTED, family.unserved.instead)
+        return PlannedEngine(planned, problem=problem)
+    if not planned.fits:
+        return PlannedEngine(planned, problem=SpecError(Reason.DOES_NOT_FIT, _too_big(planned)))
+    config = names.engine_config(planned.build_plan.fingerprint, *store_of(spec).key)
+    return PlannedEngine(planned, wanted=WantedEngine(planned, config))
 
 
 def recorded_gpu(snapshot: Snapshot) -> GpuModel | None:
@@ -64,59 +75,43 @@ def recorded_gpu(snapshot: Snapshot) -> GpuModel | None:
         return None
 
 
-def _sizes(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> ModelPlan:
+def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> Inputs:
     settings = snapshot.settings
-    if spec.engine.backend == "Reference":
-        return plan_reference(
-            model=snapshot.name, spec=spec, facts=facts, builder_version=settings.builder_version
-        )
-    return plan_model(
-        Inputs(
-            model=snapshot.name,
-            spec=spec,
-            facts=facts,
-            gpu=gpu.choose_gpu(spec, snapshot.gpu_nodes, recorded_gpu(snapshot)),
-            image=spec.build.image or settings.runtime_image,
-            given_version=None,
-            backend=spec.engine.backend,
-            builder_version=settings.builder_version,
-            serving_image=spec.runtime.image or settings.runtime_image,
-        )
+    on_gpu = spec.engine.backend != "Reference"
+    return Inputs(
+        model=snapshot.name,
+        spec=spec,
+        facts=facts,
+        builder_version=settings.builder_version,
+        gpu=choose_gpu(spec, snapshot.gpu_nodes, recorded_gpu(snapshot)) if on_gpu else None,
+        image=spec.build.image or settings.runtime_image,
+        # The operator's own image of the Reference engine is not one of TensorRT-LLM.
+        serving_image=spec.runtime.image or (settings.runtime_image if on_gpu else None),
+        uid=snapshot.uid,
     )
 
 
-def _problem(errors: list[PlanError]) -> SpecError:
-    """Return every error as one: the first one's reason, and its field when it is alone."""
-    first, *others = errors
-    if not others and first.code in _KEPT_REASONS:
-        return SpecError(first.code, first.message, first.path)
-    told = "\n".join(
-        f"{error.path}: {error.message} ({error.code})".removeprefix(": ") for error in errors
-    )
-    return SpecError(Reason.INVALID_SPEC, told)
+def _joined(problems: tuple[SpecError, ...]) -> SpecError:
+    """Return all problems as one: the reason and the field are those of one that is alone."""
+    first, *others = problems
+    if not others:
+        if first.reason in _CONDITION_REASONS:
+            return first
+        return SpecError(Reason.INVALID_SPEC, f"{first.message} ({first.reason})", first.path)
+    lines = "\n".join(f"{problem} ({problem.reason})" for problem in problems)
+    return SpecError(Reason.INVALID_SPEC, lines)
 
 
-def _too_big(sizes: ModelPlan) -> str:
+def _too_big(planned: EnginePlan) -> str:
     """Return the verdict and what would fit instead."""
-    assert sizes.fit is not None  # noqa: S101  # asked by the caller
+    fit = planned.fit
     ways = [
         " and ".join(f"{change.path} {change.suggested}" for change in suggestion.changes)
         + f" (leaves {suggestion.free_bytes:,} bytes free)"
-        for suggestion in sizes.fit.suggestions
+        for suggestion in fit.suggestions
     ]
     if ways:
-        return f"{sizes.fit.message}; it would fit with {', or with '.join(ways)}"
-    if sizes.backend == "Reference":
-        return sizes.fit.message
-    return f"{sizes.fit.message}; no smaller limits, quantization or GPUs in parallel would fit"
-
-
-def _draft(spec: MultimodalModelSpec, sizes: ModelPlan, uid: str) -> Draft:
-    assert sizes.build_plan is not None  # noqa: S101  # set in every plan that has no errors
-    assert sizes.serving_plan is not None  # noqa: S101  # likewise
-    return Draft(
-        build_plan=sizes.build_plan,
-        serving_plan=with_key(sizes.serving_plan, uid),
-        engine_config=engine_config(spec, sizes.build_plan.fingerprint),
-        choices=tuple(Choice(one.field, one.value, one.reason) for one in sizes.reasons),
-    )
+        return f"{fit.message}; it would fit with {', or with '.join(ways)}"
+    if planned.gpu is None:
+        return fit.message
+    return f"{fit.message}; no smaller limits, quantization or GPUs in parallel would fit"

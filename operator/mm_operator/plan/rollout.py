@@ -10,19 +10,19 @@ from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
 from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
-from mm_operator.plan.draft import Draft
 from mm_operator.plan.engine.encoders import is_apart
+from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, told_starts
 
 HASH_DIGITS = 32
 """Digits of a revision's hash: short enough for a label, long enough never to collide."""
 
 
-def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft) -> str:
+def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEngine) -> str:
     """Return the digest of everything that makes pods differ; replicas do not."""
     content: dict[str, object] = {
-        "serving": plain(draft.serving_plan),
-        "engine": draft.engine_config,
+        "serving": plain(wanted.plan.serving_plan),
+        "engine": wanted.config,
         # Who may connect to Triton changes nothing in a pod.
         "runtime": stated(spec.runtime.model_copy(update={"triton": _exposed(spec)})),
         "gateway": stated(spec.gateway),
@@ -50,15 +50,15 @@ def drain_seconds(spec: MultimodalModelSpec) -> int:
 
 
 def decide_rollout(
-    snapshot: Snapshot, spec: MultimodalModelSpec, draft: Draft | None, build: BuildDecision
+    snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEngine | None, build: BuildDecision
 ) -> RolloutDecision:
     """Return what becomes of the pods."""
     deployment = snapshot.observed.deployment
-    if draft is not None and build.step is Step.DONE:
-        wanted = serving_hash(snapshot, spec, draft)
-        if deployment is None or deployment.serving_hash != wanted:
+    if wanted is not None and build.step is Step.DONE:
+        revision = serving_hash(snapshot, spec, wanted)
+        if deployment is None or deployment.serving_hash != revision:
             return RolloutDecision(
-                Step.START, Reason.ROLLOUT_IN_PROGRESS, "pods are being created", wanted
+                Step.START, Reason.ROLLOUT_IN_PROGRESS, "pods are being created", revision
             )
         return _follow(snapshot, spec, deployment, held=False)
     if deployment is None:

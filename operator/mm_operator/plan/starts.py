@@ -95,7 +95,7 @@ def _known(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
 
 
 def _product(plan: Plan) -> str | None:
-    return plan.sizes.gpu.product if plan.sizes and plan.sizes.gpu else None
+    return plan.engine.gpu.product if plan.engine and plan.engine.gpu else None
 
 
 def _recorded_seconds(snapshot: Snapshot, rollout: RolloutDecision) -> int | None:

@@ -102,10 +102,10 @@ def _planned(plan: Plan) -> Aspect:
 
 def _on_gpus(plan: Plan) -> str:
     """Return where the model goes and how full that gets; empty where no GPU is used."""
-    sizes = plan.sizes
-    if sizes is None or sizes.gpu is None or sizes.memory is None or sizes.fit is None:
+    engine = plan.engine
+    if engine is None or engine.gpu is None:
         return ""
-    return f"; on {len(sizes.memory.per_gpu)} x {sizes.gpu.product}: {sizes.fit.message}"
+    return f"; on {len(engine.memory.per_gpu)} x {engine.gpu.product}: {engine.fit.message}"
 
 
 def _engine_built(plan: Plan) -> Aspect:

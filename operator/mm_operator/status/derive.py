@@ -62,8 +62,8 @@ def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     if plan.frozen:
         return {key: snapshot.status[key] for key in _PLANNED if key in snapshot.status}
     summaries: dict[str, Any] = {}
-    if plan.sizes is not None:
-        summaries["plan"] = plain(plan_summary(plan.sizes, plan.rollout.serving_hash))
+    if plan.engine is not None:
+        summaries["plan"] = plain(plan_summary(plan.engine, plan.rollout.serving_hash))
     if plan.build_plan is not None:
         summaries["build"] = plain(_build_summary(snapshot, plan, plan.build_plan.fingerprint))
         start = slowest_start(snapshot, plan)

@@ -1,6 +1,6 @@
 """`status.plan` from the numbers of a plan."""
 
-from mm_api.documents.model_plan import EncoderMemory, ModelPlan
+from mm_api.documents.model_plan import EncoderMemory
 from mm_api.v1alpha1 import LimitsStatus, MemoryStatus, PlanStatus
 from mm_api.v1alpha1.plan_status import (
     ChangeStatus,
@@ -10,41 +10,43 @@ from mm_api.v1alpha1.plan_status import (
     PoolStatus,
     SuggestionStatus,
 )
+from mm_operator.model import EnginePlan
 
 _WARNINGS = 16
 """As many as the status holds."""
 
 
-def plan_summary(sizes: ModelPlan, serving_hash: str) -> PlanStatus:
+def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
     """Return the summary; `serving_hash` is empty while nothing may be served."""
-    documents, memory, fit = sizes.build_plan, sizes.memory, sizes.fit
-    assert documents is not None  # noqa: S101  # a plan without errors has all three
-    assert memory is not None  # noqa: S101  # likewise
-    assert fit is not None  # noqa: S101  # likewise
-    facts, engine, serving = documents.facts, documents.engine, sizes.serving_plan
+    facts, engine, memory, fit = (
+        plan.build_plan.facts,
+        plan.build_plan.engine,
+        plan.memory,
+        plan.fit,
+    )
     on_gpu = bool(memory.per_gpu)
     return PlanStatus(
         family=facts.family,
         dtype=engine.dtype,
-        trtllm_version=sizes.trtllm_version,
+        trtllm_version=plan.trtllm_version,
         source_digest=facts.source_digest,
         source_revision=facts.source_revision,
-        fingerprint=documents.fingerprint,
+        fingerprint=plan.build_plan.fingerprint,
         serving_hash=serving_hash or None,
         parameters=facts.parameters,
         features_per_image=engine.vision.features_per_image if engine.vision else None,
-        max_concurrency=serving.gateway.max_concurrency if serving else None,
+        max_concurrency=plan.serving_plan.gateway.max_concurrency,
         limits=LimitsStatus.model_validate(engine.limits.model_dump()),
-        gpu=GpuStatus.model_validate(sizes.gpu.model_dump()) if sizes.gpu else None,
-        memory=_memory(sizes),
+        gpu=GpuStatus.model_validate(plan.gpu.model_dump()) if plan.gpu else None,
+        memory=_memory(plan),
         encoder_memory=_encoder_memory(memory.encoder),
         gpu_memory=[GpuMemoryStatus.model_validate(gpu.model_dump()) for gpu in memory.per_gpu],
         kv_cache_free_gpu_memory_fraction=(
             memory.kv_cache_free_gpu_memory_fraction if on_gpu else None
         ),
         cross_kv_cache_fraction=memory.cross_kv_cache_fraction,
-        pool=PoolStatus.model_validate(sizes.pool.model_dump()) if sizes.pool else None,
-        fits=fit.verdict == "Fits",
+        pool=PoolStatus.model_validate(plan.pool.model_dump()),
+        fits=plan.fits,
         verdict=fit.verdict,
         short_bytes=fit.short_bytes or None,
         largest_term=fit.largest_term,
@@ -60,7 +62,7 @@ def plan_summary(sizes: ModelPlan, serving_hash: str) -> PlanStatus:
             )
             for suggestion in fit.suggestions
         ],
-        warnings=[warning.message for warning in sizes.warnings][:_WARNINGS],
+        warnings=[warning.message for warning in plan.warnings][:_WARNINGS],
     )
 
 
@@ -70,12 +72,9 @@ def _encoder_memory(encoder: EncoderMemory | None) -> EncoderMemoryStatus | None
     return EncoderMemoryStatus.model_validate(encoder.model_dump(exclude={"limit_bytes"}))
 
 
-def _memory(sizes: ModelPlan) -> MemoryStatus:
+def _memory(plan: EnginePlan) -> MemoryStatus:
     """Return the terms of one replica: of its GPUs together, or of host memory."""
-    memory, pool = sizes.memory, sizes.pool
-    assert memory is not None  # noqa: S101  # asked by the caller
-    assert pool is not None  # noqa: S101  # likewise
-    host = memory.host
+    memory, host = plan.memory, plan.memory.host
     bounds = {
         "pinned_pool_bytes": memory.pinned_pool_bytes,
         "shm_bytes": memory.shm_bytes,
@@ -86,7 +85,7 @@ def _memory(sizes: ModelPlan) -> MemoryStatus:
             "vision_bytes": host.vision_bytes,
             "prompt_table_bytes": host.prompt_table_bytes,
             "kv_cache_bytes": host.kv_cache_bytes,
-            "cuda_pool_bytes": pool.bytes,
+            "cuda_pool_bytes": plan.pool.bytes,
             **bounds,
         }
     else:

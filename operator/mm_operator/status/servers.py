@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_operator.model import Plan, PodState, Snapshot
-from mm_operator.plan.engine.pools import MIB, ceil_to, larger_pool_bytes
+from mm_operator.plan.engine.pools import larger_pool_bytes
+from mm_operator.plan.engine.units import MIB, ceil_to
 
 _FIELDS: dict[Pool, str] = {
     "cuda": "spec.runtime.memoryPools.cuda",
@@ -91,14 +92,14 @@ def _told(
 
 def _room(pool: Pool, plan: Plan) -> str:
     """Return for what the CUDA pool was computed."""
-    sizes = plan.sizes
-    if pool != "cuda" or sizes is None or sizes.pool is None:
+    engine = plan.engine
+    if pool != "cuda" or engine is None:
         return ""
-    kept = sizes.pool.bounded_by == "GatewayConcurrency"
+    kept = engine.pool.bounded_by == "GatewayConcurrency"
     others = ", as many as the gateway lets in; clients of Triton's own ports come on top"
     return (
-        f"The plan makes room for {sizes.pool.live_requests} requests of "
-        f"{sizes.pool.table_bytes_per_request:,} bytes at once{others if kept else ''}. "
+        f"The plan makes room for {engine.pool.live_requests} requests of "
+        f"{engine.pool.table_bytes_per_request:,} bytes at once{others if kept else ''}. "
     )
 
 
@@ -106,8 +107,13 @@ def _advice(pool: Pool, present: int, planned: int, plan: Plan) -> str:
     if planned > present:
         return f"The plan gives it {planned:,} bytes by now, which new pods have."
     enough = present * 2
-    if pool == "cuda" and plan.sizes and plan.sizes.pool and plan.sizes.serving:
-        enough = larger_pool_bytes(present, plan.sizes.pool, plan.sizes.serving)
+    if pool == "cuda" and plan.engine:
+        enough = larger_pool_bytes(
+            present,
+            plan.engine.pool,
+            queue=plan.engine.serving_plan.max_queue_size,
+            batch=plan.engine.build_plan.engine.limits.max_batch_size,
+        )
     return f"Set {_FIELDS[pool]} to {ceil_to(enough, MIB) // MIB}Mi."
 
 

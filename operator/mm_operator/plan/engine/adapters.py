@@ -1,5 +1,7 @@
 """LoRA adapters of an engine: which they are, and whether the inspection knows them."""
 
+from collections.abc import Iterator
+
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -18,16 +20,12 @@ def planned_adapters(spec: MultimodalModelSpec, facts: ModelFacts) -> list[LoraA
     ]
 
 
-def check_inspected(spec: MultimodalModelSpec, facts: ModelFacts) -> None:
-    """Refuse facts that do not tell the spec's adapters: whether they fit is not known.
-
-    Raises:
-        SpecError: what to inspect them with.
-    """
-    known = [one.name for one in facts.lora.adapters] if facts.lora else []
-    if spec.engine.lora and known != [one.name for one in spec.engine.lora]:
-        raise SpecError(
-            "InvalidSpec",
+def check_inspected(names: tuple[str, ...], facts: ModelFacts) -> Iterator[SpecError]:
+    """Yield an error where the inspection does not know these adapters, nor whether they fit."""
+    known = tuple(one.name for one in facts.lora.adapters) if facts.lora else ()
+    if names and known != names:
+        yield SpecError(
+            "LoraNotInspected",
             "sizes and modules of the adapters are not known: give --facts what `mm-runtime "
             "inspect --source ... --adapter NAME=SOURCE` prints (the operator does it by itself)",
             PATH,

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from math import floor
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import PlannedLimits
 from mm_api.families.family import Family, Kind
-from mm_operator.plan.engine.pools import ceil_to
-from mm_operator.plan.engine.weights import DTYPE_BYTES
+from mm_operator.plan.engine.units import DTYPE_BYTES, ceil_to
 
 FRACTION_STEPS = 1000
 """The fraction is rounded down to three digits: 80 MB of an H100."""
@@ -42,7 +41,7 @@ class CacheSize:
 def cache_size(
     facts: ModelFacts,
     family: Family,
-    limits: PlannedLimits,
+    limits: EngineLimits,
     *,
     ranks: int,
     stages: int = 1,
@@ -65,7 +64,8 @@ def cache_size(
     crossing = text.layers if both else (text.cross_attention_layers or 0)
     own = (text.layers if both else text.layers - crossing) // stages
     own_tokens = ceil_to(limits.max_seq_len, tokens_per_block)
-    cross_tokens = ceil_to(limits.max_encoder_input_len, tokens_per_block) if crossing else 0
+    read = (limits.max_encoder_input_len or 0) if crossing else 0
+    cross_tokens = ceil_to(read, tokens_per_block)
     own_bytes = limits.max_beam_width * own_tokens * own * layer
     cross_bytes = cross_tokens * crossing * layer  # beams share what was read
     share = _cross_share(own_bytes, cross_bytes, cross_fraction)

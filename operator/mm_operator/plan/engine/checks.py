@@ -1,53 +1,24 @@
 """What can be known to fail without a GPU: each check has a code, a field and a way out.
 
-An ordered tuple of functions of one signature; every hit is reported, not only the first. The rows
-of upstream's known failures that they answer to: #known-failures.
+Each backend has an ordered tuple of functions of one signature; every hit is reported, not only the
+first. The rows of upstream's known failures that they answer to: #known-failures.
 """
 
 from collections.abc import Callable, Iterator
 
-from mm_api.documents.model_plan import PlanError
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.adapters import check_inspected
+from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
-from mm_operator.plan.engine.plugin_checks import plugin_problems
-from mm_operator.plan.engine.serve_checks import serve_problems
-from mm_operator.plan.engine.situation import Situation, plan_error
-from mm_operator.plan.engine.tables import flags_of, table, version_of
 
-LOOKAHEAD = "lookahead_decoding"
-PLANNED_FLAGS = frozenset(
-    [
-        "checkpoint_dir",
-        "output_dir",
-        "max_batch_size",
-        "max_beam_width",
-        "max_input_len",
-        "max_seq_len",
-        "max_decoder_seq_len",
-        "max_num_tokens",
-        "max_encoder_input_len",
-        "max_multimodal_len",
-        "max_prompt_embedding_table_size",
-        "kv_cache_type",
-        "workers",
-        "input_timing_cache",
-        "output_timing_cache",
-    ]
-)
-"""Flags that are planned: memory and pools were computed for their values."""
+Check = Callable[[Case], Iterator[SpecError]]
 
 
-Check = Callable[[Situation], Iterator[PlanError]]
-
-
-def problems(situation: Situation) -> list[PlanError]:
-    """Return everything that is known to fail, in the order of the checks."""
-    return [problem for check in _CHECKS for problem in check(situation)]
-
-
-def _family(now: Situation) -> Iterator[PlanError]:
-    if now.family_asked not in {None, now.family.name}:
+def check_family(now: Case) -> Iterator[SpecError]:
+    """Yield errors for another family than the spec names, and for a tower that is changed."""
+    if now.request.family not in {None, now.family.name}:
         yield plan_error(
             "model.family",
             "FamilyMismatch",
@@ -63,35 +34,11 @@ def _family(now: Situation) -> Iterator[PlanError]:
             "vision_feature_select_strategy is 'full', and upstream's vision wrapper always drops "
             "the class token: use a checkpoint with 'default', or backend Reference",
         )
-    if now.backend == "TensorRT":
-        for one in now.family.recipe.refusals:
-            if one.applies(now.facts):
-                yield plan_error("model.source", one.code, one.message)
 
 
-def _backend(now: Situation) -> Iterator[PlanError]:
-    version, bounds = version_of(now.version), table("images")["engines"]
-    if now.backend == "PyTorch":
-        yield from serve_problems(now)
-        return
-    if version > version_of(bounds["last"]):
-        yield plan_error(
-            "engine.backend",
-            "BackendGone",
-            f"TensorRT-LLM {now.version} has no engines any more ({bounds['last']} was the last): "
-            "use backend PyTorch, or an image up to 26.07",
-        )
-    if version < version_of(bounds["first"]):
-        yield plan_error(
-            "build.image",
-            "VersionTooOld",
-            f"the flags of TensorRT-LLM {now.version} are not known (known from {bounds['first']} "
-            "on): use an image of 24.12 or newer",
-        )
-
-
-def _quantization(now: Situation) -> Iterator[PlanError]:
-    asked = now.ask.quantization
+def check_quantization(now: Case) -> Iterator[SpecError]:
+    """Yield errors for a quantization that the family or the GPU lacks."""
+    asked = now.request.quantization
     if asked is None:
         return
     if asked not in now.family.quantizations:
@@ -111,8 +58,9 @@ def _quantization(now: Situation) -> Iterator[PlanError]:
         )
 
 
-def _parallelism(now: Situation) -> Iterator[PlanError]:
-    tensor, pipeline = now.ask.tensor_parallel, now.ask.pipeline_parallel
+def check_parallelism(now: Case) -> Iterator[SpecError]:
+    """Yield errors for ranks that the model cannot be split over."""
+    tensor, pipeline = now.request.tensor_parallel, now.request.pipeline_parallel
     text, path = now.facts.text, "engine.parallelism.tensor"
     if text.attention_heads % tensor:
         fits = [str(n) for n in (1, 2, 3, 4, 6, 8) if text.attention_heads % n == 0]
@@ -149,17 +97,18 @@ def _parallelism(now: Situation) -> Iterator[PlanError]:
             f"{text.layers} layers cannot be split evenly over {pipeline} stages: use "
             f"{' or '.join(fits)}",
         )
-    if now.gpu_count and now.gpu_count != tensor * pipeline:
+    if now.request.gpu_count and now.request.gpu_count != tensor * pipeline:
         yield plan_error(
             "runtime.gpu.count",
             "GpuCount",
-            f"{now.gpu_count} GPUs, and the engine has {tensor * pipeline} ranks: set it to "
-            f"{tensor * pipeline}",
+            f"{now.request.gpu_count} GPUs, and the engine has {tensor * pipeline} ranks: set it "
+            f"to {tensor * pipeline}",
         )
 
 
-def _images(now: Situation) -> Iterator[PlanError]:
-    asked, most = now.ask.max_images, now.family.max_images
+def check_images(now: Case) -> Iterator[SpecError]:
+    """Yield errors for images and videos that upstream's models do not take."""
+    asked, most = now.request.max_images, now.family.max_images
     if now.facts.vision is not None and asked > most:
         yield plan_error(
             "engine.maxImagesPerRequest",
@@ -167,7 +116,7 @@ def _images(now: Situation) -> Iterator[PlanError]:
             f"{asked} images are not possible for {now.family.name}: "
             f"{now.family.max_images_reason}; use at most {most}",
         )
-    if now.ask.max_video_frames is not None and not now.family.video_upstream:
+    if now.request.max_video_frames is not None and not now.family.video_upstream:
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
@@ -176,16 +125,17 @@ def _images(now: Situation) -> Iterator[PlanError]:
         )
 
 
-def _limits(now: Situation) -> Iterator[PlanError]:
-    ask = now.ask
-    if ask.max_num_tokens is not None and ask.max_num_tokens < ask.max_batch_size:
+def check_limits(now: Case) -> Iterator[SpecError]:
+    """Yield errors for limits that contradict each other or the family."""
+    request = now.request
+    if request.max_num_tokens is not None and request.max_num_tokens < request.max_batch_size:
         yield plan_error(
             "engine.maxNumTokens",
             "NumTokensBelowBatch",
-            f"{ask.max_num_tokens} is below maxBatchSize {ask.max_batch_size}: every request of a "
-            "step needs a token; raise it",
+            f"{request.max_num_tokens} is below maxBatchSize {request.max_batch_size}: every "
+            "request of a step needs a token; raise it",
         )
-    if ask.max_encoder_input_len is not None and now.family.kind is not Kind.ENCODER_DECODER:
+    if request.max_encoder_input_len is not None and now.family.kind is not Kind.ENCODER_DECODER:
         yield plan_error(
             "engine.maxEncoderInputLen",
             "NoEncoder",
@@ -193,7 +143,7 @@ def _limits(now: Situation) -> Iterator[PlanError]:
             "tiles): remove the field",
         )
     crossing = now.family.kind is not Kind.PROMPT_TABLE
-    if ask.cross_fraction is not None and not crossing:
+    if request.cross_fraction is not None and not crossing:
         yield plan_error(
             "engine.kvCache.crossFraction",
             "NoCrossAttention",
@@ -201,46 +151,9 @@ def _limits(now: Situation) -> Iterator[PlanError]:
         )
 
 
-def _arguments(now: Situation) -> Iterator[PlanError]:
-    if now.backend == "PyTorch":
-        return
-    known = flags_of("trtllm-build", version_of(now.version))
-    for name, _ in now.ask.plugins:
-        if name not in known or name in PLANNED_FLAGS:
-            yield plan_error(
-                f"engine.plugins.{name}",
-                "PluginUnknown",
-                f"trtllm-build of TensorRT-LLM {now.version} has no plugin {name}: remove it",
-            )
-    given = [argument for argument in now.ask.extra_build_args if argument.startswith("--")]
-    for argument in given:
-        name = argument[2:].partition("=")[0]
-        if name in PLANNED_FLAGS:
-            yield plan_error(
-                "engine.extraBuildArgs",
-                "FlagIsPlanned",
-                f"--{name} is planned, and memory was computed for its value: use the field of "
-                "spec.engine",
-            )
-        elif name not in known:
-            yield plan_error(
-                "engine.extraBuildArgs",
-                "FlagUnknown",
-                f"trtllm-build of TensorRT-LLM {now.version} has no flag --{name}: remove it",
-            )
-    if any(LOOKAHEAD in argument for argument in now.ask.extra_build_args) and (
-        now.family.kind is Kind.PROMPT_TABLE
-    ):
-        yield plan_error(
-            "engine.extraBuildArgs",
-            "LookaheadPromptTable",
-            "lookahead decoding with a prompt table gives wrong answers (upstream issue 6009): "
-            "remove it",
-        )
-
-
-def _lora(now: Situation) -> Iterator[PlanError]:
-    if not now.ask.lora:
+def check_lora(now: Case) -> Iterator[SpecError]:
+    """Yield errors for adapters that are not converted, or not inspected."""
+    if not now.request.lora:
         return
     if not now.family.adapters:
         adapted = sorted(family.name for family in FAMILIES.values() if family.adapters)
@@ -250,35 +163,15 @@ def _lora(now: Situation) -> Iterator[PlanError]:
             f"adapters of {now.family.name} are not converted (those of "
             f"{', '.join(adapted)} are): remove the field",
         )
-    known = tuple(one.name for one in now.facts.lora.adapters) if now.facts.lora else ()
-    if known != now.ask.lora:
-        yield plan_error(
-            "engine.lora",
-            "LoraNotInspected",
-            "sizes and modules of the adapters are not known: give --facts what `mm-runtime "
-            "inspect --source ... --adapter NAME=SOURCE` prints (the operator does it by itself)",
-        )
+    yield from check_inspected(now.request.lora, now.facts)
 
 
-def _source(now: Situation) -> Iterator[PlanError]:
-    if now.facts.weight_format == "pickle" and not now.allow_pickle:
+def check_source(now: Case) -> Iterator[SpecError]:
+    """Yield errors for pickled weights that the spec does not allow."""
+    if now.facts.weight_format == "pickle" and not now.request.allow_pickle:
         yield plan_error(
             "model.allowPickle",
             "PickleRefused",
             "the weights are pickles, which can run code when they are loaded: set it to true if "
             "you trust where they come from",
         )
-
-
-_CHECKS: tuple[Check, ...] = (
-    _family,
-    _backend,
-    _quantization,
-    _parallelism,
-    _images,
-    _limits,
-    _arguments,
-    plugin_problems,
-    _lora,
-    _source,
-)

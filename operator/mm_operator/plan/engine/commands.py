@@ -4,14 +4,15 @@ Paths are relative to TensorRT-LLM's root, where a folder `checkpoint` (VILA: `c
 because the converter knows it by its name) holds the model; everything is written below `build`.
 """
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
-from mm_api.documents.model_plan import PlannedLimits
 from mm_api.documents.trtllm_build import Command, EngineCommand
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.pools import ceil_to
-from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.tables import era, table, version_of
+from mm_operator.plan.engine.units import ceil_to
 
 CONVERTED = "build/converted"
 TIMING_CACHE = "build/timing.cache"
@@ -26,13 +27,15 @@ def scripts(version: str) -> dict[str, str]:
     return era(table("tools")["scripts"], version_of(version))
 
 
-def convert(ask: Ask, facts: ModelFacts, family: Family, dtype: str, version: str) -> Command:
+def convert(
+    request: PlanRequest, facts: ModelFacts, family: Family, dtype: str, version: str
+) -> Command:
     """Return the command that turns the checkpoint into TensorRT-LLM's.
 
     Raises:
         SpecError: a Whisper that the converter has no name for.
     """
-    name, quantized = family.recipe.converter, _QUANTIZE.get(ask.quantization or "")
+    name, quantized = family.recipe.converter, _QUANTIZE.get(request.quantization or "")
     if quantized:
         argv = ["python3", table("tools")["quantize"]]
     else:
@@ -47,23 +50,23 @@ def convert(ask: Ask, facts: ModelFacts, family: Family, dtype: str, version: st
     if family.recipe.model_name is not None:
         argv += ["--model_name", _known(family.recipe.model_name(facts))]
     argv += ["--dtype", dtype]
-    if family.tensor_parallel and ask.tensor_parallel > 1:
-        argv += ["--tp_size", str(ask.tensor_parallel)]
-    if ask.pipeline_parallel > 1:
-        argv += ["--pp_size", str(ask.pipeline_parallel)]
+    if family.tensor_parallel and request.tensor_parallel > 1:
+        argv += ["--tp_size", str(request.tensor_parallel)]
+    if request.pipeline_parallel > 1:
+        argv += ["--pp_size", str(request.pipeline_parallel)]
     if quantized:
         argv += ["--qformat", quantized, "--calib_size", CALIBRATION_SAMPLES]
-    if ask.quantization == "FP8":
+    if request.quantization == "FP8":
         argv += ["--kv_cache_dtype", "fp8"]
-    if ask.quantization in _WEIGHT_ONLY:
-        argv += ["--use_weight_only", "--weight_only_precision", _WEIGHT_ONLY[ask.quantization]]
+    if request.quantization in _WEIGHT_ONLY:
+        argv += ["--use_weight_only", "--weight_only_precision", _WEIGHT_ONLY[request.quantization]]
     return Command(argv=argv)
 
 
 def engines(
-    ask: Ask,
+    request: PlanRequest,
     family: Family,
-    limits: PlannedLimits,
+    limits: Limits,
     dtype: str,
     version: str,
     *,
@@ -71,40 +74,40 @@ def engines(
 ) -> list[EngineCommand]:
     """Return the commands that build each engine, in order."""
     built = [
-        _with_adapters(command, ask, lora, dtype)
-        for command in _text_engines(ask, family, limits, dtype)
+        _with_adapters(command, request, lora, dtype)
+        for command in _text_engines(request, family, limits.engine, dtype)
     ]
-    if limits.vision_max_batch_size:
-        built.append(_vision(family, limits, version))
+    if limits.vision_batch:
+        built.append(_vision(family, limits.vision_batch, version))
     return built
 
 
 def _text_engines(
-    ask: Ask, family: Family, limits: PlannedLimits, dtype: str
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
 ) -> list[EngineCommand]:
     return (
-        _encoder_decoder(ask, family, limits, dtype)
+        _encoder_decoder(request, family, limits, dtype)
         if family.kind is Kind.ENCODER_DECODER
-        else [_language_model(ask, family, limits, dtype)]
+        else [_language_model(request, family, limits, dtype)]
     )
 
 
 def _with_adapters(
-    command: EngineCommand, ask: Ask, lora: LoraFacts | None, dtype: str
+    command: EngineCommand, request: PlanRequest, lora: LoraFacts | None, dtype: str
 ) -> EngineCommand:
     """Return a command whose engine can apply the adapters that change it.
 
     An encoder-decoder's engines then keep their padding, as upstream's guide builds BART with LoRA
     (#encoders).
     """
-    modules = lora.modules.get(command.name) if lora and ask.lora else None
+    modules = lora.modules.get(command.name) if lora and request.lora else None
     if not lora or not modules:
         return command
     argv = list(command.argv)
     if command.name != "llm" and "--remove_input_padding" in argv:
         argv[argv.index("--remove_input_padding") + 1] = "disable"
     argv += ["--lora_plugin", dtype, "--max_lora_rank", str(lora.rank)]
-    argv += ["--lora_dir", *(f"adapters/{name}" for name in ask.lora)]
+    argv += ["--lora_dir", *(f"adapters/{name}" for name in request.lora)]
     argv += ["--lora_target_modules", *modules]
     return command.model_copy(update={"argv": argv})
 
@@ -114,21 +117,23 @@ def output_folder(name: str, version: str) -> str:
     return f"build/engines/{scripts(version)['visionFolder'] if name == 'vision' else name}"
 
 
-def _language_model(ask: Ask, family: Family, limits: PlannedLimits, dtype: str) -> EngineCommand:
+def _language_model(
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
+) -> EngineCommand:
     argv = ["trtllm-build", "--checkpoint_dir", CONVERTED, "--output_dir", "build/engines/llm"]
     argv += _limits(limits)
     if limits.max_encoder_input_len:
         argv += ["--max_encoder_input_len", str(limits.max_encoder_input_len)]
     if limits.max_multimodal_len:
         argv += ["--max_multimodal_len", str(limits.max_multimodal_len)]
-    argv += _plugins(ask, family.recipe.build_flags, dtype)
-    return EngineCommand(name="llm", argv=argv + _rest(ask))
+    argv += _plugins(request, family.recipe.build_flags, dtype)
+    return EngineCommand(name="llm", argv=argv + _rest(request))
 
 
 def _encoder_decoder(
-    ask: Ask, family: Family, limits: PlannedLimits, dtype: str
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
 ) -> list[EngineCommand]:
-    read = limits.max_encoder_input_len
+    read = limits.max_encoder_input_len or 1
     reader = limits.model_copy(
         update={
             "max_input_len": read,
@@ -142,18 +147,18 @@ def _encoder_decoder(
     if limits.max_multimodal_len:
         encoder += ["--max_multimodal_len", str(limits.max_multimodal_len)]
     encoder += ["--kv_cache_type", "disabled"]
-    encoder += _plugins(ask, family.recipe.encoder_flags, dtype)
+    encoder += _plugins(request, family.recipe.encoder_flags, dtype)
     decoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/decoder"]
     decoder += ["--output_dir", "build/engines/decoder", *_limits(limits)]
     decoder += ["--max_encoder_input_len", str(read), "--kv_cache_type", "paged"]
-    decoder += _plugins(ask, family.recipe.build_flags, dtype)
+    decoder += _plugins(request, family.recipe.build_flags, dtype)
     return [
-        EngineCommand(name="encoder", argv=encoder + _rest(ask)),
-        EngineCommand(name="decoder", argv=decoder + _rest(ask)),
+        EngineCommand(name="encoder", argv=encoder + _rest(request)),
+        EngineCommand(name="decoder", argv=decoder + _rest(request)),
     ]
 
 
-def _limits(limits: PlannedLimits) -> list[str]:
+def _limits(limits: EngineLimits) -> list[str]:
     values = {
         "max_batch_size": limits.max_batch_size,
         "max_beam_width": limits.max_beam_width,
@@ -164,28 +169,28 @@ def _limits(limits: PlannedLimits) -> list[str]:
     return [part for name, value in values.items() for part in (f"--{name}", str(value))]
 
 
-def _plugins(ask: Ask, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
+def _plugins(request: PlanRequest, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
     chosen = {name: value.format(dtype=dtype) for name, value in flags}
     if dtype == "float32" and "remove_input_padding" in chosen:
         chosen["context_fmha"] = "disable"  # fused attention computes in 16 bits only (#encoders)
-    if ask.quantization == "FP8":
+    if request.quantization == "FP8":
         chosen["use_fp8_context_fmha"] = "enable"
-    chosen |= dict(ask.plugins)
+    chosen |= dict(request.plugins)
     return [part for name, value in chosen.items() for part in (f"--{name}", value)]
 
 
-def _rest(ask: Ask) -> list[str]:
-    ranks = ask.tensor_parallel * ask.pipeline_parallel
+def _rest(request: PlanRequest) -> list[str]:
+    ranks = request.tensor_parallel * request.pipeline_parallel
     workers = ["--workers", str(ranks)] if ranks > 1 else []
     measured = ["--input_timing_cache", TIMING_CACHE, "--output_timing_cache", TIMING_CACHE]
-    return [*workers, *measured, *ask.extra_build_args]
+    return [*workers, *measured, *request.extra_build_args]
 
 
-def _vision(family: Family, limits: PlannedLimits, version: str) -> EngineCommand:
+def _vision(family: Family, batch: int, version: str) -> EngineCommand:
     argv = ["python3", scripts(version)["vision"], "--model_type", family.recipe.vision_type or ""]
     argv += ["--model_path", family.recipe.checkpoint_folder, *family.recipe.vision_path_flags]
     argv += ["--output_dir", output_folder("vision", version)]
-    argv += ["--max_batch_size", str(limits.vision_max_batch_size)]
+    argv += ["--max_batch_size", str(batch)]
     return EngineCommand(name="vision", argv=[*argv, *family.recipe.vision_flags])
 
 

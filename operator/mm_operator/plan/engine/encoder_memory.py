@@ -1,7 +1,6 @@
 """The vision engine on the GPU: its weights, and its activations at the largest profile."""
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import PlannedLimits
 from mm_api.families.family import Family
 from mm_operator.plan.engine.weights import text_parameters
 
@@ -22,13 +21,13 @@ def vision_parameters(facts: ModelFacts, family: Family) -> int:
     return max(0, facts.parameters - text_parameters(facts, family))
 
 
-def vision_activation_bytes(facts: ModelFacts, family: Family, limits: PlannedLimits) -> int:
+def vision_activation_bytes(facts: ModelFacts, family: Family, batch: int) -> int:
     """Return the peak of a full batch: blocks, and the attention mask where the engine takes one.
 
     Qwen2-VL's mask spans every patch of the batch (20,736 patches: 860 MB, #features); mllama's
     spans the tiles of one image.
     """
-    vision, batch = facts.vision, limits.vision_max_batch_size
+    vision = facts.vision
     if vision is None or not batch:
         return 0
     positions = family.positions_per_tile(vision)

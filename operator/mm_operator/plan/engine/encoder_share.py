@@ -11,12 +11,12 @@ near to its data sheet is assumed: no other one was measured.
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import PlannedLimits, PlanWarning, Reason
+from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families.family import Family
-from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.plan.engine.tables import fp16_tflops
+from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import text_parameters
 
 SHARES = (25, 30, 35, 40, 45, 50)
@@ -64,7 +64,7 @@ class Work:
         return self.pictures / (computing + START_SECONDS)
 
 
-def work_of(facts: ModelFacts, family: Family, limits: PlannedLimits) -> Work | None:
+def work_of(facts: ModelFacts, family: Family, batch: int) -> Work | None:
     """Return the work; None without pictures.
 
     Every weight of tower and projector is multiplied with every position, and in each layer every
@@ -72,26 +72,19 @@ def work_of(facts: ModelFacts, family: Family, limits: PlannedLimits) -> Work | 
     makes the result a little too large.
     """
     vision = facts.vision
-    if vision is None or not limits.vision_max_batch_size:
+    if vision is None or not batch:
         return None
     tiles, positions = family.tiles_per_image(vision), family.positions_per_tile(vision)
     weights = facts.parameters - text_parameters(facts, family)
     tile = 2 * weights * positions + 4 * positions**2 * vision.hidden_size * vision.layers
-    return Work(flops=tiles * tile, pictures=limits.vision_max_batch_size / tiles)
+    return Work(flops=tiles * tile, pictures=batch / tiles)
 
 
-def encoder_share(
-    spec: MultimodalModelSpec,
-    facts: ModelFacts,
-    family: Family,
-    limits: PlannedLimits,
-    gpu: GpuModel,
-) -> EncoderShare:
-    """Return how a pod's two processes share a GPU; only TensorRT engines with pictures are two."""
-    work = work_of(facts, family, limits)
-    if spec.engine.backend != "TensorRT" or work is None:
+def encoder_share(target: Target, batch: int, gpu: GpuModel) -> EncoderShare:
+    """Return how the encoder's process and the engine's share a GPU; nothing without pictures."""
+    work, vision = work_of(target.facts, target.family, batch), target.spec.vision
+    if work is None:
         return EncoderShare(None)
-    vision = spec.vision
     written, rate = vision.thread_percentage, vision.images_per_second
     if vision.sharing == "TimeSlicing":
         return EncoderShare(GpuSharing(mode="TimeSlicing", thread_percentage=SHARES[0]))

@@ -4,12 +4,13 @@ A server keeps its own encoder for the time when no other one answers, so its me
 `Colocated` less the feature cache, which goes to where pictures are encoded by plan.
 """
 
+from collections.abc import Iterator
 from hashlib import sha256
 
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory
-from mm_api.documents.serving_plan import EncoderPlan, MemoryPools, ServingPlan
+from mm_api.documents.serving_plan import EncoderPlan, MemoryPools
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator import names
@@ -29,21 +30,19 @@ def is_apart(spec: MultimodalModelSpec) -> bool:
     return spec.vision.placement == "Disaggregated"
 
 
-def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> None:
-    """Check that there is something to place.
-
-    Raises:
-        SpecError: the checkpoint sees no pictures.
-    """
-    if is_apart(spec) and facts.vision is None:
-        raise SpecError(
+def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecError]:
+    """Yield errors for fields about images where the checkpoint takes none."""
+    if facts.vision is not None:
+        return
+    if is_apart(spec):
+        yield SpecError(
             reason=Reason.NOT_SUPPORTED,
             path="spec.vision.placement",
             message=f"family {facts.family} takes no pictures, so there is no encoder to give pods "
             "of its own: set it to Colocated",
         )
-    if spec.vision.images_per_second is not None and facts.vision is None:
-        raise SpecError(
+    if spec.vision.images_per_second is not None:
+        yield SpecError(
             reason=Reason.NOT_SUPPORTED,
             path="spec.vision.imagesPerSecond",
             message=f"family {facts.family} takes no pictures: remove the field",
@@ -55,13 +54,20 @@ def server_cache_bytes(spec: MultimodalModelSpec) -> int:
     return 0 if is_apart(spec) else bytes_of(spec.vision.feature_cache_bytes)
 
 
-def encoder_plan(model: str, spec: MultimodalModelSpec, pools: MemoryPools) -> EncoderPlan | None:
-    """Return what both kinds of pods are told; None when servers encode themselves.
+def encoder_plan(
+    model: str, spec: MultimodalModelSpec, pools: MemoryPools, uid: str
+) -> EncoderPlan | None:
+    """Return what both kinds of pods share; None when servers encode themselves.
+
+    The key follows from the uid of the model, 122 random bits that only who may read the model's
+    objects knows: the same for every revision, so that servers and encoders of two of them
+    understand each other, and no Secret, which the operator may not write.
 
     Args:
         model: its name.
         spec: its spec.
         pools: of the language model's pod, whose live requests an encoder may hold all at once.
+        uid: of the model; empty: none is known, and there is no key.
     """
     if not is_apart(spec):
         return None
@@ -70,25 +76,8 @@ def encoder_plan(model: str, spec: MultimodalModelSpec, pools: MemoryPools) -> E
         timeout_seconds=TIMEOUT_SECONDS,
         # Features leave as host memory, so nothing of them lies in the CUDA pool.
         pools=pools.model_copy(update={"cuda_bytes": CUDA_MINIMUM_BYTES}),
+        key=sha256(f"encoders/{uid}".encode()).hexdigest() if uid else "",
     )
-
-
-def with_key(serving: ServingPlan, uid: str) -> ServingPlan:
-    """Return the plan with what servers show their encoders.
-
-    It follows from the uid of the model, 122 random bits that only who may read the model's objects
-    knows: the same for every revision, so that servers and encoders of two of them understand each
-    other, and no Secret, which the operator may not write.
-
-    Args:
-        serving: the plan.
-        uid: of the model.
-    """
-    if serving.encoders is None:
-        return serving
-    key = sha256(f"encoders/{uid}".encode()).hexdigest()
-    encoders = serving.encoders.model_copy(update={"key": key})
-    return serving.model_copy(update={"encoders": encoders})
 
 
 def encoder_memory(
@@ -118,18 +107,15 @@ def encoder_memory(
     )
 
 
-def check_fits(planned: EncoderMemory | None) -> None:
-    """Check an encoder without a GPU against its memory limit.
+def check_encoder(planned: EncoderMemory | None) -> Iterator[SpecError]:
+    """Yield an error for an encoder without a GPU that is above its memory limit.
 
     With a GPU nothing is to be checked: a language model's pod holds the same terms and more.
-
-    Raises:
-        SpecError: the terms of the plan alone are above the limit.
     """
     if planned is None or planned.limit_bytes is None or planned.context_bytes is not None:
         return
     if planned.total_bytes > planned.limit_bytes:
-        raise SpecError(
+        yield SpecError(
             reason=Reason.INVALID_SPEC,
             path="spec.vision.resources.limits.memory",
             message=f"{planned.limit_bytes:,} bytes are too little: vision "

@@ -1,5 +1,7 @@
 """The record of a checkpoint's family, or the error that says why there is none to plan with."""
 
+from collections.abc import Iterator
+
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
 from mm_operator.errors import SpecError
@@ -20,18 +22,13 @@ def family_of(name: str) -> Family:
     )
 
 
-def served_family(name: str) -> Family:
-    """Return the record of a family that this version serves.
-
-    Raises:
-        SpecError: not known, or planned by `mmctl plan` only.
-    """
-    family = family_of(name)
-    if name in SERVED:
-        return family
-    raise SpecError(
-        reason="NotSupported",
-        path="spec.model.source",
-        message=f"the checkpoint is of the family {name}, which this version plans (mmctl plan) "
-        f"and does not serve yet: use a checkpoint of {', '.join(sorted(SERVED))}",
-    )
+def check_served(family: Family) -> Iterator[SpecError]:
+    """Yield an error for a family that `mmctl plan` plans and this version does not serve."""
+    if family.name not in SERVED:
+        yield SpecError(
+            reason="NotSupported",
+            path="spec.model.source",
+            message=f"the checkpoint is of the family {family.name}, which this version plans "
+            "(mmctl plan) and does not serve yet: use a checkpoint of "
+            f"{', '.join(sorted(SERVED))}",
+        )

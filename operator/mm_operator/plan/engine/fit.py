@@ -1,6 +1,6 @@
 """The verdict: does the fullest GPU hold its terms, and if not, what is the largest of them?"""
 
-from mm_api.documents.model_plan import Fit, GpuMemory, MemoryPlan, Suggestion
+from mm_api.documents.model_plan import Fit, GpuMemory, MemoryPlan
 
 TERMS = {
     "weights_bytes": "weights",
@@ -20,7 +20,7 @@ def fullest(memory: MemoryPlan) -> GpuMemory:
     return max(memory.per_gpu, key=lambda gpu: gpu.total_bytes - gpu.gpu_memory_bytes)
 
 
-def verdict(memory: MemoryPlan, suggestions: tuple[Suggestion, ...] = ()) -> Fit:
+def verdict(memory: MemoryPlan) -> Fit:
     """Return the verdict in numbers and in one sentence."""
     gpu = fullest(memory)
     short = max(0, gpu.total_bytes - gpu.gpu_memory_bytes)
@@ -41,5 +41,4 @@ def verdict(memory: MemoryPlan, suggestions: tuple[Suggestion, ...] = ()) -> Fit
         short_bytes=short,
         largest_term=largest,
         message=message,
-        suggestions=list(suggestions),
     )

@@ -1,16 +1,17 @@
 """Limits of the engines of every family, each with the reason for its value.
 
-A limit that the spec leaves open is chosen from the family and the checkpoint. The same for every
-backend: `mm_operator.plan.limits` puts them into a Reference engine's documents.
+A limit that the spec leaves open is chosen from the family and the checkpoint, the same on every
+backend.
 """
 
 from dataclasses import dataclass
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import PlannedLimits, Reason
+from mm_api.documents.model_plan import Reason
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.request import Ask
+from mm_operator.plan.engine.request import PlanRequest
 
 VISION_BATCH_CAP = 32
 """Bigger batches are cut into pieces of this size, which costs time and no failures (#sizing)."""
@@ -26,46 +27,50 @@ _ANSWER_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class Limits:
     """Limits, what one request brings along, and why."""
 
-    limits: PlannedLimits
+    engine: EngineLimits
+    features_per_image: int
+    """Rows of the prompt table for one image, or encoder tokens (mllama)."""
+    vision_batch: int
+    """Images or tiles that the vision engine takes at once; 0: there is none."""
     request_features: int
     """Rows of the prompt table, or encoder tokens, of one request at the most."""
     reasons: tuple[Reason, ...]
 
 
-def plan_limits(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+def plan_limits(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     """Return every limit.
 
     Raises:
         SpecError: the spec contradicts the checkpoint, the family or itself.
     """
     if family.kind is Kind.ENCODER_DECODER:
-        return _encoder_decoder(ask, facts, family)
-    return _decoder(ask, facts, family)
+        return _encoder_decoder(request, facts, family)
+    return _decoder(request, facts, family)
 
 
-def _decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     vision = facts.vision
-    images = ask.max_images if vision else 0
+    images = request.max_images if vision else 0
     features = family.features_per_image(vision) if vision else 0
-    request = family.request_features(vision, images) if vision else 0
+    rows = family.request_features(vision, images) if vision else 0
     source = f"{images} x {features} features"
-    if request != images * features:
-        source = f"{request} features of 1 or of {images} images"
-    if ask.max_video_frames is not None:
-        request, source = _video(ask.max_video_frames, facts, family, request, source)
+    if rows != images * features:
+        source = f"{rows} features of 1 or of {images} images"
+    if request.max_video_frames is not None:
+        rows, source = _video(request.max_video_frames, facts, family, rows, source)
     table = family.kind is Kind.PROMPT_TABLE
-    occupied = (request if table else images) + family.template_tokens
-    seq_len, seq_reason = _sequence(ask, facts, family, occupied)
-    input_len, input_reason = _input(ask, family, occupied, seq_len)
-    batch = ask.max_batch_size
-    steps = ask.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
+    occupied = (rows if table else images) + family.template_tokens
+    seq_len, seq_reason = _sequence(request, facts, family, occupied)
+    input_len, input_reason = _input(request, family, occupied, seq_len)
+    batch = request.max_batch_size
+    steps = request.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
     tiles = family.tiles_per_image(vision) if vision and images else 0
-    multimodal_len = batch * request if table else 0
-    encoder_len = 0 if table else max(1, request)
-    reasons = [seq_reason, input_reason, _steps_reason(ask, steps)]
+    multimodal_len = batch * rows if table else 0
+    encoder_len = 0 if table else max(1, rows)
+    reasons = [seq_reason, input_reason, _steps_reason(request, steps)]
     if table:
         reasons.append(
             Reason(
@@ -83,26 +88,26 @@ def _decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
             )
         )
     every = batch * images * tiles
-    return Sized(
-        PlannedLimits(
-            features_per_image=features,
-            max_images_per_request=images,
-            max_multimodal_len=multimodal_len,
-            max_encoder_input_len=encoder_len,
+    return Limits(
+        EngineLimits(
+            max_batch_size=batch,
             max_input_len=input_len,
             max_seq_len=seq_len,
             max_num_tokens=steps,
-            max_batch_size=batch,
-            max_beam_width=ask.max_beam_width,
-            vision_max_batch_size=_vision_batch(ask, every),
+            max_beam_width=request.max_beam_width,
+            max_images_per_request=images,
+            max_multimodal_len=multimodal_len,
+            max_encoder_input_len=encoder_len or None,
         ),
-        request,
-        tuple(reasons),
+        features_per_image=features,
+        vision_batch=_vision_batch(request, every),
+        request_features=rows,
+        reasons=tuple(reasons),
     )
 
 
 def _video(
-    frames: int, facts: ModelFacts, family: Family, request: int, source: str
+    frames: int, facts: ModelFacts, family: Family, least: int, source: str
 ) -> tuple[int, str]:
     if family.video_features is None or facts.vision is None:
         raise SpecError(
@@ -111,12 +116,14 @@ def _video(
             "spec.engine.maxVideoFrames",
         )
     rows = family.video_features(facts.vision, frames)
-    return (rows, f"{rows} features of {frames} frames") if rows > request else (request, source)
+    return (rows, f"{rows} features of {frames} frames") if rows > least else (least, source)
 
 
-def _sequence(ask: Ask, facts: ModelFacts, family: Family, occupied: int) -> tuple[int, Reason]:
+def _sequence(
+    request: PlanRequest, facts: ModelFacts, family: Family, occupied: int
+) -> tuple[int, Reason]:
     positions = facts.text.max_position_embeddings
-    asked = ask.max_seq_len
+    asked = request.max_seq_len
     if asked is not None:
         if asked > positions:
             raise SpecError(
@@ -125,7 +132,7 @@ def _sequence(ask: Ask, facts: ModelFacts, family: Family, occupied: int) -> tup
                 "spec.engine.maxSeqLen",
             )
         return asked, _written("maxSeqLen", asked, "spec.engine.maxSeqLen")
-    prompt = ask.max_input_len or max(family.default_input_tokens, occupied + _TEXT_TOKENS)
+    prompt = request.max_input_len or max(family.default_input_tokens, occupied + _TEXT_TOKENS)
     wanted = prompt + family.default_output_tokens
     chosen = min(wanted, positions)
     reason = (
@@ -136,8 +143,8 @@ def _sequence(ask: Ask, facts: ModelFacts, family: Family, occupied: int) -> tup
     return chosen, Reason(field="maxSeqLen", value=str(chosen), reason=reason)
 
 
-def _input(ask: Ask, family: Family, occupied: int, seq_len: int) -> tuple[int, Reason]:
-    asked = ask.max_input_len
+def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) -> tuple[int, Reason]:
+    asked = request.max_input_len
     answer = max(1, min(family.default_output_tokens, seq_len // _ANSWER_SHARE))
     chosen = asked or seq_len - answer
     if chosen >= seq_len:
@@ -150,8 +157,8 @@ def _input(ask: Ask, family: Family, occupied: int, seq_len: int) -> tuple[int, 
     if chosen <= occupied:
         raise SpecError(
             "InputLenTooShort",
-            f"prompts of {chosen} tokens have no room for a question: {ask.max_images} images and "
-            f"the template take {occupied}; raise spec.engine.maxInputLen or "
+            f"prompts of {chosen} tokens have no room for a question: {request.max_images} images "
+            f"and the template take {occupied}; raise spec.engine.maxInputLen or "
             "spec.engine.maxSeqLen, or lower spec.engine.maxImagesPerRequest",
             "spec.engine.maxInputLen",
         )
@@ -161,15 +168,15 @@ def _input(ask: Ask, family: Family, occupied: int, seq_len: int) -> tuple[int, 
     return chosen, Reason(field="maxInputLen", value=str(chosen), reason=reason)
 
 
-def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
+def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     positions = facts.encoder.max_positions if facts.encoder else None
     sound = facts.encoder is not None and facts.encoder.mel_bins is not None
     # A position of Whisper's encoder stands for two frames of its input.
     most = positions * 2 if sound and positions else positions
     default = family.default_encoder_tokens
-    images = ask.max_images if facts.vision else 0
+    images = request.max_images if facts.vision else 0
     features = family.features_per_image(facts.vision) if facts.vision else 0
-    read = ask.max_encoder_input_len or (min(default, most) if most else default)
+    read = request.max_encoder_input_len or (min(default, most) if most else default)
     if most is not None and read > most:
         raise SpecError(
             "EncoderInputLenAbovePositions",
@@ -183,7 +190,7 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
             f"{images * features}; raise it, or lower spec.engine.maxImagesPerRequest",
             "spec.engine.maxEncoderInputLen",
         )
-    prompt = ask.max_input_len or family.decoder_input_tokens
+    prompt = request.max_input_len or family.decoder_input_tokens
     if prompt > family.decoder_input_tokens:
         raise SpecError(
             "DecoderInputLen",
@@ -194,7 +201,7 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
         )
     answers = facts.text.max_position_embeddings
     wanted = prompt + family.default_output_tokens
-    seq_len = ask.max_seq_len or min(wanted, answers)
+    seq_len = request.max_seq_len or min(wanted, answers)
     if seq_len > answers:
         raise SpecError(
             "SeqLenAbovePositions",
@@ -207,11 +214,11 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
             f"{seq_len} leaves no room for an answer behind {prompt} ids of the prompt: raise it",
             "spec.engine.maxSeqLen",
         )
-    batch = ask.max_batch_size
-    steps = ask.max_num_tokens or max(prompt, min(STEP_TOKENS, batch * seq_len))
+    batch = request.max_batch_size
+    steps = request.max_num_tokens or max(prompt, min(STEP_TOKENS, batch * seq_len))
     reasons = (
         _written("maxEncoderInputLen", read, "spec.engine.maxEncoderInputLen")
-        if ask.max_encoder_input_len
+        if request.max_encoder_input_len
         else Reason(
             field="maxEncoderInputLen",
             value=str(read),
@@ -223,36 +230,39 @@ def _encoder_decoder(ask: Ask, facts: ModelFacts, family: Family) -> Sized:
             reason="ids that the decoder starts from; the prompt goes to the encoder",
         ),
         _written("maxSeqLen", seq_len, "spec.engine.maxSeqLen")
-        if ask.max_seq_len
+        if request.max_seq_len
         else Reason(
             field="maxSeqLen",
             value=str(seq_len),
             reason=f"{seq_len - prompt} ids of answer behind {prompt} of the prompt",
         ),
-        _steps_reason(ask, steps),
+        _steps_reason(request, steps),
     )
-    limits = PlannedLimits(
+    return Limits(
+        EngineLimits(
+            max_batch_size=batch,
+            max_input_len=prompt,
+            max_seq_len=seq_len,
+            max_num_tokens=steps,
+            max_beam_width=request.max_beam_width,
+            max_images_per_request=images,
+            max_multimodal_len=batch * images * features,
+            max_encoder_input_len=read,
+        ),
         features_per_image=features,
-        max_images_per_request=images,
-        max_multimodal_len=batch * images * features,
-        max_encoder_input_len=read,
-        max_input_len=prompt,
-        max_seq_len=seq_len,
-        max_num_tokens=steps,
-        max_batch_size=batch,
-        max_beam_width=ask.max_beam_width,
-        vision_max_batch_size=_vision_batch(ask, batch * images),
+        vision_batch=_vision_batch(request, batch * images),
+        request_features=read,
+        reasons=reasons,
     )
-    return Sized(limits, read, reasons)
 
 
-def _vision_batch(ask: Ask, every: int) -> int:
+def _vision_batch(request: PlanRequest, every: int) -> int:
     """Return the vision engine's batch, of all pictures or tiles that may come at once."""
-    return (ask.vision_max_batch_size or min(every, VISION_BATCH_CAP)) if every else 0
+    return (request.vision_max_batch_size or min(every, VISION_BATCH_CAP)) if every else 0
 
 
-def _steps_reason(ask: Ask, steps: int) -> Reason:
-    if ask.max_num_tokens:
+def _steps_reason(request: PlanRequest, steps: int) -> Reason:
+    if request.max_num_tokens:
         return _written("maxNumTokens", steps, "spec.engine.maxNumTokens")
     return Reason(
         field="maxNumTokens",

@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 
-from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.model_plan import GpuMemory, MemoryPlan, PlannedLimits
+from mm_api.documents.model_plan import EncoderMemory, GpuMemory, MemoryPlan
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.families.family import Family, Kind
+from mm_api.families.family import Kind
 from mm_operator.plan.engine.cache import CacheSize, fraction_of
 from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
-from mm_operator.plan.engine.pool import Pools
-from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
-from mm_operator.plan.engine.request import Ask
-from mm_operator.plan.engine.weights import DTYPE_BYTES, Split, weights_bytes
+from mm_operator.plan.engine.encoders import encoder_memory
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.units import DTYPE_BYTES
+from mm_operator.plan.engine.weights import Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20
 """CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB
@@ -32,10 +34,9 @@ _PAIR = 2
 class Terms:
     """What goes into the memory of a GPU."""
 
-    ask: Ask
-    facts: ModelFacts
-    family: Family
-    limits: PlannedLimits
+    target: Target
+    request: PlanRequest
+    limits: Limits
     dtype: str
     gpu: GpuModel
     pools: Pools
@@ -44,7 +45,7 @@ class Terms:
 
 def plan_memory(terms: Terms) -> MemoryPlan:
     """Return every term on every rank, and what is left for the cache."""
-    ranks = terms.ask.tensor_parallel * terms.ask.pipeline_parallel
+    ranks = terms.request.tensor_parallel * terms.request.pipeline_parallel
     per_gpu = [_rank(terms, rank) for rank in range(ranks)]
     fullest = max(per_gpu, key=lambda gpu: gpu.total_bytes)
     without_cache = fullest.total_bytes - fullest.kv_cache_bytes
@@ -52,9 +53,9 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     # The vision engine may load after the cache was made: then more is free at that moment, and
     # the fraction must leave room for it (#known-failures: the order is not guaranteed).
     late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
-    if terms.facts.vision is not None:
-        late += terms.ask.encoder_instances * PROCESS_BYTES
-    fraction = terms.ask.kv_fraction
+    if terms.target.facts.vision is not None:
+        late += terms.request.encoder_instances * PROCESS_BYTES
+    fraction = terms.request.kv_fraction
     if fraction is None:
         fraction = fraction_of(available, available + late)
     pool = int(fraction * available)
@@ -67,32 +68,49 @@ def plan_memory(terms: Terms) -> MemoryPlan:
         cross_kv_cache_fraction=terms.cache.cross_fraction,
         kv_pool_bytes=pool,
         full_length_sequences=pool // sequence if sequence else 0,
-        pinned_pool_bytes=terms.pools.pinned_bytes,
-        shm_bytes=terms.pools.shm_bytes,
+        pinned_pool_bytes=terms.pools.planned.pinned_bytes,
+        shm_bytes=terms.pools.planned.shm_bytes,
+        encoder=_encoder(terms),
+    )
+
+
+def _encoder(terms: Terms) -> EncoderMemory | None:
+    """Return the bytes of an encoder in a pod of its own, which has one process on its GPU."""
+    facts, family = terms.target.facts, terms.target.family
+    activations = vision_activation_bytes(facts, family, terms.limits.vision_batch)
+    return encoder_memory(
+        terms.target.spec,
+        vision_bytes=vision_engine_bytes(facts, family) + activations,
+        context_bytes=PROCESS_BYTES,
     )
 
 
 def _rank(terms: Terms, rank: int) -> GpuMemory:
     first = rank == 0
-    ask, facts, family, limits = terms.ask, terms.facts, terms.family, terms.limits
-    encoders = ask.encoder_instances if facts.vision is not None and first else 0
+    request, facts, family = terms.request, terms.target.facts, terms.target.family
+    encoders = request.encoder_instances if facts.vision is not None and first else 0
     size = DTYPE_BYTES[terms.dtype]
     parts = {
         "weights_bytes": weights_bytes(
             facts,
             family,
-            Split(ask.tensor_parallel, ask.pipeline_parallel, rank // ask.tensor_parallel),
+            Split(
+                request.tensor_parallel, request.pipeline_parallel, rank // request.tensor_parallel
+            ),
             dtype=terms.dtype,
-            quantization=ask.quantization,
+            quantization=request.quantization,
         ),
         # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
-        "vision_activation_bytes": encoders * vision_activation_bytes(facts, family, limits),
+        "vision_activation_bytes": encoders
+        * vision_activation_bytes(facts, family, terms.limits.vision_batch),
         # Reserved by the engine for full batches, on every rank (#sizing); counted on every stage
         # of a pipeline too, although the first alone reads it.
-        "prompt_table_bytes": limits.max_multimodal_len * facts.text.hidden_size * size,
+        "prompt_table_bytes": terms.limits.engine.max_multimodal_len
+        * facts.text.hidden_size
+        * size,
         # The flag covers GPU 0 only; the others keep Triton's default (#pools).
-        "cuda_pool_bytes": terms.pools.pool.bytes if first else CUDA_MINIMUM_BYTES,
+        "cuda_pool_bytes": terms.pools.cuda.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": (1 + encoders) * PROCESS_BYTES,
         "other_bytes": _other(terms, size),
@@ -107,7 +125,8 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
 
 def _other(terms: Terms, size: int) -> int:
     """Return activations of the largest step, sampling buffers, input copies, all-reduce."""
-    text, limits, ranks = terms.facts.text, terms.limits, terms.ask.tensor_parallel
+    text, limits = terms.target.facts.text, terms.limits.engine
+    ranks = terms.request.tensor_parallel
     heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
     # A step holds its input, the residual, the attention output, the projections and the
     # perceptron's inside, the last two split over the ranks.
@@ -124,15 +143,18 @@ def _other(terms: Terms, size: int) -> int:
 
 def _encoder_buffers(terms: Terms, size: int) -> int:
     """Return what an encoder-decoder's encoder computes in, its output and T5's biases."""
-    encoder, limits = terms.facts.encoder, terms.limits
-    if encoder is None or terms.family.kind is not Kind.ENCODER_DECODER:
+    encoder, limits = terms.target.facts.encoder, terms.limits.engine
+    if encoder is None or terms.target.family.kind is not Kind.ENCODER_DECODER:
         return 0
-    ranks = terms.ask.tensor_parallel
-    tokens = limits.max_batch_size * limits.max_encoder_input_len
+    ranks = terms.request.tensor_parallel
+    read = limits.max_encoder_input_len or 0
+    tokens = limits.max_batch_size * read
     heads = 3 * encoder.attention_heads * encoder.head_size
     width = 3 * encoder.hidden_size + (heads + 2 * encoder.intermediate_size) // ranks
     biases = 0
-    if terms.family.embeddings.relative_buckets:  # a table of positions squared for each head
-        longest = max(limits.max_encoder_input_len, limits.max_seq_len)
+    if (
+        terms.target.family.embeddings.relative_buckets
+    ):  # a table of positions squared for each head
+        longest = max(read, limits.max_seq_len)
         biases = -(-encoder.attention_heads // ranks) * longest**2
     return (tokens * (width + encoder.hidden_size) + biases) * size

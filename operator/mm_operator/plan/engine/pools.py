@@ -7,11 +7,14 @@ the server warns once only. So the pool is computed for the requests that the ga
 
 from dataclasses import dataclass
 
-from mm_api.documents.model_plan import PoolPlan, ServingLimits
-
-MIB = 1 << 20
-CUDA_ROUNDING_BYTES = 512
-"""Triton's allocator rounds the pool and every allocation up to this."""
+from mm_api.documents.model_plan import Bound, PoolPlan
+from mm_api.documents.serving_plan import MemoryPools
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.request_bytes import output_bytes, picture_side, tiles_per_picture
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, MIB, ceil_to
 
 CUDA_MINIMUM_BYTES = 64 * MIB
 """Triton's own default: never plan below it."""
@@ -19,19 +22,15 @@ CUDA_MINIMUM_BYTES = 64 * MIB
 PINNED_DEFAULT_BYTES = 256 * MIB
 """Triton's own default; outputs that miss the CUDA pool land here."""
 
-_ENSEMBLE_COPIES = 1
-"""An ensemble keeps one copy of an output; `tensorrt_llm_bls` asks for outputs in host memory, so
-it keeps none in the pool."""
+ENSEMBLE_COPIES, BLS_COPIES = 1, 2
+"""An ensemble keeps one copy of an output; `tensorrt_llm_bls` requests outputs in host memory, so
+it keeps none in the pool. Upstream's BLS model for Whisper keeps two (#pools)."""
 
 _SHM_STUBS = 4
 """Python models of the repository, each with regions of its own."""
 
 _SHM_STUB_BYTES = 16 * MIB
 """A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
-
-BLS_INSTANCES = 1
-"""Processes of `tensorrt_llm_bls` unless the spec says how many: each starts in 0.3 s of a core and
-holds 28 MB, while most clients use the gateway, which needs none."""
 
 _SHM_MINIMUM_BYTES = 256 * MIB
 """Lets a client of Triton itself send a raw picture of about 40 million pixels."""
@@ -44,65 +43,113 @@ _CHANNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """How many requests may be past the encoder at one time."""
+class Pools:
+    """Pools of one replica and the limits they were computed for."""
 
-    gateway_cap: int
-    max_batch_size: int
-    max_queue_size: int
-    """Requests that wait inside the language model; 0 means without bound."""
-    triton_max_batch_size: int
-    chains: int = 0
-    """Requests that models in one process each serve at one time; each has a region of its own."""
-
-    @property
-    def live_requests(self) -> int:
-        """Return N: requests whose encoder output is resident, the batch in the making included."""
-        bound = self.gateway_cap
-        if self.max_queue_size:
-            bound = min(bound, self.max_batch_size + self.max_queue_size)
-        return bound + self.triton_max_batch_size
+    cuda: PoolPlan
+    planned: MemoryPools
+    gateway_concurrency: int
+    """0: there is no gateway."""
+    engine_copies_bytes: int
+    """The C++ backend copies each request's input into memory of its own (#pools)."""
 
 
-def bls_instances(asked: int | None) -> int:
-    """Return the processes of `tensorrt_llm_bls`: as asked, or one."""
-    return BLS_INSTANCES if asked is None else asked
+def plan_pools(
+    request: PlanRequest, target: Target, limits: Limits, dtype: str, *, copies: int
+) -> Pools:
+    """Return pools and the gateway's cap.
 
-
-def chains(asked: int | None, *, streaming: bool) -> int:
-    """Return the processes that each run one request's steps, of all models.
-
-    Where nobody streams, `ensemble` has as many as `tensorrt_llm_bls`.
+    Raises:
+        SpecError: nothing bounds the requests, or a pool that the spec names is too small.
     """
-    return bls_instances(asked) * (1 if streaming else 2)
+    facts, family, batch = target.facts, target.family, limits.engine.max_batch_size
+    waiting = min(request.max_queue_size, batch)
+    cap = (request.max_concurrency or batch + waiting) if request.gateway else 0
+    bound, bounded_by = bound_of(cap, request.max_queue_size, batch)
+    live = bound + batch
+    single = output_bytes(facts, family, limits, dtype)
+    needed = cuda_pool_bytes(copies * live, single, family.pool_factor)
+    if request.cuda_pool_bytes is not None and request.cuda_pool_bytes < needed:
+        raise SpecError(
+            "PoolTooSmall",
+            f"{request.cuda_pool_bytes:,} bytes would fail requests: {live} live requests of "
+            f"{single:,} bytes need {needed:,}; use Auto, or lower spec.runtime.maxConcurrency",
+            "spec.runtime.memoryPools.cuda",
+        )
+    cuda = PoolPlan(
+        table_bytes_per_request=single,
+        copies=copies,
+        live_requests=live,
+        factor=family.pool_factor,
+        bytes=request.cuda_pool_bytes or needed,
+        bounded_by=bounded_by,
+    )
+    pinned = request.pinned_pool_bytes
+    return Pools(
+        cuda=cuda,
+        planned=MemoryPools(
+            cuda_bytes=cuda.bytes,
+            pinned_bytes=PINNED_DEFAULT_BYTES if pinned is None else pinned,
+            shm_bytes=shm_bytes(
+                images=limits.engine.max_images_per_request * tiles_per_picture(facts, family),
+                image_size=picture_side(facts, family),
+                output_bytes=single,
+                live_requests=live,
+                chains=request.chains,
+            ),
+        ),
+        gateway_concurrency=cap,
+        engine_copies_bytes=bound * single,
+    )
 
 
-def ceil_to(value: int, unit: int) -> int:
-    """Return `value` rounded up to a multiple of `unit`."""
-    return -(-value // unit) * unit
+def bound_of(gateway_cap: int, queue: int, batch: int) -> tuple[int, Bound]:
+    """Return how many requests may be past the encoder, and what keeps them to that number.
+
+    Args:
+        gateway_cap: requests that the gateway lets in; 0: there is no gateway.
+        queue: requests that wait inside the language model; 0: without bound.
+        batch: requests that are decoded at one time.
+
+    Raises:
+        SpecError: nothing bounds them.
+    """
+    queued = batch + queue if queue else 0
+    if not gateway_cap and not queued:
+        raise SpecError(
+            "UnboundedPool",
+            "without a gateway and with an endless queue nothing bounds the requests that hold an "
+            "encoder output, so no CUDA pool is big enough: set it to 1 or more, or "
+            "spec.gateway.enabled to true",
+            "spec.runtime.maxQueueSize",
+        )
+    if gateway_cap and (not queued or gateway_cap <= queued):
+        return gateway_cap, "GatewayConcurrency"
+    return queued, "ExecutorQueue"
 
 
-def cuda_pool_bytes(*, output_bytes: int, traffic: Traffic, factor: float) -> int:
-    """Return the CUDA pool: ceil512(k * N * S * f) + 1 MiB, never below 64 MiB."""
-    resident = int(_ENSEMBLE_COPIES * traffic.live_requests * output_bytes * factor)
-    return max(ceil_to(resident, CUDA_ROUNDING_BYTES) + MIB, CUDA_MINIMUM_BYTES)
+def cuda_pool_bytes(outputs: int, output_bytes: int, factor: float) -> int:
+    """Return the CUDA pool: ceil512(outputs * S * f) + 1 MiB, never below 64 MiB."""
+    resident = ceil_to(int(outputs * output_bytes * factor), CUDA_ROUNDING_BYTES)
+    return max(resident + MIB, CUDA_MINIMUM_BYTES)
 
 
-def larger_pool_bytes(present: int, pool: PoolPlan, serving: ServingLimits) -> int:
+def larger_pool_bytes(present: int, pool: PoolPlan, *, queue: int, batch: int) -> int:
     """Return a CUDA pool that would do where one of `present` bytes was full.
 
     Clients that pass the gateway by are kept by Triton's own queue alone: where room for those is
     more than there is, it is that; else twice what there is, because no limit says more.
     """
-    if not serving.triton_queue_size:
+    if not queue:
         return 2 * present
-    inside = serving.triton_queue_size + 2 * serving.triton_max_batch_size
-    resident = int(pool.copies * inside * pool.table_bytes_per_request * pool.factor)
-    needed = ceil_to(resident, CUDA_ROUNDING_BYTES) + MIB
+    inside = queue + 2 * batch
+    needed = cuda_pool_bytes(pool.copies * inside, pool.table_bytes_per_request, pool.factor)
     return needed if needed > present else 2 * present
 
 
-def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traffic) -> int:
+def shm_bytes(
+    *, images: int, image_size: int, output_bytes: int, live_requests: int, chains: int
+) -> int:
     """Return the size limit of /dev/shm.
 
     Regions grow to their peak and stay there: per live request the pixels, raw (uint8) and
@@ -110,6 +157,5 @@ def shm_bytes(*, images: int, image_size: int, output_bytes: int, traffic: Traff
     """
     pixels = images * image_size * image_size * _CHANNELS
     request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
-    stubs = _SHM_STUBS + traffic.chains
-    needed = stubs * _SHM_STUB_BYTES + (traffic.live_requests + traffic.chains) * request
+    needed = (_SHM_STUBS + chains) * _SHM_STUB_BYTES + (live_requests + chains) * request
     return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)

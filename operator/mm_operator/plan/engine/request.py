@@ -1,14 +1,14 @@
-"""What a spec asks of an engine, as plain values: the search for what fits tries many of them."""
+"""What a spec requests of an engine, as plain values: the search for what fits tries many."""
 
 from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.plan.engine.pools import chains
+from mm_operator.plan.engine.processes import chains
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PlanRequest:
     """The part of a spec that sizes anything. None: the planner chooses."""
 
     dtype: str
@@ -39,13 +39,17 @@ class Ask:
     """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
+    family: str | None
+    allow_pickle: bool
+    gpu_count: int
+    """GPUs of a pod as the spec says; 0: it says nothing."""
 
 
-def ask_of(spec: MultimodalModelSpec) -> Ask:
-    """Return what a spec asks for."""
+def request_of(spec: MultimodalModelSpec) -> PlanRequest:
+    """Return what a spec requests."""
     engine, cache, pools = spec.engine, spec.engine.kv_cache, spec.runtime.memory_pools
     share = cache.free_gpu_memory_fraction
-    return Ask(
+    return PlanRequest(
         dtype=engine.dtype,
         max_batch_size=engine.max_batch_size,
         max_input_len=engine.max_input_len,
@@ -71,4 +75,7 @@ def ask_of(spec: MultimodalModelSpec) -> Ask:
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),
+        family=spec.model.family,
+        allow_pickle=spec.model.allow_pickle,
+        gpu_count=spec.runtime.gpu.count,
     )

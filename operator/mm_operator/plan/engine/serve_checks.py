@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from mm_api.documents.model_plan import PlanError
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
-from mm_operator.plan.engine.situation import Situation, plan_error
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.tables import table, version_of
 
 _HALVES = ("float16", "bfloat16")
@@ -16,14 +16,14 @@ def staged_quantizations(family: Family) -> tuple[str, ...]:
     return family.pytorch.quantizations if family.pytorch else ()
 
 
-def serve_problems(now: Situation) -> Iterator[PlanError]:
+def check_serving(now: Case) -> Iterator[SpecError]:
     """Return what keeps `trtllm-serve` from serving a model."""
     yield from _version(now)
     yield from _family(now)
     yield from _engine(now)
 
 
-def _version(now: Situation) -> Iterator[PlanError]:
+def _version(now: Case) -> Iterator[SpecError]:
     first = table("images")["pytorch"]["first"]
     if version_of(now.version) < version_of(first):
         yield plan_error(
@@ -34,7 +34,7 @@ def _version(now: Situation) -> Iterator[PlanError]:
         )
 
 
-def _family(now: Situation) -> Iterator[PlanError]:
+def _family(now: Case) -> Iterator[SpecError]:
     name, served = now.family.name, now.family.pytorch
     if served is None:
         others = sorted(family.name for family in FAMILIES.values() if family.pytorch)
@@ -44,7 +44,7 @@ def _family(now: Situation) -> Iterator[PlanError]:
             f"TensorRT-LLM on PyTorch does not serve {name} (it has {', '.join(others)}): "
             "use TensorRT",
         )
-    elif not served.images and now.ask.max_images:
+    elif not served.images and now.request.max_images:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "BackendTextOnly",
@@ -53,31 +53,31 @@ def _family(now: Situation) -> Iterator[PlanError]:
         )
 
 
-def _engine(now: Situation) -> Iterator[PlanError]:
-    ask = now.ask
-    if ask.quantization not in {None, *staged_quantizations(now.family)}:
+def _engine(now: Case) -> Iterator[SpecError]:
+    request = now.request
+    if request.quantization not in {None, *staged_quantizations(now.family)}:
         can = ", ".join(staged_quantizations(now.family)) or "none"
         yield plan_error(
             "engine.quantization",
             "QuantizationNotStaged",
-            f"a checkpoint of {now.family.name} is not quantized to {ask.quantization} before it "
-            f"is served on PyTorch (staged: {can}): use one of those, or quantize it yourself "
+            f"a checkpoint of {now.family.name} is not quantized to {request.quantization} before "
+            f"it is served on PyTorch (staged: {can}): use one of those, or quantize it yourself "
             "(hf_ptq.py of NVIDIA/Model-Optimizer), use what that writes, and remove the field",
         )
-    if ask.max_beam_width > 1:
+    if request.max_beam_width > 1:
         yield plan_error(
             "engine.maxBeamWidth",
             "BeamsNotServed",
             "beam search is planned for engines only: set it to 1, or use backend TensorRT",
         )
-    if ask.dtype != "Auto" and now.facts.dtype in _HALVES and ask.dtype != now.facts.dtype:
+    if request.dtype != "Auto" and now.facts.dtype in _HALVES and request.dtype != now.facts.dtype:
         yield plan_error(
             "engine.dtype",
             "DtypeNotServed",
             f"trtllm-serve computes in the checkpoint's type, {now.facts.dtype}: set it to that or "
             "to Auto",
         )
-    for name, given in (("plugins", ask.plugins), ("extraBuildArgs", ask.extra_build_args)):
+    for name, given in (("plugins", request.plugins), ("extraBuildArgs", request.extra_build_args)):
         if given:
             yield plan_error(
                 f"engine.{name}",

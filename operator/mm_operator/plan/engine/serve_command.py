@@ -10,10 +10,11 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.plan.engine.backend import Sizes
+from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.shell import folded
-from mm_operator.plan.engine.sizes import EngineSizing
 from mm_operator.plan.engine.tables import version_of
+from mm_operator.plan.engine.target import Target
 
 HOST = "127.0.0.1"
 """Only the gateway beside it asks: the server has no limits of its own, and fetches any URL."""
@@ -28,13 +29,13 @@ SOURCE, QUANTIZED = "checkpoint", "engine/checkpoint"
 """Where the quantizer reads and writes."""
 
 
-def quantization(spec: MultimodalModelSpec, version: str) -> StagedQuantization | None:
+def quantization(request: PlanRequest, version: str) -> StagedQuantization | None:
     """Return how the checkpoint is quantized before it is served; None: it is not.
 
     The cache goes with the weights, as in hf_ptq.py of NVIDIA/Model-Optimizer (--kv_cache_qformat
     is fp8 there unless something else is said) and as engines are quantized here.
     """
-    if spec.engine.quantization != "FP8":
+    if request.quantization != "FP8":
         return None
     argv = ["python3", "-m", "mm_runtime.quantization"]
     argv += ["--checkpoint", SOURCE, "--output", QUANTIZED, "--format", "FP8", "--kv-cache", "FP8"]
@@ -51,16 +52,10 @@ def checkpoint_folder(model: str) -> str:
     return f"models/{model}"
 
 
-def serve(
-    model: str,
-    spec: MultimodalModelSpec,
-    facts: ModelFacts,
-    sizing: EngineSizing,
-    version: str,
-) -> TrtllmServe:
+def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
     """Return the server's command and its options."""
-    limits, parallelism = sizing.sized.limits, spec.engine.parallelism
-    folder = checkpoint_folder(model)
+    limits, parallelism = sizes.limits.engine, target.spec.engine.parallelism
+    folder = checkpoint_folder(target.model)
     argv = ["trtllm-serve", folder, "--backend", "pytorch"]
     argv += ["--host", HOST, "--port", str(PORT)]
     values = {
@@ -74,7 +69,7 @@ def serve(
     if parallelism.pipeline > 1:
         values["pp_size"] = parallelism.pipeline
     argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
-    if spec.model.trust_remote_code:
+    if target.spec.model.trust_remote_code:
         argv.append("--trust_remote_code")
     argv += ["--extra_llm_api_options", OPTIONS_FILE]
     return TrtllmServe(
@@ -85,7 +80,7 @@ def serve(
         port=PORT,
         argv=argv,
         options_file=OPTIONS_FILE,
-        options=_options(facts, sizing, version),
+        options=_options(target.facts, sizes, version),
     )
 
 
@@ -102,11 +97,11 @@ def as_script(serving: TrtllmServe) -> str:
     )
 
 
-def _options(facts: ModelFacts, sizing: EngineSizing, version: str) -> dict[str, JsonValue]:
+def _options(facts: ModelFacts, sizes: Sizes, version: str) -> dict[str, JsonValue]:
     cache: dict[str, JsonValue] = {
         # In the file and not as a flag: the file's kv_cache_config replaces the one made of flags
         # as a whole (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
-        "free_gpu_memory_fraction": sizing.memory.kv_cache_free_gpu_memory_fraction
+        "free_gpu_memory_fraction": sizes.memory.kv_cache_free_gpu_memory_fraction
     }
     if facts.vision is not None:
         # Blocks of two pictures would be taken for equal: placeholders have one id
@@ -115,7 +110,7 @@ def _options(facts: ModelFacts, sizing: EngineSizing, version: str) -> dict[str,
     options: dict[str, JsonValue] = {
         "kv_cache_config": cache,
         # Since 1.2 its default is 1024, below one picture of most families.
-        "max_input_len": sizing.sized.limits.max_input_len,
+        "max_input_len": sizes.limits.engine.max_input_len,
         "enable_iter_perf_stats": True,  # /metrics is empty without
     }
     if version_of(version) >= version_of("1.1.0"):

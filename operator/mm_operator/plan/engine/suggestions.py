@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 
 from mm_api.documents.model_plan import Change, Suggestion
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.checks import problems
-from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.backend import Backend, Sizes
 from mm_operator.plan.engine.fit import fullest
-from mm_operator.plan.engine.request import Ask
-from mm_operator.plan.engine.serve_checks import staged_quantizations
-from mm_operator.plan.engine.situation import Situation
-from mm_operator.plan.engine.sizes import EngineSizing, Subject, size
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.sizes import size
+from mm_operator.plan.engine.target import Target
 
 MOST = 5
 """Suggestions shown: one of each kind is enough to choose from."""
@@ -28,73 +26,90 @@ _SHORTEST = 64
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    ask: Ask
+    request: PlanRequest
     changes: tuple[Change, ...]
 
 
-def suggest(ask: Ask, situation: Situation, subject: Subject) -> tuple[Suggestion, ...]:
-    """Return the smallest changes that fit, the cheapest first; none when nothing does."""
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What stays the same while requests are tried."""
+
+    target: Target
+    backend: Backend
+    quantizations: tuple[str, ...]
+
+    def sizes(self, request: PlanRequest) -> Sizes | None:
+        """Return the sizes of a request; None: it cannot be."""
+        if any(self.backend.problems(self.target, replace(request, gpu_count=0))):
+            return None
+        try:
+            return size(self.target, request, self.backend)
+        except SpecError:
+            return None
+
+
+def suggest(
+    target: Target, request: PlanRequest, backend: Backend, quantizations: tuple[str, ...]
+) -> tuple[Suggestion, ...]:
+    """Return the smallest changes that fit, the cheapest first; none when nothing does.
+
+    Args:
+        target: the model.
+        request: what does not fit.
+        backend: where.
+        quantizations: that backend and GPU can do.
+    """
+    search, start = _Search(target, backend, quantizations), _Trial(request, ())
     found = [
         suggestion
         for kind in (_batches, _lengths, _images, _quantizations, _ranks)
-        if (suggestion := _first(kind(_Trial(ask, ()), situation, subject), situation, subject))
+        if (suggestion := _first(kind(start, search), search))
     ]
-    if not found:
-        found = list(_pairs(ask, situation, subject))
-    return tuple(found[:MOST])
+    return tuple((found or list(_pairs(start, search)))[:MOST])
 
 
-def _pairs(ask: Ask, situation: Situation, subject: Subject) -> Iterator[Suggestion]:
-    start = _Trial(ask, ())
+def _pairs(start: _Trial, search: _Search) -> Iterator[Suggestion]:
     for first in (_quantizations, _ranks):
-        for trial in first(start, situation, subject):
+        for trial in first(start, search):
             for second in (_batches, _lengths, *(() if first is _ranks else (_ranks,))):
-                moved = second(trial, situation, subject)
-                if suggestion := _first(moved, situation, subject):
+                if suggestion := _first(second(trial, search), search):
                     yield suggestion
 
 
-def _first(trials: Iterator[_Trial], situation: Situation, subject: Subject) -> Suggestion | None:
+def _first(trials: Iterator[_Trial], search: _Search) -> Suggestion | None:
     """Return the first trial that fits: trials come in the order of growing change."""
     for trial in trials:
-        sized = _sized(trial.ask, situation, subject)
-        if sized is None:
+        sizes = search.sizes(trial.request)
+        if sizes is None:
             continue
-        gpu = fullest(sized.memory)
+        gpu = fullest(sizes.memory)
         if gpu.total_bytes <= gpu.gpu_memory_bytes:
             return Suggestion(
                 changes=list(trial.changes),
-                gpus=trial.ask.tensor_parallel * trial.ask.pipeline_parallel,
+                gpus=trial.request.tensor_parallel * trial.request.pipeline_parallel,
                 total_bytes=gpu.total_bytes,
                 free_bytes=gpu.gpu_memory_bytes - gpu.total_bytes,
             )
     return None
 
 
-def _sized(ask: Ask, situation: Situation, subject: Subject) -> EngineSizing | None:
-    if problems(replace(situation, ask=ask, gpu_count=0)):
-        return None
-    try:
-        return size(ask, subject)
-    except SpecError:
-        return None
-
-
-def _change(trial: _Trial, ask: Ask, path: str, current: object, suggested: object) -> _Trial:
+def _change(
+    trial: _Trial, request: PlanRequest, path: str, current: object, suggested: object
+) -> _Trial:
     change = Change(
         path=f"spec.engine.{path}",
         current="none" if current is None else str(current),
         suggested=str(suggested),
     )
-    return _Trial(ask, (*trial.changes, change))
+    return _Trial(request, (*trial.changes, change))
 
 
-def _batches(trial: _Trial, _: Situation, __: Subject) -> Iterator[_Trial]:
-    batch = trial.ask.max_batch_size
+def _batches(trial: _Trial, _: _Search) -> Iterator[_Trial]:
+    batch = trial.request.max_batch_size
     steps = range(batch - 1, 0, -1) if batch <= MOST * MOST else _halves(batch)
     for smaller in steps:
-        ask = replace(trial.ask, max_batch_size=smaller)
-        yield _change(trial, ask, "maxBatchSize", batch, smaller)
+        request = replace(trial.request, max_batch_size=smaller)
+        yield _change(trial, request, "maxBatchSize", batch, smaller)
 
 
 def _halves(number: int) -> Iterator[int]:
@@ -103,41 +118,37 @@ def _halves(number: int) -> Iterator[int]:
         yield number
 
 
-def _lengths(trial: _Trial, _: Situation, subject: Subject) -> Iterator[_Trial]:
+def _lengths(trial: _Trial, search: _Search) -> Iterator[_Trial]:
     try:
-        now = size(trial.ask, subject).sized.limits.max_seq_len
+        now = size(search.target, trial.request, search.backend).limits.engine.max_seq_len
     except SpecError:
         return
     shorter = now * 7 // 8 // _SHORTEST * _SHORTEST
     while shorter >= _SHORTEST:
-        ask = replace(trial.ask, max_seq_len=shorter, max_input_len=None)
-        yield _change(trial, ask, "maxSeqLen", now, shorter)
+        request = replace(trial.request, max_seq_len=shorter, max_input_len=None)
+        yield _change(trial, request, "maxSeqLen", now, shorter)
         shorter = shorter * 7 // 8 // _SHORTEST * _SHORTEST
 
 
-def _images(trial: _Trial, _: Situation, __: Subject) -> Iterator[_Trial]:
-    images = trial.ask.max_images
+def _images(trial: _Trial, _: _Search) -> Iterator[_Trial]:
+    images = trial.request.max_images
     for fewer in range(images - 1, 0, -1):
-        ask = replace(trial.ask, max_images=fewer)
-        yield _change(trial, ask, "maxImagesPerRequest", images, fewer)
+        request = replace(trial.request, max_images=fewer)
+        yield _change(trial, request, "maxImagesPerRequest", images, fewer)
 
 
-def _quantizations(trial: _Trial, situation: Situation, subject: Subject) -> Iterator[_Trial]:
-    if trial.ask.quantization is not None:
+def _quantizations(trial: _Trial, search: _Search) -> Iterator[_Trial]:
+    if trial.request.quantization is not None:
         return
-    fp8 = capability(subject.gpu) >= FP8_SINCE
-    staged = situation.backend == "PyTorch"
-    for name in situation.family.quantizations:
-        if name == "FP8" and not fp8:
-            continue
-        if staged and name not in staged_quantizations(situation.family):
-            continue
-        ask = replace(trial.ask, quantization=name)
-        yield _change(trial, ask, "quantization", None, name)
+    for name in search.quantizations:
+        request = replace(trial.request, quantization=name)
+        yield _change(trial, request, "quantization", None, name)
 
 
-def _ranks(trial: _Trial, _: Situation, __: Subject) -> Iterator[_Trial]:
+def _ranks(trial: _Trial, _: _Search) -> Iterator[_Trial]:
     for ranks in _RANKS:
-        if ranks > trial.ask.tensor_parallel:
-            ask = replace(trial.ask, tensor_parallel=ranks)
-            yield _change(trial, ask, "parallelism.tensor", trial.ask.tensor_parallel, ranks)
+        if ranks > trial.request.tensor_parallel:
+            request = replace(trial.request, tensor_parallel=ranks)
+            yield _change(
+                trial, request, "parallelism.tensor", trial.request.tensor_parallel, ranks
+            )

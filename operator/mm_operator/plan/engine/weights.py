@@ -12,8 +12,8 @@ from typing import Literal
 
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.families.family import BlockStyle, Family, Kind
+from mm_operator.plan.engine.units import DTYPE_BYTES
 
-DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 GROUP_SIZE = 128
 """Rows that share a scale in INT4 AWQ (--awq_block_size)."""
 RELATIVE_BUCKETS = 32

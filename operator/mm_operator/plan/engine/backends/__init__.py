@@ -1,0 +1,35 @@
+"""The backends: what only one of them checks, sizes, builds and serves.
+
+Belongs here: one class a backend that fulfils `mm_operator.plan.engine.backend.Backend`. Must not:
+hold what two backends share. May import: everything of `mm_operator.plan.engine` but `plan` and
+`model_plan`.
+"""
+
+from mm_api.conditions import Reason
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.backend import Backend
+from mm_operator.plan.engine.backends.pytorch import PyTorch
+from mm_operator.plan.engine.backends.reference import Reference
+from mm_operator.plan.engine.backends.tensorrt import TensorRT
+from mm_operator.plan.engine.gpu import PATH
+from mm_operator.plan.engine.tables import trtllm_version
+from mm_operator.plan.engine.target import Inputs
+
+
+def backend_of(inputs: Inputs) -> Backend:
+    """Return the backend that the spec names, with its GPU and image.
+
+    Raises:
+        SpecError: no GPU, or an image of unknown content.
+    """
+    spec, gpu = inputs.spec, inputs.gpu
+    serving = inputs.serving_image or spec.runtime.image
+    if spec.engine.backend == "Reference":
+        return Reference(serving)
+    if gpu is None:
+        raise SpecError(Reason.GPU_UNKNOWN, "which GPU? Set it to a product", PATH)
+    version, why = trtllm_version(
+        inputs.image or spec.build.image, inputs.given_version or spec.build.trtllm_version, serving
+    )
+    kind = TensorRT if spec.engine.backend == "TensorRT" else PyTorch
+    return kind(gpu, version, why, serving)

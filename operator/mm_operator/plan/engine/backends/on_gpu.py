@@ -1,0 +1,184 @@
+"""What engines of TensorRT-LLM have in common: dtype, bytes on each GPU, what would fit."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families.family import Family, Kind
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.cache import cache_size, fraction_of
+from mm_operator.plan.engine.case import Case
+from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.dtypes import FP8_SINCE, capability, choose_dtype
+from mm_operator.plan.engine.fit import fullest, verdict
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.memory import Terms, plan_memory
+from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
+from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.tables import era, table, version_of
+from mm_operator.plan.engine.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class OnGpu(ABC):
+    """A backend of TensorRT-LLM; `checks` and `quantizations` are its own."""
+
+    gpu: GpuModel
+    trtllm_version: str
+    version_reason: str
+    serving_image: str | None
+
+    @property
+    @abstractmethod
+    def checks(self) -> tuple[Check, ...]:
+        """Return what is checked before anything is sized, in order."""
+
+    @abstractmethod
+    def quantizations(self, family: Family) -> tuple[str, ...]:
+        """Return what this backend can quantize a family to."""
+
+    @property
+    @abstractmethod
+    def vision_engine(self) -> VisionEngine | None:
+        """Return what the vision half becomes."""
+
+    @abstractmethod
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
+        """Return how the engine is made."""
+
+    @abstractmethod
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return how the engine is served."""
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests."""
+        return request_of(target.spec)
+
+    def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
+        """Yield every hit of every check."""
+        case = Case(request, target.facts, target.family, self.gpu, self.trtllm_version)
+        return (problem for check in self.checks for problem in check(case))
+
+    def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
+        """Return the dtype of the family's rule, the GPU's abilities and the table's type."""
+        return choose_dtype(request.dtype, target.family, self.gpu, self.trtllm_version)
+
+    def pool_copies(self, family: Family) -> int:
+        """Return two where upstream's BLS model for Whisper serves."""
+        return BLS_COPIES if "whisper_bls" in family.serving.models else ENSEMBLE_COPIES
+
+    def memory(
+        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
+    ) -> MemoryPlan:
+        """Return the bytes on the GPU of each rank."""
+        if pools.cuda.bytes >= self.gpu.memory_bytes:
+            raise SpecError(
+                "PoolAboveGpuMemory",
+                f"a CUDA pool of {pools.cuda.bytes:,} bytes is above the GPU's "
+                f"{self.gpu.memory_bytes:,}: Triton would run without a pool; lower "
+                "spec.runtime.maxConcurrency or spec.engine.maxBatchSize",
+                "spec.runtime.memoryPools.cuda",
+            )
+        blocks = era(table("tools")["tokensPerBlock"], version_of(self.trtllm_version))["tokens"]
+        cache = cache_size(
+            target.facts,
+            target.family,
+            limits.engine,
+            ranks=request.tensor_parallel,
+            stages=request.pipeline_parallel,
+            dtype=dtype,
+            quantization=request.quantization,
+            tokens_per_block=blocks,
+            cross_fraction=request.cross_fraction,
+        )
+        return plan_memory(Terms(target, request, limits, dtype, self.gpu, pools, cache))
+
+    def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
+        """Yield steps that hold no prompt, and a cache that leaves too little."""
+        request, gpu, limits = sizes.request, fullest(sizes.memory), sizes.limits.engine
+        if limits.max_num_tokens < limits.max_input_len:
+            yield SpecError(
+                "NumTokensBelowInputLen",
+                f"{limits.max_num_tokens} is below the prompt's {limits.max_input_len}, "
+                "and a prompt must fit into one step (chunked context is off): raise it",
+                "spec.engine.maxNumTokens",
+            )
+        if request.kv_fraction is None:
+            return
+        available = gpu.gpu_memory_bytes - (gpu.total_bytes - gpu.kv_cache_bytes)
+        late = gpu.vision_engine_bytes + gpu.vision_activation_bytes
+        most = fraction_of(available, available + late)
+        if request.kv_fraction > most > 0:
+            yield SpecError(
+                "KvFractionTooLarge",
+                f"{request.kv_fraction} leaves too little for what is allocated after the "
+                f"cache (the vision engine may load later): use at most {most}, or Auto",
+                "spec.engine.kvCache.freeGpuMemoryFraction",
+            )
+
+    def fit(self, target: Target, sizes: Sizes) -> Fit:
+        """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
+        found = verdict(sizes.memory)
+        if found.verdict == "Fits":
+            return found
+        possible = (
+            name
+            for name in self.quantizations(target.family)
+            if name != "FP8" or capability(self.gpu) >= FP8_SINCE
+        )
+        options = suggest(target, sizes.request, self, tuple(possible))
+        return found.model_copy(update={"suggestions": list(options)})
+
+    def reasons(self, sizes: Sizes) -> list[Reason]:
+        """Return the reasons of version, dtype, limits and pool."""
+        pool = sizes.pools.cuda
+        return [
+            Reason(field="trtllmVersion", value=self.trtllm_version, reason=self.version_reason),
+            sizes.dtype_reason,
+            *sizes.limits.reasons,
+            Reason(
+                field="memoryPools.cuda",
+                value=str(pool.bytes),
+                reason=f"{pool.copies} x {pool.live_requests} live requests x "
+                f"{pool.table_bytes_per_request} bytes x {pool.factor} + 1 MiB, at least 64 MiB; "
+                f"{pool.bounded_by} keeps the number of requests",
+            ),
+        ]
+
+    def warnings(self, target: Target, sizes: Sizes, *own: PlanWarning) -> Iterator[PlanWarning]:
+        """Yield notes of the family, what only this backend warns of, and what the sizes cost."""
+        family, request = target.family, sizes.request
+        for note in family.notes:
+            yield PlanWarning(code="Family", message=note)
+        yield from own
+        if request.pipeline_parallel > 1:
+            yield PlanWarning(
+                code="PipelineParallel",
+                message="upstream shows multimodal engines with tensor parallelism only: stages "
+                "are planned by its converters' flags and have not been run",
+            )
+        if request.lora and family.kind is Kind.ENCODER_DECODER:
+            yield PlanWarning(
+                code="LoraPadding",
+                message="engines with adapters keep their input padding, as upstream's guide "
+                "builds BART; whether Triton batches their requests in flight has not been run",
+            )
+        held, batch = sizes.memory.full_length_sequences, sizes.limits.engine.max_batch_size
+        if held < batch:
+            yield PlanWarning(
+                code="KvCacheHoldsFewer",
+                message=f"if the vision engine loads first, the KV cache holds {held} full "
+                f"sequences, and a batch has {batch}: long requests would wait",
+            )
+        written, own_size = family.serving.vocabulary, target.facts.text.vocabulary_size
+        if written is not None and own_size != written:
+            yield PlanWarning(
+                code="Vocabulary",
+                message=f"upstream's preprocessing model has the vocabulary {written} written "
+                f"into it, and the checkpoint's is {own_size}: it gives wrong answers",
+            )

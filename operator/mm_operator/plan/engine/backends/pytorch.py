@@ -1,0 +1,78 @@
+"""Checkpoints that trtllm-serve loads itself: nothing is built, but they may be quantized."""
+
+from dataclasses import dataclass, replace
+
+from mm_api.documents.model_plan import PlanWarning, Reason
+from mm_api.families.family import Family
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_operator.plan.engine import checks
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.backends.on_gpu import OnGpu
+from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.serve_checks import check_serving, staged_quantizations
+from mm_operator.plan.engine.serve_command import quantization, serve
+from mm_operator.plan.engine.target import Target
+
+_ESTIMATE = PlanWarning(
+    code="PyTorchEstimate",
+    message="memory is that of an engine: TensorRT-LLM on PyTorch reserves no prompt table, and "
+    "sizes its cache by its own fraction",
+)
+
+_CHECKS: tuple[Check, ...] = (
+    checks.check_family,
+    check_serving,
+    checks.check_quantization,
+    checks.check_parallelism,
+    checks.check_images,
+    checks.check_limits,
+    checks.check_lora,
+    checks.check_source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PyTorch(OnGpu):
+    """TensorRT-LLM on PyTorch."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Return the checks of servers."""
+        return _CHECKS
+
+    @property
+    def vision_engine(self) -> VisionEngine | None:
+        """Return that nothing is made of the vision half: trtllm-serve runs the checkpoint."""
+        return "Torch"
+
+    def quantizations(self, family: Family) -> tuple[str, ...]:
+        """Return what a checkpoint is quantized to while it is staged."""
+        staged = staged_quantizations(family)
+        return tuple(name for name in family.quantizations if name in staged)
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests: trtllm-serve computes in the checkpoint's own type."""
+        request, own = request_of(target.spec), target.facts.dtype
+        if request.dtype == "Auto" and own in {"float16", "bfloat16"}:
+            return replace(request, dtype=own)
+        return request
+
+    def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
+        """Return the dtype; the checkpoint's own needs no other reason."""
+        # Not super(): a dataclass with slots is another class than the one being defined.
+        chosen, reason = OnGpu.dtype(self, target, request)
+        if chosen == target.facts.dtype:
+            reason = reason.model_copy(update={"reason": "the checkpoint's own"})
+        return chosen, reason
+
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # no paths
+        """Return how the checkpoint is quantized."""
+        return BuildParts(quantization=quantization(sizes.request, self.trtllm_version))
+
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return the server's command."""
+        return ServingParts(
+            trtllm_serve=serve(target, sizes, self.trtllm_version),
+            warnings=tuple(self.warnings(target, sizes, _ESTIMATE)),
+        )

@@ -1,0 +1,227 @@
+"""The Reference engine: no GPU, nothing of TensorRT-LLM; the plan is about host memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mm_api.conditions import Reason as ConditionReason
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, Reason
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families.family import Family, Kind
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
+from mm_operator.plan.engine.family import check_served
+from mm_operator.plan.engine.host_memory import host_memory
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
+from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.units import DTYPE_BYTES
+
+_FRAMES_BY_DEFAULT = 32
+"""LLaVA-OneVision's papers evaluate videos with as many."""
+
+_LIMIT = "spec.runtime.resources.limits.memory"
+_TERMS = {
+    "weights_bytes": "weights",
+    "vision_bytes": "vision",
+    "prompt_table_bytes": "prompt table",
+    "kv_cache_bytes": "KV cache",
+    "feature_cache_bytes": "feature cache",
+}
+"""Field of `HostMemory` -> what people call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The engine that stands in where there is no GPU."""
+
+    serving_image: str | None
+
+    @property
+    def gpu(self) -> GpuModel | None:
+        """Return that no GPU is used."""
+        return None
+
+    @property
+    def trtllm_version(self) -> str | None:
+        """Return that TensorRT-LLM is not used."""
+        return None
+
+    @property
+    def vision_engine(self) -> VisionEngine | None:
+        """Return that the spec names the vision engine."""
+        return None
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests.
+
+        Its pools are host memory, computed for the gateway's number of requests with or without it.
+        """
+        return replace(request_of(target.spec), gateway=True)
+
+    def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
+        """Yield what the engine does not do, and what contradicts the checkpoint."""
+        yield from check_served(target.family)
+        yield from check_inspected(request.lora, target.facts)
+        yield from _check_tower(target.facts.vision, target.family)
+        decodes_only = target.family.kind is not Kind.ENCODER_DECODER
+        if request.max_encoder_input_len is not None and decodes_only:
+            yield SpecError(
+                "NoEncoder",
+                f"{target.family.name} has no encoder of text (mllama's limit follows from its "
+                "tiles): remove the field",
+                "spec.engine.maxEncoderInputLen",
+            )
+        if request.max_beam_width > 1 and decodes_only:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                "on the Reference backend only encoder-decoders search with beams, and "
+                f"{target.family.name} is none: set engine.maxBeamWidth to 1",
+                "spec.engine.maxBeamWidth",
+            )
+
+    def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
+        """Return the checkpoint's own dtype unless the spec names one."""
+        asked, own = request.dtype, target.facts.dtype
+        chosen = own if asked == "Auto" else asked
+        if chosen not in DTYPE_BYTES:
+            raise SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                f"the checkpoint is stored as {chosen}, which no engine computes in: set it to "
+                f"one of {', '.join(DTYPE_BYTES)}",
+                "spec.engine.dtype",
+            )
+        reason = "the checkpoint's own" if asked == "Auto" else "as written in spec.engine.dtype"
+        return chosen, Reason(field="dtype", value=chosen, reason=reason)
+
+    def pool_copies(self, family: Family) -> int:  # noqa: ARG002  # the same for every family
+        """Return one: every model of the repository is ours."""
+        return ENSEMBLE_COPIES
+
+    def memory(
+        self,
+        target: Target,
+        request: PlanRequest,  # noqa: ARG002  # nothing is split
+        limits: Limits,
+        dtype: str,
+        pools: Pools,
+    ) -> MemoryPlan:
+        """Return the bytes of host memory."""
+        text, host = target.facts.text, host_memory(target, limits, dtype)
+        per_token = 2 * text.layers * text.key_value_heads * text.head_size * DTYPE_BYTES[dtype]
+        return MemoryPlan(
+            per_gpu=[],
+            host=host,
+            encoder=encoder_memory(target.spec, vision_bytes=host.vision_bytes, context_bytes=None),
+            kv_bytes_per_token=per_token,
+            cross_kv_bytes_per_token=0,
+            kv_cache_free_gpu_memory_fraction=0,
+            kv_pool_bytes=host.kv_cache_bytes,
+            full_length_sequences=limits.engine.max_batch_size,
+            pinned_pool_bytes=pools.planned.pinned_bytes,
+            shm_bytes=pools.planned.shm_bytes,
+        )
+
+    def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
+        """Yield an encoder's pod that is too small for its terms."""
+        return check_encoder(sizes.memory.encoder)
+
+    def fit(self, target: Target, sizes: Sizes) -> Fit:
+        """Return whether the terms are below the memory limit of the spec."""
+        host = sizes.memory.host
+        assert host is not None  # noqa: S101  # made above
+        terms = {name: getattr(host, field) for field, name in _TERMS.items()}
+        short = 0 if host.limit_bytes is None else max(0, host.total_bytes - host.limit_bytes)
+        return Fit(
+            verdict="DoesNotFit" if short else "Fits",
+            short_bytes=short,
+            largest_term=max(terms, key=lambda name: terms[name]),
+            message=_too_little(target, host)
+            if short
+            else f"{host.total_bytes:,} bytes of host memory are needed",
+        )
+
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # the spec has them
+        """Return the adapters that are kept with the engine."""
+        return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
+
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return the frames of a video."""
+        return ServingParts(video_frames=_video_frames(target, sizes))
+
+    def reasons(self, sizes: Sizes) -> list[Reason]:
+        """Return the reasons of dtype, limits, requests and pools."""
+        request, pools, batch = sizes.request, sizes.pools, sizes.limits.engine.max_batch_size
+        waiting = min(request.max_queue_size, batch)
+        values = (
+            (
+                "maxConcurrency",
+                pools.gateway_concurrency,
+                "as written in spec.runtime.maxConcurrency"
+                if request.max_concurrency
+                else f"{batch} are decoded and {waiting} are ready to follow",
+            ),
+            (
+                "memoryPools.cuda",
+                pools.planned.cuda_bytes,
+                f"{pools.cuda.live_requests} live requests x {pools.cuda.table_bytes_per_request} "
+                f"bytes x {pools.cuda.factor}, at least 64 MiB"
+                if request.cuda_pool_bytes is None
+                else "as written in spec.runtime.memoryPools.cuda",
+            ),
+            (
+                "memoryPools.pinned",
+                pools.planned.pinned_bytes,
+                "Triton's default"
+                if request.pinned_pool_bytes is None
+                else "as written in spec.runtime.memoryPools.pinned",
+            ),
+            (
+                "shm",
+                pools.planned.shm_bytes,
+                "pixels and features of every live request, at least 256 MiB",
+            ),
+        )
+        chosen = (Reason(field=name, value=str(value), reason=why) for name, value, why in values)
+        return [sizes.dtype_reason, *sizes.limits.reasons, *chosen]
+
+
+def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecError]:
+    if vision is None or not family.fixed_features:
+        return
+    expected = family.features_per_image(vision)
+    if vision.features_per_image != expected:
+        yield SpecError(
+            ConditionReason.NOT_SUPPORTED,
+            f"the checkpoint makes {vision.features_per_image} features of an image, but "
+            f"family {family.name} makes {expected} of {vision.image_size} pixels in patches of "
+            f"{vision.patch_size}: its vision tower is not the family's",
+        )
+
+
+def _too_little(target: Target, host: HostMemory) -> str:
+    limit = target.spec.runtime.resources.limits["memory"]
+    return (
+        f"{_LIMIT}: {limit} is too little: weights {host.weights_bytes:,}, vision "
+        f"{host.vision_bytes:,}, prompt table {host.prompt_table_bytes:,}, KV cache "
+        f"{host.kv_cache_bytes:,} and feature cache {host.feature_cache_bytes:,} bytes are "
+        f"{host.total_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
+        "spec.engine.maxSeqLen or spec.vision.featureCacheBytes"
+    )
+
+
+def _video_frames(target: Target, sizes: Sizes) -> int:
+    """Return the frames of a video: as written, else what a request's images leave room for."""
+    vision, features, limits = target.facts.vision, target.family.video_features, sizes.limits
+    if vision is None or features is None or not limits.vision_batch:
+        return 0
+    if sizes.request.max_video_frames is not None:
+        return sizes.request.max_video_frames
+    fit = 0
+    while fit < _FRAMES_BY_DEFAULT and features(vision, fit + 1) <= limits.request_features:
+        fit += 1
+    return fit

@@ -1,0 +1,95 @@
+"""Engines that trtllm-build makes, served by Triton."""
+
+from dataclasses import dataclass
+
+from mm_api.documents.model_plan import PlanWarning
+from mm_api.documents.serving_plan import KvCachePlan
+from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_api.families.family import Family
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_operator.plan.engine import build_checks, checks, commands
+from mm_operator.plan.engine.adapters import planned_adapters
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.backends.on_gpu import OnGpu
+from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.encoder_share import encoder_share
+from mm_operator.plan.engine.tables import table, version_of
+from mm_operator.plan.engine.target import Target
+
+_DEPRECATED_SINCE = "1.2.0"
+
+_CHECKS: tuple[Check, ...] = (
+    checks.check_family,
+    build_checks.check_layout,
+    build_checks.check_version,
+    checks.check_quantization,
+    checks.check_parallelism,
+    checks.check_images,
+    checks.check_limits,
+    build_checks.check_arguments,
+    build_checks.check_plugins,
+    checks.check_lora,
+    checks.check_source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRT(OnGpu):
+    """TensorRT-LLM's engines."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Return the checks of engines."""
+        return _CHECKS
+
+    @property
+    def vision_engine(self) -> VisionEngine | None:
+        """Return what upstream's tools make of the vision half."""
+        return "TensorRT"
+
+    def quantizations(self, family: Family) -> tuple[str, ...]:
+        """Return what the converter quantizes a family to."""
+        return family.quantizations
+
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
+        """Return the commands with what they are bound to."""
+        facts, family, version = target.facts, target.family, self.trtllm_version
+        request = sizes.request
+        return BuildParts(
+            trtllm=TrtllmBuild(
+                version=version,
+                tensor_parallel=request.tensor_parallel,
+                pipeline_parallel=request.pipeline_parallel,
+                gpu=self.gpu,
+                convert=commands.convert(request, facts, family, sizes.dtype, version),
+                engines=commands.engines(
+                    request, family, sizes.limits, sizes.dtype, version, lora=facts.lora
+                ),
+                lora=planned_adapters(target.spec, facts),
+            )
+        )
+
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return how caches and processes share the GPU."""
+        share = encoder_share(target, sizes.limits.vision_batch, self.gpu)
+        return ServingParts(
+            kv_cache=KvCachePlan(
+                free_gpu_memory_fraction=sizes.memory.kv_cache_free_gpu_memory_fraction,
+                cross_fraction=sizes.memory.cross_kv_cache_fraction,
+            ),
+            sharing=share.sharing,
+            reasons=share.reasons,
+            warnings=(
+                *share.warnings,
+                *self.warnings(target, sizes, *self._deprecation()),
+            ),
+        )
+
+    def _deprecation(self) -> tuple[PlanWarning, ...]:
+        if version_of(self.trtllm_version) < version_of(_DEPRECATED_SINCE):
+            return ()
+        message = (
+            f"TensorRT-LLM {self.trtllm_version} prints deprecation warnings for engines; "
+            f"{table('images')['engines']['last']} is the last with them"
+        )
+        return (PlanWarning(code="Deprecated", message=message),)

@@ -1,0 +1,148 @@
+"""What trtllm-build and the converters are known not to do, and settings that make wrong engines.
+
+The family's own settings stand in its recipe (upstream's guides, #encoders): one that is no dtype
+is a rule of the family, and one that is a dtype is the engine's. They hold for `engine.plugins`
+and for the same flags in `engine.extraBuildArgs`.
+"""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from mm_api.families.family import Kind
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.dtypes import choose_dtype
+from mm_operator.plan.engine.tables import flags_of, table, version_of
+
+_DTYPES = frozenset({"float16", "bfloat16", "float32"})
+_BY_DTYPE = "{dtype}"
+_FUSED_ATTENTION = "context_fmha"
+
+
+LOOKAHEAD = "lookahead_decoding"
+PLANNED_FLAGS = frozenset(
+    [
+        "checkpoint_dir",
+        "output_dir",
+        "max_batch_size",
+        "max_beam_width",
+        "max_input_len",
+        "max_seq_len",
+        "max_decoder_seq_len",
+        "max_num_tokens",
+        "max_encoder_input_len",
+        "max_multimodal_len",
+        "max_prompt_embedding_table_size",
+        "kv_cache_type",
+        "workers",
+        "input_timing_cache",
+        "output_timing_cache",
+    ]
+)
+"""Flags that are planned: memory and pools were computed for their values."""
+
+
+def check_layout(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a checkpoint that the family's converter does not read."""
+    for one in now.family.recipe.refusals:
+        if one.applies(now.facts):
+            yield plan_error("model.source", one.code, one.message)
+
+
+def check_version(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a version without engines, or with flags that are not known."""
+    version, bounds = version_of(now.version), table("images")["engines"]
+    if version > version_of(bounds["last"]):
+        yield plan_error(
+            "engine.backend",
+            "BackendGone",
+            f"TensorRT-LLM {now.version} has no engines any more ({bounds['last']} was the last): "
+            "use backend PyTorch, or an image up to 26.07",
+        )
+    if version < version_of(bounds["first"]):
+        yield plan_error(
+            "build.image",
+            "VersionTooOld",
+            f"the flags of TensorRT-LLM {now.version} are not known (known from {bounds['first']} "
+            "on): use an image of 24.12 or newer",
+        )
+
+
+def check_arguments(now: Case) -> Iterator[SpecError]:
+    """Yield an error for each flag that is planned, or that trtllm-build does not have."""
+    known = flags_of("trtllm-build", version_of(now.version))
+    for name, _ in now.request.plugins:
+        if name not in known or name in PLANNED_FLAGS:
+            yield plan_error(
+                f"engine.plugins.{name}",
+                "PluginUnknown",
+                f"trtllm-build of TensorRT-LLM {now.version} has no plugin {name}: remove it",
+            )
+    given = [argument for argument in now.request.extra_build_args if argument.startswith("--")]
+    for argument in given:
+        name = argument[2:].partition("=")[0]
+        if name in PLANNED_FLAGS:
+            yield plan_error(
+                "engine.extraBuildArgs",
+                "FlagIsPlanned",
+                f"--{name} is planned, and memory was computed for its value: use the field of "
+                "spec.engine",
+            )
+        elif name not in known:
+            yield plan_error(
+                "engine.extraBuildArgs",
+                "FlagUnknown",
+                f"trtllm-build of TensorRT-LLM {now.version} has no flag --{name}: remove it",
+            )
+    if any(LOOKAHEAD in argument for argument in now.request.extra_build_args) and (
+        now.family.kind is Kind.PROMPT_TABLE
+    ):
+        yield plan_error(
+            "engine.extraBuildArgs",
+            "LookaheadPromptTable",
+            "lookahead decoding with a prompt table gives wrong answers (upstream issue 6009): "
+            "remove it",
+        )
+
+
+def check_plugins(now: Case) -> Iterator[SpecError]:
+    """Yield an error for each setting against the family's rules or the engine's dtype."""
+    if not (now.request.plugins or now.request.extra_build_args):
+        return
+    try:
+        dtype, _ = choose_dtype(now.request.dtype, now.family, now.gpu, now.version)
+    except SpecError:
+        return  # that error is the one to mend first
+    recipe = now.family.recipe
+    fixed: dict[str, set[str]] = {}
+    for name, value in (*recipe.encoder_flags, *recipe.build_flags):
+        fixed.setdefault(name, set()).add(value)
+    if dtype == "float32" and "remove_input_padding" in fixed:
+        fixed[_FUSED_ATTENTION] = {"disable"}
+    for path, name, value in _settings(now):
+        rule = fixed.get(name, set())
+        if rule and _BY_DTYPE not in rule and rule != {value}:
+            yield plan_error(
+                path,
+                "PluginOfFamily",
+                f"{name} is {' or '.join(sorted(rule))} for {now.family.name} in {dtype}, and "
+                f"{value} builds engines that answer wrongly or not at all: remove it",
+            )
+        elif value in _DTYPES and value != dtype:
+            yield plan_error(
+                path,
+                "PluginDtype",
+                f"{name} computes in {value}, and the engine in {dtype}: set it to {dtype}, or set "
+                "engine.dtype",
+            )
+
+
+def _settings(now: Case) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the name and the value of each setting that the spec writes."""
+    for name, value in now.request.plugins:
+        yield f"engine.plugins.{name}", name, value
+    given = now.request.extra_build_args
+    for argument, following in zip_longest(given, given[1:], fillvalue=""):
+        name, has_value, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--"):
+            yield "engine.extraBuildArgs", name, value if has_value else following

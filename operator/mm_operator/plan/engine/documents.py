@@ -1,0 +1,119 @@
+"""What Jobs and pods read of a plan: the `BuildPlan` and the `ServingPlan`."""
+
+from mm_api.documents.build_plan import BuildPlan, EngineSpec, VisionPlan
+from mm_api.documents.serving_plan import GatewayPlan, ServingPlan
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.encoders import encoder_plan
+from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.processes import bls_instances
+from mm_operator.plan.engine.target import Target
+
+ONNX_OPSET = 18
+"""Lowest that torch's exporter writes without converting."""
+
+VISION_TOLERANCE = 1e-4
+"""Export against torch in float32 differed by at most 4.8e-6 on the tiny model; 20 times that."""
+
+
+def build_plan(
+    target: Target,
+    sizes: Sizes,
+    parts: BuildParts,
+    *,
+    vision_engine: VisionEngine | None,
+    builder_version: str,
+) -> BuildPlan:
+    """Return what the build Job reads."""
+    spec, facts = target.spec, target.facts
+    engine = EngineSpec(
+        source_digest=facts.source_digest,
+        family=facts.family,
+        backend=spec.engine.backend,
+        dtype=sizes.dtype,
+        limits=sizes.limits.engine,
+        vision=_vision(target, sizes.limits, vision_engine or spec.vision.engine),
+        builder_version=builder_version,
+    )
+    return BuildPlan(
+        fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora, parts.quantization),
+        engine=engine,
+        facts=facts,
+        trtllm=parts.trtllm,
+        quantization=parts.quantization,
+        lora=parts.lora,
+        allow_pickle=spec.model.allow_pickle,
+        trust_remote_code=spec.model.trust_remote_code,
+    )
+
+
+def serving_plan(
+    target: Target, sizes: Sizes, parts: ServingParts, *, fingerprint: str, uid: str
+) -> ServingPlan:
+    """Return what pods read; `uid` is the model's, empty where it has none."""
+    model, spec, limits, pools = target.model, target.spec, sizes.limits.engine, sizes.pools
+    return ServingPlan(
+        model=model,
+        fingerprint=fingerprint,
+        backend=spec.engine.backend,
+        pools=pools.planned,
+        max_queue_size=spec.runtime.max_queue_size,
+        accumulate_tokens=spec.runtime.accumulate_tokens,
+        streaming=spec.runtime.streaming,
+        bls_instances=bls_instances(spec.runtime.bls_instances),
+        feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
+        kv_cache=parts.kv_cache,
+        sharing=parts.sharing,
+        encoders=encoder_plan(model, spec, pools.planned, uid),
+        gateway=_gateway(
+            spec,
+            # Without a gateway nothing reads the number.
+            concurrency=pools.gateway_concurrency or limits.max_batch_size,
+            images=limits.max_images_per_request,
+            video_frames=parts.video_frames,
+        ),
+        trtllm_serve=parts.trtllm_serve,
+    )
+
+
+def _vision(target: Target, limits: Limits, engine: VisionEngine) -> VisionPlan | None:
+    vision = target.facts.vision
+    if vision is None or not limits.vision_batch:
+        return None
+    return VisionPlan(
+        engine=engine,
+        image_size=vision.image_size,
+        features_per_image=limits.features_per_image,
+        max_batch_size=limits.vision_batch,
+        opset=ONNX_OPSET,
+        tolerance=VISION_TOLERANCE,
+    )
+
+
+def _gateway(
+    spec: MultimodalModelSpec, *, concurrency: int, images: int, video_frames: int
+) -> GatewayPlan:
+    """Return the limits that the gateway enforces.
+
+    Args:
+        spec: the model's spec.
+        concurrency: requests past the gateway, as the CUDA pool was computed for.
+        images: in one request.
+        video_frames: of one video; 0: none is taken.
+    """
+    gateway = spec.gateway
+    return GatewayPlan(
+        max_concurrency=concurrency,
+        max_queue_size=gateway.max_queue_size,
+        max_image_bytes=bytes_of(gateway.max_image_bytes),
+        max_image_pixels=gateway.max_image_pixels,
+        max_images_per_request=images,
+        max_video_frames=video_frames,
+        allowed_hosts=list(gateway.allowed_hosts),
+        allow_private_networks=gateway.allow_private_networks,
+        fetch_timeout_seconds=duration.parse(gateway.fetch_timeout).total_seconds(),
+        request_timeout_seconds=duration.parse(gateway.request_timeout).total_seconds(),
+    )

@@ -1,0 +1,79 @@
+"""The plan of one engine: request, checks, limits, memory, pools, commands, documents, verdict."""
+
+from dataclasses import dataclass
+
+from mm_operator.errors import SpecError
+from mm_operator.model import EnginePlan
+from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
+from mm_operator.plan.engine.backends import backend_of
+from mm_operator.plan.engine.documents import build_plan, serving_plan
+from mm_operator.plan.engine.encoders import check_vision
+from mm_operator.plan.engine.exposure import exposure_warnings
+from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
+from mm_operator.plan.engine.sizes import size
+from mm_operator.plan.engine.target import Inputs, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no plan: everything that is wrong, in the order of the checks."""
+
+    problems: tuple[SpecError, ...]
+    trtllm_version: str | None = None
+    """None: it is not known, or TensorRT-LLM is not used."""
+
+
+def plan_engine(inputs: Inputs) -> EnginePlan | Refusal:
+    """Return the plan, also of an engine that does not fit, or what is wrong."""
+    try:
+        family = family_of(inputs.facts.family)
+        backend = backend_of(inputs)
+    except SpecError as error:
+        return Refusal((error,))
+    target = Target(inputs.model, inputs.spec, inputs.facts, family)
+    request = backend.request(target)
+    problems = [*check_vision(inputs.spec, inputs.facts), *backend.problems(target, request)]
+    try:
+        sizes = size(target, request, backend)
+        problems += backend.late_problems(sizes)
+        if problems:
+            return Refusal(tuple(problems), backend.trtllm_version)
+        parts = backend.build_parts(target, sizes)
+    except SpecError as error:
+        return Refusal((*problems, error), backend.trtllm_version)
+    return _planned(inputs, target, backend, sizes, parts)
+
+
+def _planned(
+    inputs: Inputs,
+    target: Target,
+    backend: Backend,
+    sizes: Sizes,
+    parts: BuildParts,
+) -> EnginePlan:
+    build = build_plan(
+        target,
+        sizes,
+        parts,
+        vision_engine=backend.vision_engine,
+        builder_version=inputs.builder_version,
+    )
+    own = backend.serving_parts(target, sizes)
+    serving = serving_plan(target, sizes, own, fingerprint=build.fingerprint, uid=inputs.uid)
+    return EnginePlan(
+        build_plan=build,
+        serving_plan=serving,
+        gpu=backend.gpu,
+        trtllm_version=backend.trtllm_version,
+        gateway_concurrency=sizes.pools.gateway_concurrency,
+        memory=sizes.memory,
+        pool=sizes.pools.cuda,
+        fit=backend.fit(target, sizes),
+        reasons=(*backend.reasons(sizes), *own.reasons),
+        warnings=(
+            *exposure_warnings(inputs.spec, backend.serving_image),
+            *gateway_limit_warnings(inputs.spec, serving.gateway),
+            *own.warnings,
+        ),
+    )
