@@ -9,11 +9,13 @@ import pytest
 from mm_api.conditions import Reason
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1 import MultimodalModelStatus
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children.all import build
-from mm_operator.model import Outcome, Step
+from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.plan.engine_plan import plan_for
+from mm_operator.plan.records import GPU_KEY
 from mm_operator.status.derive import derive
 from support.gpu_nodes import H100, L4, node
 from support.model_configs import (
@@ -43,6 +45,12 @@ def told(
     status = derive(snapshot, plan, Outcome())
     MultimodalModelStatus.model_validate(status)
     return status, [child["kind"] for child in build(snapshot, plan)]
+
+
+def recorded_gpu(stage: tuple[Snapshot, Plan]) -> GpuModel | None:
+    """Return the GPU that the model's own ConfigMap records."""
+    found = [one["data"] for one in build(*stage) if GPU_KEY in one.get("data", {})]
+    return GpuModel.from_json(found[0][GPU_KEY]) if found else None
 
 
 def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -273,10 +281,28 @@ def test_what_cannot_be_planned_is_a_condition(
 
 def test_gpu_of_the_last_plan_is_kept() -> None:
     """Nodes of another product join: the model stays with the one that it was planned for."""
-    status, _ = told("llava", gpu_nodes=(node("a", L4),))
-    again, _ = told("llava", gpu_nodes=(node("a", L4), node("b", H100)), status=status)
+    facts = facts_of("llava")
+    first = inspected(TRTLLM, facts=facts, gpu_nodes=(node("a", L4),))
+    gpu = recorded_gpu(first)
+    both = (node("a", L4), node("b", H100))
+    again = inspected(TRTLLM, facts=facts, gpu_nodes=both, gpu=gpu)
 
-    assert again["plan"]["gpu"]["product"] == L4
+    assert again[1].engine is not None
+    assert (again[1].engine.gpu, recorded_gpu(again)) == (gpu, gpu)
+    assert gpu is not None
+    assert gpu.product == L4
+
+
+def test_gpu_of_the_last_plan_outlives_a_refused_spec() -> None:
+    """While a spec is refused the record stays, so that its repair is planned for the same GPU."""
+    changes = {**TRTLLM, "engine": {"backend": "TensorRT", "parallelism": {"tensor": 5}}}
+    gpu = GpuModel(product=L4, memory_bytes=22 << 30, compute_capability="8.9")
+    refused = inspected(
+        changes, facts=facts_of("llava"), gpu_nodes=(node("a", L4),), gpu=gpu, refused=True
+    )
+
+    assert refused[1].engine is None
+    assert recorded_gpu(refused) == gpu
 
 
 def test_a_model_that_serves_goes_on() -> None:

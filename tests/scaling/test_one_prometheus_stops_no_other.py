@@ -180,13 +180,13 @@ async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.Monke
     assert "takes too long to answer" in found["odd"][1]
 
 
-async def test_a_status_that_cannot_be_read_is_its_own_matter() -> None:
-    """Limits that somebody wrote into a status as words stop nobody else's decision."""
+async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:
+    """The plan of a status is not read, and a history that is none counts as empty."""
     async with serving(idle) as good:
-        odd = model("odd", good, plan={"limits": {"maxBatchSize": "many"}})
-        found = await told(odd, model("well", good))
+        status = {"plan": {"limits": {"maxBatchSize": "many"}}, "scaling": {"history": "many"}}
+        found = await told(model("odd", good, **status), model("well", good))
 
-    assert "odd" not in found
+    assert set(found) == {"odd", "well"}
     assert found["well"][0] is True
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1.validation import validate
 from mm_operator import names
 from mm_operator.children.all import build
@@ -19,7 +20,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
-from mm_operator.plan.records import FACTS_KEY, INSPECTION_KEY, RESULT_KEY, Inspection
+from mm_operator.plan.records import FACTS_KEY, GPU_KEY, INSPECTION_KEY, RESULT_KEY, Inspection
 from support.model_documents import document
 from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
 
@@ -43,6 +44,7 @@ def inspected(
     refused: bool | None = False,
     facts: ModelFacts | None = None,
     commit: str | None = None,
+    gpu: GpuModel | None = None,
     **fields: Any,
 ) -> tuple[Snapshot, Plan]:
     """Return a model with recorded facts.
@@ -54,6 +56,7 @@ def inspected(
         refused: the plan refuses the spec once it knows the facts; None: it may.
         facts: of another checkpoint than the tiny one.
         commit: what the revision of the source stood for.
+        gpu: of a former plan.
         fields: replace fields of the snapshot.
 
     Raises:
@@ -63,6 +66,8 @@ def inspected(
     record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)
     found = (facts or tiny_facts(source_revision=commit)).to_json()
     data = {FACTS_KEY: found, INSPECTION_KEY: record.to_json()}
+    if gpu is not None:
+        data[GPU_KEY] = gpu.to_json()
     config = ConfigState(names.facts_config("llava"), "uid-of-facts", data=data)
     snapshot = snapshot_of(changes, observed=Observed(configs={config.name: config}), **fields)
     plan = decide(snapshot)

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
@@ -15,6 +12,7 @@ from mm_operator.model import EnginePlan, Snapshot
 from mm_operator.plan.engine.gpu import choose_gpu
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.target import Inputs
+from mm_operator.plan.records import read_gpu
 from mm_operator.plan.store import store_of
 
 _CONDITION_REASONS = frozenset(
@@ -66,24 +64,16 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
     return PlannedEngine(planned, wanted=WantedEngine(planned, config))
 
 
-def recorded_gpu(snapshot: Snapshot) -> GpuModel | None:
-    """Return the GPU of the last plan, as the status has it."""
-    recorded = snapshot.status.get("plan", {}).get("gpu")
-    try:
-        return GpuModel.model_validate(recorded) if recorded else None
-    except ValidationError:
-        return None
-
-
 def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> Inputs:
     settings = snapshot.settings
     on_gpu = spec.engine.backend != "Reference"
+    before = read_gpu(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     return Inputs(
         model=snapshot.name,
         spec=spec,
         facts=facts,
         builder_version=settings.builder_version,
-        gpu=choose_gpu(spec, snapshot.gpu_nodes, recorded_gpu(snapshot)) if on_gpu else None,
+        gpu=choose_gpu(spec, snapshot.gpu_nodes, before) if on_gpu else None,
         image=spec.build.image or settings.runtime_image,
         # The operator's own image of the Reference engine is not one of TensorRT-LLM.
         serving_image=spec.runtime.image or (settings.runtime_image if on_gpu else None),

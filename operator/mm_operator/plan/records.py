@@ -14,11 +14,15 @@ from mm_api.base import Document
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.model import Builder, ConfigState
 from mm_operator.plan.engine.fingerprint import fingerprint_of
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"
+GPU_KEY = "gpu.json"
+"""The GPU that the model was last planned for, beside what its inspection found."""
+
 PLAN_KEY = "plan.json"
 RESULT_KEY = "result.json"
 SERVING_KEY = "serving.json"
@@ -62,6 +66,11 @@ def read_inspection(config: ConfigState | None) -> tuple[Inspection, ModelFacts]
     inspection = parse(Inspection, config.data.get(INSPECTION_KEY))
     facts = parse(ModelFacts, config.data.get(FACTS_KEY))
     return (inspection, facts) if inspection and facts else None
+
+
+def read_gpu(config: ConfigState | None) -> GpuModel | None:
+    """Return the GPU that the model was last planned for, or None when none is recorded."""
+    return parse(GpuModel, config.data.get(GPU_KEY)) if config else None
 
 
 def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:

@@ -217,9 +217,8 @@ class Scaler:
             self._followers[record.uid] = follower
         if record.version < follower.written_version:
             return None  # the cache has not seen our own last move yet
-        limits = (status.get("plan") or {}).get("limits") or {}
-        slots = int(limits.get("maxBatchSize") or spec.engine.max_batch_size)
-        asked = Asked(spec.autoscaling, spec.replicas, slots, record.replicas_set_by.manager)
+        mover = record.replicas_set_by.manager
+        asked = Asked(spec.autoscaling, spec.replicas, spec.engine.max_batch_size, mover)
         pods = self._pods_of(key)
         return _Look(record, asked, follower, pods, follower.names(pods, self._clock()))
 
