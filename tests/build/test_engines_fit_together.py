@@ -11,7 +11,7 @@ from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_engines import verify_engines
 from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.tool_report import ToolReport
-from mm_runtime.engine_build.trtllm_steps import engine_folder
+from mm_runtime.engine_build.trtllm_steps import built_folder
 from mm_runtime.errors import VerificationFailedError
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools
@@ -44,7 +44,7 @@ def verify(site: TrtllmSite, configs: dict[str, dict[str, Any]]) -> EngineReport
     places = site.places
     assert site.plan.trtllm is not None
     for command in site.plan.trtllm.engines:
-        folder = places.work / engine_folder(command)
+        folder = places.work / built_folder(command, site.plan.trtllm)
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps(configs[command.name]))
     gpu = GpuIdentity(product="NVIDIA-L40S", compute_capability="8.9")

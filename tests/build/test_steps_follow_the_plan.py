@@ -116,7 +116,7 @@ def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "store").exists()
 
 
-def _commands(*, pipeline: int = 1, folder: str = "build/engines/llm") -> TrtllmBuild:
+def _commands(*, pipeline: int = 1) -> TrtllmBuild:
     """Return commands for two stages of one GPU each, without a planner."""
     checkpoint = ["--model_dir", "checkpoint", "--output_dir", "build/converted"]
     return TrtllmBuild(
@@ -124,7 +124,9 @@ def _commands(*, pipeline: int = 1, folder: str = "build/engines/llm") -> Trtllm
         pipeline_parallel=pipeline,
         gpu=GpuModel(product="NVIDIA-L40S", memory_bytes=1, compute_capability="8.9"),
         convert=Command(argv=["convert", *checkpoint, "--pp_size", str(pipeline)]),
-        engines=[EngineCommand(name="llm", argv=["trtllm-build", "--output_dir", folder])],
+        engines=[
+            EngineCommand(name="llm", argv=["trtllm-build", "--output_dir", "build/engines/llm"])
+        ],
     )
 
 
@@ -151,20 +153,6 @@ def test_each_stage_of_a_pipeline_has_its_files() -> None:
         "convert": ("rank0.safetensors", "rank1.safetensors"),
         "build-llm": ("rank0.engine", "rank1.engine"),
     }
-
-
-@pytest.mark.parametrize(
-    ("folder", "words"),
-    [
-        pytest.param("/etc", "writes to /etc; expected a folder below `build`", id="absolute"),
-        pytest.param("build/../../x", "expected a folder below `build`", id="up"),
-        pytest.param("checkpoint", "expected a folder below `build`", id="checkpoint"),
-    ],
-)
-def test_commands_write_below_build(folder: str, words: str) -> None:
-    """A plan whose command writes elsewhere is refused before anything runs."""
-    with pytest.raises(PermanentError, match=words):
-        steps(_trtllm(_commands(folder=folder)))
 
 
 def test_commands_are_printed_word_for_word(

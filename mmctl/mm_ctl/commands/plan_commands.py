@@ -1,7 +1,8 @@
 """A plan as the shell commands that a person would build the engines with by hand."""
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.engine.serve_command import SOURCE, as_script
+from mm_api.trtllm_layout import STAGED_SOURCE
+from mm_operator.plan.engine.serve_command import as_script
 from mm_operator.plan.engine.shell import folded
 
 _REFERENCE = """\
@@ -26,7 +27,7 @@ def as_commands(planned: ModelPlan) -> str:
         made = planned.build_plan.quantization if planned.build_plan else None
         if made is not None:
             lines += [
-                f"# In a folder where {SOURCE} is the checkpoint.",
+                f"# In a folder where {STAGED_SOURCE} is the checkpoint.",
                 "set -eu",
                 "",
                 folded(made.command.argv),

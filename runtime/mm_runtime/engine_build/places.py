@@ -1,6 +1,5 @@
 """PURE: where a build keeps what, inside the store and inside its working directory."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,7 +12,7 @@ from mm_api.documents.engine_manifest import (
     TOKENIZER_FOLDER,
 )
 from mm_api.families import FAMILIES
-from mm_runtime.errors import PermanentError
+from mm_api.trtllm_layout import STAGED_SOURCE
 
 PROCESSOR_PREFIXES = (
     "tokenizer",
@@ -32,21 +31,6 @@ PROCESSOR_PREFIXES = (
 """Beginnings of the names of files that belong to tokenizer and image processor."""
 
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
-
-
-def option(argv: Sequence[str], name: str) -> str:
-    """Return the value of an option on a command line.
-
-    Raises:
-        PermanentError: the option is not there, or is the last word.
-    """
-    try:
-        return argv[list(argv).index(name) + 1]
-    except (ValueError, IndexError):
-        raise PermanentError(
-            f"The plan's command {' '.join(argv[:2])} has no {name} with a value; expected one, as"
-            " `mmctl plan -o commands` prints it."
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +57,15 @@ class Places:
     def of(cls, store: Path, plan: BuildPlan) -> Self:
         """Return the places of a plan's build."""
         if plan.quantization is not None:
-            source = option(plan.quantization.command.argv, "--checkpoint")
-            return cls(store, plan.fingerprint, checkpoint=source, staged=True)
+            return cls(store, plan.fingerprint, checkpoint=STAGED_SOURCE, staged=True)
         if plan.trtllm is None:
             return cls(store, plan.fingerprint, staged=plan.engine.backend == "PyTorch")
+        recipe = FAMILIES[plan.engine.family].recipe
         return cls(
             store,
             plan.fingerprint,
-            checkpoint=option(plan.trtllm.convert.argv, "--model_dir"),
-            keeps_pickles=FAMILIES[plan.engine.family].recipe.reads_pickles,
+            checkpoint=recipe.checkpoint_folder,
+            keeps_pickles=recipe.reads_pickles,
         )
 
     @property

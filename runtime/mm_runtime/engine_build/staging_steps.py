@@ -4,7 +4,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER
 from mm_api.documents.quantization import HF_QUANT_CONFIG, StagedQuantization
-from mm_runtime.engine_build.places import option
+from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
@@ -26,7 +26,7 @@ def staging_steps(plan: BuildPlan) -> tuple[Step, ...]:
             " safetensors, or set spec.model.allowPickle."
         )
     quantization = plan.quantization
-    source = option(quantization.command.argv, "--checkpoint") if quantization else FOLDER
+    source = STAGED_SOURCE if quantization else FOLDER
     chosen = [
         module_step(
             plan,
@@ -68,7 +68,6 @@ def _quantize(plan: BuildPlan, quantization: StagedQuantization, source: str) ->
 
     The source stays beside the engine until then: a killed quantizer starts from it again.
     """
-    made = option(quantization.command.argv, "--output")
     return (
         command_step(
             plan,
@@ -76,13 +75,13 @@ def _quantize(plan: BuildPlan, quantization: StagedQuantization, source: str) ->
             "quantize the language model's weights; pictures are read as before",
             quantization.command.argv,
             (source,),
-            Expected(made, ("config.json", HF_QUANT_CONFIG)),
+            Expected(STAGED_RESULT, ("config.json", HF_QUANT_CONFIG)),
         ),
         module_step(
             plan,
             "verify-quantized",
             "compare every quantized weight with the one it was made of",
-            inputs=(source, made),
+            inputs=(source, STAGED_RESULT),
             outputs=("quantized.json",),
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         ),

@@ -10,7 +10,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
 from mm_api.families import FAMILIES
-from mm_runtime.engine_build.places import option
+from mm_api.trtllm_layout import CONVERTED, engine_folder, engine_limits
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.errors import PermanentError
@@ -27,11 +27,12 @@ COMPARED: Final = (
     "max_input_len",
     "max_seq_len",
     "max_encoder_input_len",
+    "max_multimodal_len",
 )
 """Limits that trtllm-build copies into its config as they are. max_num_tokens is not one of them:
 it is raised to a cache block, and ignored where padding is kept (tensorrt_llm/builder.py)."""
 
-TABLE: Final = ("--max_multimodal_len", "--max_prompt_embedding_table_size")
+NAMES_IN_CONFIG: Final = {"max_multimodal_len": "max_prompt_embedding_table_size"}
 """Two names of one option; the config has the second."""
 
 
@@ -53,7 +54,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
             " safetensors, or set spec.model.allowPickle."
         )
     recipe = FAMILIES[plan.engine.family].recipe
-    checkpoint = f"tree/{option(build.convert.argv, '--model_dir')}"
+    checkpoint = f"tree/{recipe.checkpoint_folder}"
     chosen = [
         module_step(
             plan,
@@ -88,7 +89,7 @@ def trtllm_steps(plan: BuildPlan) -> tuple[Step, ...]:
                 "openai-layout",
                 "write the weights as OpenAI's converter reads them",
                 inputs=(checkpoint,),
-                outputs=(f"{checkpoint}/{option(build.convert.argv, '--model_name')}.pt",),
+                outputs=(f"{checkpoint}/{weights_name(plan)}",),
             )
         )
     if build.lora:
@@ -149,12 +150,11 @@ def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
 
 def _convert(plan: BuildPlan, build: TrtllmBuild, checkpoint: str) -> Step:
     argv = build.convert.argv
-    folder = option(argv, "--output_dir")
     ranks = tuple(f"rank{rank}.safetensors" for rank in range(build.ranks))
     parts = [c.name for c in build.engines if c.name in {"encoder", "decoder"}]
     made = [
         Expected(_inside(name), ("config.json", *ranks), _mapping(build))
-        for name in ([f"{folder}/{part}" for part in parts] or [folder])
+        for name in ([f"{CONVERTED}/{part}" for part in parts] or [CONVERTED])
     ]
     quantizes = any(word.endswith("quantize.py") for word in argv)
     return command_step(
@@ -173,40 +173,36 @@ def _engine(
     plan: BuildPlan, build: TrtllmBuild, command: EngineCommand, inputs: tuple[str, ...]
 ) -> Step:
     argv = command.argv
-    folder = engine_folder(command)
+    folder = built_folder(command, build)
     if command.name == "vision":
-        built = FAMILIES[plan.engine.family].recipe.built_vision_type
+        recipe, vision = FAMILIES[plan.engine.family].recipe, plan.engine.vision
         made = Expected(
             folder,
             ("config.json", "model.engine"),
             (
-                ("builder_config.model_type", built or option(argv, "--model_type")),
-                ("builder_config.max_batch_size", int(option(argv, "--max_batch_size"))),
+                ("builder_config.model_type", recipe.built_vision_type or recipe.vision_type),
+                ("builder_config.max_batch_size", vision.max_batch_size if vision else None),
             ),
         )
     else:
         files = tuple(f"rank{rank}.engine" for rank in range(build.ranks))
-        made = Expected(folder, ("config.json", *files), _engine_values(plan, build, argv))
+        made = Expected(folder, ("config.json", *files), _engine_values(plan, build, command))
     return command_step(
         plan, f"build-{command.name}", f"build the {command.name} engine", argv, inputs, made
     )
 
 
 def _engine_values(
-    plan: BuildPlan, build: TrtllmBuild, argv: list[str]
+    plan: BuildPlan, build: TrtllmBuild, command: EngineCommand
 ) -> tuple[tuple[str, Any], ...]:
     values: list[tuple[str, Any]] = [("version", build.version)]
     values += [(f"pretrained_config.{path}", value) for path, value in _mapping(build)]
     values.append(("pretrained_config.dtype", plan.engine.dtype))
+    limits = engine_limits(command.name, plan.engine.limits)
     values += [
-        (f"build_config.{name}", int(option(argv, f"--{name}")))
+        (f"build_config.{NAMES_IN_CONFIG.get(name, name)}", limits[name])
         for name in COMPARED
-        if f"--{name}" in argv
-    ]
-    values += [
-        ("build_config.max_prompt_embedding_table_size", int(option(argv, name)))
-        for name in TABLE
-        if name in argv
+        if name in limits
     ]
     return tuple(values)
 
@@ -219,22 +215,29 @@ def _mapping(build: TrtllmBuild) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def engine_folder(command: EngineCommand) -> str:
+def built_folder(command: EngineCommand, build: TrtllmBuild) -> str:
     """Return where an engine is written, relative to the working directory."""
-    return _inside(option(command.argv, "--output_dir"))
+    return _inside(engine_folder(command.name, build.version))
+
+
+def weights_name(plan: BuildPlan) -> str:
+    """Return the name of the file that OpenAI's converter reads.
+
+    Raises:
+        PermanentError: the converter has no name for these dimensions.
+    """
+    name_of = FAMILIES[plan.engine.family].recipe.model_name
+    name = name_of(plan.facts) if name_of else None
+    if name is None:
+        raise PermanentError(
+            f"The converter has no name for this checkpoint of family {plan.engine.family}. Let"
+            " this version's operator plan again."
+        )
+    return f"{name}.pt"
 
 
 def _inside(path: str) -> str:
-    """Return a path of the tree as one of the working directory.
-
-    Raises:
-        PermanentError: it leads out of `build`.
-    """
-    parts = path.split("/")
-    if parts[0] != "build" or ".." in parts:
-        raise PermanentError(
-            f"A command of the plan writes to {path}; expected a folder below `build`."
-        )
+    """Return a path of the tree as one of the working directory."""
     if path.startswith(ENGINES):
         return f"engine/{path.removeprefix(ENGINES)}"
     return BUILD + path.removeprefix("build/")

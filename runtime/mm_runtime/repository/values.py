@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
-from mm_api.documents.trtllm_build import EngineCommand, TrtllmBuild
+from mm_api.trtllm_layout import engine_folder, release_of
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
 
@@ -145,12 +145,12 @@ def _native(
         )
     return NativeValues(
         engines={
-            command.name: engine_dir / PurePath(_output_dir(command)).name
+            command.name: engine_dir / PurePath(engine_folder(command.name, build.version)).name
             for command in build.engines
         },
         kv_cache=serving.kv_cache,
         max_seq_len=manifest.plan.engine.limits.max_seq_len,
-        newer_names=_numbers(build) >= NAMES_SINCE,
+        newer_names=release_of(build.version) >= NAMES_SINCE,
         encoder_threads=(
             serving.sharing.thread_percentage
             if serving.sharing and serving.sharing.mode == "MPS"
@@ -158,12 +158,3 @@ def _native(
         ),
         adapters=adapters if build.lora else None,
     )
-
-
-def _output_dir(command: EngineCommand) -> str:
-    return command.argv[command.argv.index("--output_dir") + 1]
-
-
-def _numbers(build: TrtllmBuild) -> tuple[int, int]:
-    major, minor, *_ = build.version.split(".")
-    return int(major), int(minor)

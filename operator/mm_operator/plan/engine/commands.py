@@ -6,15 +6,14 @@ because the converter knows it by its name) holds the model; everything is writt
 
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
-from mm_api.documents.trtllm_build import Command, EngineCommand
+from mm_api.documents.trtllm_build import Command, EngineCommand, EngineName
 from mm_api.families.family import Family, Kind
+from mm_api.trtllm_layout import CONVERTED, engine_folder, engine_limits
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.tables import era, table, version_of
-from mm_operator.plan.engine.units import ceil_to
 
-CONVERTED = "build/converted"
 TIMING_CACHE = "build/timing.cache"
 """What TensorRT measured; a first build finds none, which it says and goes on (#build-flags)."""
 CALIBRATION_SAMPLES = "512"
@@ -75,7 +74,7 @@ def engines(
     """Return the commands that build each engine, in order."""
     built = [
         _with_adapters(command, request, lora, dtype)
-        for command in _text_engines(request, family, limits.engine, dtype)
+        for command in _text_engines(request, family, limits.engine, dtype, version)
     ]
     if limits.vision_batch:
         built.append(_vision(family, limits.vision_batch, version))
@@ -83,12 +82,12 @@ def engines(
 
 
 def _text_engines(
-    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
 ) -> list[EngineCommand]:
     return (
-        _encoder_decoder(request, family, limits, dtype)
+        _encoder_decoder(request, family, limits, dtype, version)
         if family.kind is Kind.ENCODER_DECODER
-        else [_language_model(request, family, limits, dtype)]
+        else [_language_model(request, family, limits, dtype, version)]
     )
 
 
@@ -112,45 +111,22 @@ def _with_adapters(
     return command.model_copy(update={"argv": argv})
 
 
-def output_folder(name: str, version: str) -> str:
-    """Return where an engine is written."""
-    return f"build/engines/{scripts(version)['visionFolder'] if name == 'vision' else name}"
-
-
 def _language_model(
-    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
 ) -> EngineCommand:
-    argv = ["trtllm-build", "--checkpoint_dir", CONVERTED, "--output_dir", "build/engines/llm"]
-    argv += _limits(limits)
-    if limits.max_encoder_input_len:
-        argv += ["--max_encoder_input_len", str(limits.max_encoder_input_len)]
-    if limits.max_multimodal_len:
-        argv += ["--max_multimodal_len", str(limits.max_multimodal_len)]
+    argv = _build("llm", CONVERTED, limits, version)
     argv += _plugins(request, family.recipe.build_flags, dtype)
     return EngineCommand(name="llm", argv=argv + _rest(request))
 
 
 def _encoder_decoder(
-    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str
+    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
 ) -> list[EngineCommand]:
-    read = limits.max_encoder_input_len or 1
-    reader = limits.model_copy(
-        update={
-            "max_input_len": read,
-            "max_seq_len": read,
-            # Every request of a batch may be read in one step.
-            "max_num_tokens": ceil_to(read * limits.max_batch_size, 8),
-        }
-    )
-    encoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/encoder"]
-    encoder += ["--output_dir", "build/engines/encoder", *_limits(reader)]
-    if limits.max_multimodal_len:
-        encoder += ["--max_multimodal_len", str(limits.max_multimodal_len)]
+    encoder = _build("encoder", f"{CONVERTED}/encoder", limits, version)
     encoder += ["--kv_cache_type", "disabled"]
     encoder += _plugins(request, family.recipe.encoder_flags, dtype)
-    decoder = ["trtllm-build", "--checkpoint_dir", f"{CONVERTED}/decoder"]
-    decoder += ["--output_dir", "build/engines/decoder", *_limits(limits)]
-    decoder += ["--max_encoder_input_len", str(read), "--kv_cache_type", "paged"]
+    decoder = _build("decoder", f"{CONVERTED}/decoder", limits, version)
+    decoder += ["--kv_cache_type", "paged"]
     decoder += _plugins(request, family.recipe.build_flags, dtype)
     return [
         EngineCommand(name="encoder", argv=encoder + _rest(request)),
@@ -158,15 +134,11 @@ def _encoder_decoder(
     ]
 
 
-def _limits(limits: EngineLimits) -> list[str]:
-    values = {
-        "max_batch_size": limits.max_batch_size,
-        "max_beam_width": limits.max_beam_width,
-        "max_input_len": limits.max_input_len,
-        "max_seq_len": limits.max_seq_len,
-        "max_num_tokens": limits.max_num_tokens,
-    }
-    return [part for name, value in values.items() for part in (f"--{name}", str(value))]
+def _build(name: EngineName, converted: str, limits: EngineLimits, version: str) -> list[str]:
+    argv = ["trtllm-build", "--checkpoint_dir", converted]
+    argv += ["--output_dir", engine_folder(name, version)]
+    values = engine_limits(name, limits).items()
+    return argv + [part for flag, value in values for part in (f"--{flag}", str(value))]
 
 
 def _plugins(request: PlanRequest, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
@@ -189,7 +161,7 @@ def _rest(request: PlanRequest) -> list[str]:
 def _vision(family: Family, batch: int, version: str) -> EngineCommand:
     argv = ["python3", scripts(version)["vision"], "--model_type", family.recipe.vision_type or ""]
     argv += ["--model_path", family.recipe.checkpoint_folder, *family.recipe.vision_path_flags]
-    argv += ["--output_dir", output_folder("vision", version)]
+    argv += ["--output_dir", engine_folder("vision", version)]
     argv += ["--max_batch_size", str(batch)]
     return EngineCommand(name="vision", argv=[*argv, *family.recipe.vision_flags])
 

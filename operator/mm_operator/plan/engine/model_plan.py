@@ -3,8 +3,9 @@
 from mm_api.documents.model_plan import ModelPlan, PlanError, PlannedLimits, ServingLimits
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
+from mm_api.trtllm_layout import engine_folder
 from mm_operator.model import EnginePlan
-from mm_operator.plan.engine.commands import output_folder, scripts
+from mm_operator.plan.engine.commands import scripts
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.tables import table, version_of
 from mm_operator.plan.engine.target import Inputs
@@ -79,10 +80,10 @@ def _template(planned: EnginePlan, version: str) -> dict[str, str]:
     if memory.cross_kv_cache_fraction is not None:
         values["cross_kv_cache_fraction"] = str(memory.cross_kv_cache_fraction)
     if FAMILIES[engine.family].kind is Kind.ENCODER_DECODER:
-        values["encoder_engine_dir"] = output_folder("encoder", version)
+        values["encoder_engine_dir"] = engine_folder("encoder", version)
         values["exclude_input_in_output"] = "True"
     elif engine.vision is not None:
-        values[scripts(version)["visionKey"]] = output_folder("vision", version)
+        values[scripts(version)["visionKey"]] = engine_folder("vision", version)
         values["max_num_images"] = str(engine.limits.max_images_per_request)
     if version_of(version) >= version_of(table("tools")["tableDtypeKeySince"]):
         values["prompt_embedding_table_data_type"] = _TYPES[engine.dtype]

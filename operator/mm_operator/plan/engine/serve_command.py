@@ -10,6 +10,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.shell import folded
@@ -25,10 +26,6 @@ PORT = 8000
 OPTIONS_FILE = "serve.yaml"
 
 
-SOURCE, QUANTIZED = "checkpoint", "engine/checkpoint"
-"""Where the quantizer reads and writes."""
-
-
 def quantization(request: PlanRequest, version: str) -> StagedQuantization | None:
     """Return how the checkpoint is quantized before it is served; None: it is not.
 
@@ -38,7 +35,16 @@ def quantization(request: PlanRequest, version: str) -> StagedQuantization | Non
     if request.quantization != "FP8":
         return None
     argv = ["python3", "-m", "mm_runtime.quantization"]
-    argv += ["--checkpoint", SOURCE, "--output", QUANTIZED, "--format", "FP8", "--kv-cache", "FP8"]
+    argv += [
+        "--checkpoint",
+        STAGED_SOURCE,
+        "--output",
+        STAGED_RESULT,
+        "--format",
+        "FP8",
+        "--kv-cache",
+        "FP8",
+    ]
     command = Command(argv=argv)
     return StagedQuantization(version=version, weights="FP8", kv_cache="FP8", command=command)
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.places import option
+from mm_runtime.engine_build.trtllm_steps import weights_name
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -59,11 +59,8 @@ DIMENSIONS = {
 
 def openai_layout(context: StepContext) -> None:
     """Write `NAME.pt` beside the safetensors files, unless the checkpoint came with it."""
-    build = context.plan.trtllm
-    if build is None:
-        raise PermanentError("The plan has no commands, and this step was asked for.")
     folder = context.places.weights
-    target = folder / f"{option(build.convert.argv, '--model_name')}.pt"
+    target = folder / weights_name(context.plan)
     if target.is_file():
         log.info("%s came with the checkpoint", target.name)
         return

@@ -13,7 +13,7 @@ from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.outputs import lookup, read_config
 from mm_runtime.engine_build.tool_report import ToolReport
-from mm_runtime.engine_build.trtllm_steps import engine_folder
+from mm_runtime.engine_build.trtllm_steps import built_folder
 from mm_runtime.errors import PermanentError, VerificationFailedError
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def verify_engines(context: StepContext) -> None:
         raise PermanentError("The plan has no commands, and this step was asked for.")
     configs: Configs = {}
     for command in build.engines:
-        config = read_config(context.places.work / engine_folder(command))
+        config = read_config(context.places.work / built_folder(command, build))
         if config is None:
             raise VerificationFailedError(f"The {command.name} engine has no config.json.")
         configs[command.name] = config

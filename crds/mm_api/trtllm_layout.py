@@ -1,0 +1,60 @@
+"""Where the commands of a TensorRT-LLM build read and write, and which limits each engine gets.
+
+The operator writes both into the commands, the runtime looks for what they left there: neither
+reads the other's command line. Paths are relative to TensorRT-LLM's root.
+"""
+
+from typing import Final
+
+from mm_api.documents.build_plan import EngineLimits
+from mm_api.documents.trtllm_build import EngineName
+
+CONVERTED: Final = "build/converted"
+"""The checkpoint in TensorRT-LLM's layout; an encoder-decoder's halves are folders in it."""
+
+STAGED_SOURCE: Final = "checkpoint"
+STAGED_RESULT: Final = "engine/checkpoint"
+"""Where the quantizer of a staged checkpoint reads and writes, seen from the working directory."""
+
+_VISION_ENCODER_UNTIL = (0, 18)
+"""Newer versions of upstream's script build `multimodal_encoder` (#versions)."""
+
+_TOKENS_ROUNDING = 8
+
+
+def engine_folder(name: EngineName, version: str) -> str:
+    """Return where one engine of a version of TensorRT-LLM is written."""
+    if name != "vision":
+        return f"build/engines/{name}"
+    old = release_of(version) <= _VISION_ENCODER_UNTIL
+    return f"build/engines/{'vision_encoder' if old else 'multimodal_encoder'}"
+
+
+def engine_limits(name: EngineName, limits: EngineLimits) -> dict[str, int]:
+    """Return flag of trtllm-build -> limit, in the order of the command; a vision engine has none.
+
+    An encoder reads what the decoder's cross attention sees, and every request of a batch may be
+    read in one step.
+    """
+    read = limits.max_encoder_input_len or 0
+    values = {
+        "max_batch_size": limits.max_batch_size,
+        "max_beam_width": limits.max_beam_width,
+        "max_input_len": limits.max_input_len,
+        "max_seq_len": limits.max_seq_len,
+        "max_num_tokens": limits.max_num_tokens,
+    }
+    if name == "encoder":
+        tokens = -(-read * limits.max_batch_size // _TOKENS_ROUNDING) * _TOKENS_ROUNDING
+        values |= {"max_input_len": read, "max_seq_len": read, "max_num_tokens": tokens}
+    elif read:
+        values["max_encoder_input_len"] = read
+    if limits.max_multimodal_len and name != "decoder":
+        values["max_multimodal_len"] = limits.max_multimodal_len
+    return values
+
+
+def release_of(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor.partition("rc")[0])
