@@ -4,11 +4,11 @@ The operator sets the memory aside, the build asks.
 """
 
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.dtypes import DTYPE_BYTES
 
 MOST_WEIGHT_BYTES = 256 << 20
 """Of an engine that is asked: to load it takes seconds."""
 
-_DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 _PROCESS_BYTES = 512 << 20
 """Torch and transformers beside the weights: a build of the tiny T5 used 465 MiB of its cgroup, and
@@ -32,5 +32,5 @@ def is_asked(plan: BuildPlan) -> bool:
 def asking_bytes(plan: BuildPlan) -> int:
     """Return what the build needs of memory to ask: the weights as stored, and as computed with."""
     facts, dtype = plan.facts, plan.engine.dtype
-    converted = 0 if facts.dtype == dtype else facts.parameters * _DTYPE_BYTES[dtype]
+    converted = 0 if facts.dtype == dtype else facts.parameters * DTYPE_BYTES[dtype]
     return _PROCESS_BYTES + facts.weight_bytes + converted

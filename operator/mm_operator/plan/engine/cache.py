@@ -5,8 +5,9 @@ from math import floor
 
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
-from mm_operator.plan.engine.units import DTYPE_BYTES, ceil_to
+from mm_operator.plan.engine.units import ceil_to
 
 FRACTION_STEPS = 1000
 """The fraction is rounded down to three digits: 80 MB of an H100."""

@@ -2,11 +2,11 @@
 
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.units import DTYPE_BYTES
 
 PROCESS_BYTES = 704 << 20
 """What the processes take beside the plan's terms: measured 43 MB for the server, 38 MB for each of

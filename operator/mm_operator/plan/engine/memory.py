@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mm_api.documents.model_plan import EncoderMemory, GpuMemory, MemoryPlan
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Kind
 from mm_operator.plan.engine.cache import CacheSize, fraction_of
 from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
@@ -12,7 +13,6 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.units import DTYPE_BYTES
 from mm_operator.plan.engine.weights import Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20

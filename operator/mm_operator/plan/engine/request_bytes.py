@@ -1,9 +1,10 @@
 """What one request holds: its encoder output, and the pixels that become it."""
 
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, DTYPE_BYTES, ceil_to
+from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, ceil_to
 
 _MEL_BYTES = 2
 

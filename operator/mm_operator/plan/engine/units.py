@@ -1,11 +1,9 @@
-"""Bytes of numbers, and what allocators round to."""
+"""What allocators round to."""
 
 MIB = 1 << 20
 
 CUDA_ROUNDING_BYTES = 512
 """Triton's allocator rounds the pool and every allocation up to this."""
-
-DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def ceil_to(value: int, unit: int) -> int:

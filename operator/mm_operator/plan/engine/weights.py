@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import BlockStyle, Family, Kind
-from mm_operator.plan.engine.units import DTYPE_BYTES
 
 GROUP_SIZE = 128
 """Rows that share a scale in INT4 AWQ (--awq_block_size)."""

@@ -7,6 +7,7 @@ from mm_api.conditions import Reason as ConditionReason
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, Reason
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
@@ -19,7 +20,6 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.units import DTYPE_BYTES
 
 _FRAMES_BY_DEFAULT = 32
 """LLaVA-OneVision's papers evaluate videos with as many."""
