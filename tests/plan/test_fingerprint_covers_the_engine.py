@@ -8,9 +8,8 @@ from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.digests import canonical_json, digest
-from mm_operator.errors import SpecError
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
-from support.model_configs import planned_engine, reference_inputs
+from support.model_configs import planned_engine, reference_inputs, reference_plan
 from support.models import tiny_facts
 
 BASE = "279716112327450d"
@@ -121,8 +120,9 @@ def test_adapters_of_the_reference_engine_are_covered() -> None:
 def test_adapters_must_be_inspected() -> None:
     """Facts of the checkpoint alone do not say whether an adapter fits."""
     source = {"persistentVolumeClaim": {"claimName": "adapters"}}
-    with pytest.raises(SpecError, match="sizes and modules of the adapters are not known"):
-        fingerprint({"engine": {"lora": [{"name": "french", "source": source}]}})
+    changes = {"engine": {"lora": [{"name": "french", "source": source}]}}
+    (refused,) = reference_plan(tiny_facts(), changes).errors
+    assert (refused.code, refused.path) == ("LoraNotInspected", "spec.engine.lora")
 
 
 def test_key_order_does_not_matter() -> None:

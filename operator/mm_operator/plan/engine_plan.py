@@ -50,8 +50,8 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
     """Return what follows from one inspection."""
     try:
         planned = plan_engine(_inputs(snapshot, spec, facts))
-    except SpecError as problem:
-        return PlannedEngine(problem=problem)
+    except SpecError as error:
+        return PlannedEngine(problem=error)
     if isinstance(planned, Refusal):
         return PlannedEngine(problem=_joined(planned.problems))
     family = FAMILIES[facts.family]
@@ -82,14 +82,15 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
 
 
 def _joined(problems: tuple[SpecError, ...]) -> SpecError:
-    """Return all problems as one: the reason and the field are those of one that is alone."""
+    """Return all problems as one, with the first one's reason; a field only where it is alone."""
     first, *others = problems
-    if not others:
-        if first.reason in _CONDITION_REASONS:
-            return first
-        return SpecError(Reason.INVALID_SPEC, f"{first.message} ({first.reason})", first.path)
-    lines = "\n".join(f"{problem} ({problem.reason})" for problem in problems)
-    return SpecError(Reason.INVALID_SPEC, lines)
+    known = first.reason in _CONDITION_REASONS
+    reason = first.reason if known else Reason.INVALID_SPEC
+    if others:
+        return SpecError(reason, "\n".join(f"{one} ({one.reason})" for one in problems))
+    return SpecError(
+        reason, first.message if known else f"{first.message} ({first.reason})", first.path
+    )
 
 
 def _too_big(planned: EnginePlan) -> str:

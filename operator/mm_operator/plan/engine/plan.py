@@ -33,7 +33,7 @@ def plan_engine(inputs: Inputs) -> EnginePlan | Refusal:
         return Refusal((error,))
     target = Target(inputs.model, inputs.spec, inputs.facts, family)
     request = backend.request(target)
-    problems = [*check_vision(inputs.spec, inputs.facts), *backend.problems(target, request)]
+    problems = [*backend.problems(target, request), *check_vision(inputs.spec, inputs.facts)]
     try:
         sizes = size(target, request, backend)
         problems += backend.late_problems(sizes)
