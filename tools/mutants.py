@@ -26,6 +26,9 @@ PACKAGES = (
     "operator/mm_operator/children",
     "operator/mm_operator/status",
     "operator/mm_operator/model",
+    "operator/mm_operator/names.py",
+    "operator/mm_operator/digests.py",
+    "operator/mm_operator/addresses.py",
     "operator/mm_operator/autoscaling",
     "crds/mm_api/families",
 )
@@ -104,7 +107,8 @@ def _part(text: str) -> tuple[int, int]:
 
 def _places() -> Iterator[Place]:
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+        source = ROOT / package
+        for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
             yield from places_of(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
 
 
