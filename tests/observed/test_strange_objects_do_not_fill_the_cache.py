@@ -76,6 +76,16 @@ def test_objects_of_a_thousand_models_are_held() -> None:
     assert all(held(cache, f"{part}-{number}") for part in ("plan", "facts") for number in (0, 999))
 
 
+def test_what_3000_models_share_is_held() -> None:
+    """Their owner references are longer than any payload may be, and do not count as one."""
+    cache = Cache()
+    owners = [{**OWNER, "name": f"model-{n:04}", "uid": f"{n:036}"} for n in range(3000)]
+    cache.put(CONFIG.kind, config("engine", 30_000, *owners))
+    cache.put(CONFIG.kind, config("long", 300_000, *owners))
+
+    assert (held(cache, "engine"), held(cache, "long")) == (True, False)
+
+
 def test_room_comes_back_when_objects_go() -> None:
     """Who deletes the strange objects has the own ones held again as they change."""
     cache = Cache()

@@ -26,6 +26,10 @@ _OWNER_BYTES = 512 * 1024
 """ConfigMaps of a namespace: for each model that owns some, ten times what a model's have. Owners
 that do not exist help nobody: Kubernetes deletes what they own."""
 
+_REFERENCE_BYTES = 128
+"""Of an owner reference to a model with the shortest name. References are metadata and held anyway;
+what the models of a namespace share has one for each of them, 400 kB for 3,000."""
+
 _PAYLOAD = ("data", "binaryData", "spec", "status")
 
 LIST_PAGE = {CONFIG.kind: 25, DEPLOYMENT.kind: 50, JOB.kind: 50, POD.kind: 100}
@@ -61,6 +65,7 @@ class Bounds:
             size: bytes of its text.
         """
         owned = set(owners)
+        size -= _REFERENCE_BYTES * len(owned)
         fits = size <= OBJECT_BYTES and (owned or kind == POD.kind or size <= _STRANGER_BYTES)
         if fits and kind == CONFIG.kind:
             known = self._owners[namespace]
