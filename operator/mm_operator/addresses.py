@@ -1,6 +1,6 @@
 """Addresses of checkpoints, adapters and stores as `mm-runtime` takes them; none holds a secret."""
 
-from mm_api.mounts import ADAPTERS_MOUNT, SOURCE_MOUNT
+from mm_api.contract import ADAPTERS_MOUNT, SOURCE_MOUNT
 from mm_api.v1alpha1 import Lora, MultimodalModelSpec
 from mm_api.v1alpha1.model import S3Source
 

@@ -12,13 +12,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from mm_api.contract import (
+    GATEWAY_PORT,
+    GRPC_PORT,
+    HTTP_PORT,
+    METRICS_PORT,
+    REPOSITORY,
+    Command,
+    ExitCode,
+    Flag,
+)
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
 from mm_runtime.base.documents import read_document
 from mm_runtime.base.termination import write_termination_message
 from mm_runtime.errors import (
-    ExitCode,
     InspectRefusedError,
     PermanentError,
     RuntimeCommandError,
@@ -62,7 +71,7 @@ def _leave_message(arguments: argparse.Namespace, text: str) -> None:
 def parser() -> argparse.ArgumentParser:
     """Return the command line's definition."""
     root = argparse.ArgumentParser(
-        prog="mm-runtime", description="Inspect, build and serve one multimodal model."
+        prog=Command.PROGRAM, description="Inspect, build and serve one multimodal model."
     )
     root.add_argument(
         "--log-level",
@@ -79,19 +88,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_inspect(commands: "Commands") -> None:
-    command = commands.add_parser("inspect", help="read a checkpoint's small files, print facts")
-    command.add_argument("--source", required=True, help=SOURCE_HELP)
-    command.add_argument("--family", help="expected family; found from config.json when absent")
-    command.add_argument("--allow-pickle", action="store_true")
+    command = commands.add_parser(
+        Command.INSPECT, help="read a checkpoint's small files, print facts"
+    )
+    command.add_argument(Flag.SOURCE, required=True, help=SOURCE_HELP)
+    command.add_argument(Flag.FAMILY, help="expected family; found from config.json when absent")
+    command.add_argument(Flag.ALLOW_PICKLE, action="store_true")
     _add_adapters(command)
-    command.add_argument("--trust-remote-code", action="store_true")
-    command.add_argument("--termination-log", type=Path, help="also write the result here")
+    command.add_argument(Flag.TRUST_REMOTE_CODE, action="store_true")
+    command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
     command.set_defaults(command=_inspect)
 
 
 def _add_adapters(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--adapter",
+        Flag.ADAPTER,
         type=_adapter,
         action="append",
         default=[],
@@ -108,18 +119,18 @@ def _adapter(text: str) -> tuple[str, str]:
 
 
 def _add_build(commands: "Commands") -> None:
-    command = commands.add_parser("build", help="build an engine into a store")
-    command.add_argument("--plan", type=Path, required=True, help="BuildPlan as JSON")
-    command.add_argument("--plan-sha256", help="digest of that file; another plan is refused")
-    command.add_argument("--source", required=True, help=SOURCE_HELP)
+    command = commands.add_parser(Command.BUILD, help="build an engine into a store")
+    command.add_argument(Flag.PLAN, type=Path, required=True, help="BuildPlan as JSON")
+    command.add_argument(Flag.PLAN_SHA256, help="digest of that file; another plan is refused")
+    command.add_argument(Flag.SOURCE, required=True, help=SOURCE_HELP)
     _add_adapters(command)
-    command.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
-    command.add_argument("--work", type=Path, help="with a bucket: directory to build in")
-    command.add_argument("--termination-log", type=Path, help="also write the result here")
+    command.add_argument(Flag.STORE, required=True, help="directory or s3://BUCKET/PREFIX")
+    command.add_argument(Flag.WORK, type=Path, help="with a bucket: directory to build in")
+    command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
     command.add_argument(
         "--step-timeout", type=float, default=settings.STEP_SECONDS, help="seconds for one step"
     )
-    command.add_argument("--holder", default="", help="what builders that wait for this one read")
+    command.add_argument(Flag.HOLDER, default="", help="what builders that wait for this one read")
     command.add_argument(
         "--trtllm-root",
         type=Path,
@@ -131,56 +142,56 @@ def _add_build(commands: "Commands") -> None:
 
 
 def _add_serve(commands: "Commands") -> None:
-    command = commands.add_parser("serve", help="serve an engine with its server")
+    command = commands.add_parser(Command.SERVE, help="serve an engine with its server")
     _add_documents(command)
     command.add_argument(
-        "--role",
+        Flag.ROLE,
         choices=("server", "encoder"),
         default="server",
         help="encoder: only encode pictures, for the servers of the same model",
     )
-    command.add_argument("--repository", type=Path, default=settings.REPOSITORY)
+    command.add_argument(Flag.REPOSITORY, type=Path, default=Path(REPOSITORY))
     command.add_argument(
-        "--address", default="127.0.0.1", help="where Triton listens; it has no authentication"
+        Flag.ADDRESS, default="127.0.0.1", help="where Triton listens; it has no authentication"
     )
-    command.add_argument("--grpc-address", default="", help="of gRPC alone; default: --address")
+    command.add_argument(Flag.GRPC_ADDRESS, default="", help="of gRPC alone; default: --address")
     command.add_argument(
-        "--page-address", default="", help="of metrics and health, 0.0.0.0 in a pod; see --address"
+        Flag.PAGE_ADDRESS, default="", help="of metrics and health, 0.0.0.0 in a pod; see --address"
     )
-    command.add_argument("--http-port", type=int, default=settings.HTTP_PORT)
-    command.add_argument("--grpc-port", type=int, default=settings.GRPC_PORT)
-    command.add_argument("--metrics-port", type=int, default=settings.METRICS_PORT)
+    command.add_argument(Flag.HTTP_PORT, type=int, default=HTTP_PORT)
+    command.add_argument(Flag.GRPC_PORT, type=int, default=GRPC_PORT)
+    command.add_argument(Flag.METRICS_PORT, type=int, default=METRICS_PORT)
     command.add_argument(
-        "--startup-timeout", type=float, default=settings.STARTUP_SECONDS, help="seconds to ready"
+        Flag.STARTUP_TIMEOUT, type=float, default=settings.STARTUP_SECONDS, help="seconds to ready"
     )
     command.add_argument(
-        "--gateway-port",
+        Flag.GATEWAY_PORT,
         type=int,
-        default=settings.GATEWAY_PORT,
+        default=GATEWAY_PORT,
         help="the gateway beside, which drains first; 0 when there is none",
     )
-    command.add_argument("--termination-log", type=Path, help="also write an error here")
+    command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write an error here")
     command.set_defaults(command=_serve)
 
 
 def _add_gateway(commands: "Commands") -> None:
-    command = commands.add_parser("gateway", help="answer OpenAI requests through Triton")
+    command = commands.add_parser(Command.GATEWAY, help="answer OpenAI requests through Triton")
     _add_documents(command)
-    command.add_argument("--triton", default=f"127.0.0.1:{settings.GRPC_PORT}", help="host:port")
+    command.add_argument(Flag.TRITON, default=f"127.0.0.1:{GRPC_PORT}", help="host:port")
     command.add_argument(
         "--server-metrics",
-        default=f"127.0.0.1:{settings.METRICS_PORT}",
+        default=f"127.0.0.1:{METRICS_PORT}",
         help="host:port of the server's metrics, shown after the gateway's own; empty: not shown",
     )
-    command.add_argument("--address", default="127.0.0.1", help="0.0.0.0 in a pod")
-    command.add_argument("--port", type=int, default=settings.GATEWAY_PORT)
-    command.add_argument("--auth-token-file", type=Path, help="bearer token clients must send")
+    command.add_argument(Flag.ADDRESS, default="127.0.0.1", help="0.0.0.0 in a pod")
+    command.add_argument(Flag.PORT, type=int, default=GATEWAY_PORT)
+    command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer token clients must send")
     command.set_defaults(command=_gateway)
 
 
 def _add_documents(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--manifest", type=Path, required=True, help="the engine's manifest.json")
-    command.add_argument("--serving", type=Path, required=True, help="ServingPlan as JSON")
+    command.add_argument(Flag.MANIFEST, type=Path, required=True, help="the engine's manifest.json")
+    command.add_argument(Flag.SERVING, type=Path, required=True, help="ServingPlan as JSON")
 
 
 def _inspect(arguments: argparse.Namespace) -> int:

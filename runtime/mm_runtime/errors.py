@@ -5,33 +5,12 @@ into an exit code; the steps of a build do the same for their own process.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
+from mm_api.contract import ExitCode
 
 if TYPE_CHECKING:
     from mm_api.documents.model_facts import InspectReason
-
-
-class ExitCode(IntEnum):
-    """Exit codes of `mm-runtime`. Every other code means: worth another try."""
-
-    OK = 0
-    RETRY = 1
-    """Something outside of the input went wrong: a full disk, a lost mount, an interrupt."""
-    USAGE = 2
-    """The command line was wrong (argparse's own code)."""
-    PERMANENT = 3
-    """The input is wrong; the same input fails again. Do not retry."""
-    SOURCE_CHANGED = 4
-    """The checkpoint is not the one that was inspected: inspect again."""
-    STORE_NOT_WRITABLE = 5
-    """The store is full or read-only. Another try helps once somebody has made room."""
-    ENGINE_CORRUPT = CORRUPT_EXIT_CODE
-    """An engine is not what its manifest says: build it again."""
-    TERMINATED = 143
-    """SIGTERM ended the command (128 + 15, as a shell would say it)."""
 
 
 class RuntimeCommandError(Exception):

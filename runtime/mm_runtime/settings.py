@@ -3,13 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path("/var/lib/multimodal/repository")
-"""Triton's model repository: on an emptyDir, because the pod's root file system is read-only."""
-
-HTTP_PORT = 8000
-GRPC_PORT = 8001
-METRICS_PORT = 8002
-GATEWAY_PORT = 8080
+from mm_api.contract import GRPC_PORT, HTTP_PORT, METRICS_PORT
 
 STARTUP_SECONDS = 900.0
 """Until tritonserver is ready. Loading 14 GB of weights from a network disk takes minutes; without

@@ -15,7 +15,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_dockerfiles",
         "generate_document_schemas",
         "generate_planning_page",
-        "generate_rbac",
+        "generate_templates",
     ],
 )
 

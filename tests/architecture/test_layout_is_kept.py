@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mm_api import contract
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [
     ROOT / "crds" / "mm_api",
@@ -56,6 +58,28 @@ def test_label_prefix_stands_in_one_python_module() -> None:
         if path != ROOT / "crds" / "mm_api" / "labels.py"
         if literal.search(path.read_text(encoding="utf-8"))
     ]
+
+    assert found == []
+
+
+def test_ports_paths_and_flags_stand_in_the_contract() -> None:
+    """What operator and runtime must say alike is written in `mm_api.contract` only."""
+    said = vars(contract)
+    places = {said[name] for name in said if name.endswith("_MOUNT")} | {contract.REPOSITORY}
+    ports = {contract.HTTP_PORT, contract.GRPC_PORT, contract.METRICS_PORT}
+    flags = {flag for name, flag in vars(contract.Flag).items() if name.isupper()}
+    found = []
+    for path in tracked("crds/*.py", "operator/*.py", "runtime/*.py", "devcluster/*.py"):
+        if path == ROOT / "crds" / "mm_api" / "contract.py":
+            continue
+        in_children = path.is_relative_to(ROOT / "operator" / "mm_operator" / "children")
+        out = places | ports | (flags if in_children else set())
+        found += [
+            f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!r}"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant)
+            if isinstance(node.value, int | str) and node.value in out
+        ]
 
     assert found == []
 

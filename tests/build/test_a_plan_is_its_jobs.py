@@ -3,8 +3,8 @@
 from hashlib import sha256
 from pathlib import Path
 
+from mm_api.contract import ExitCode
 from mm_runtime.cli import main
-from mm_runtime.errors import ExitCode
 from support.build_plans import build_plan
 from support.models import tiny_facts
 

@@ -10,12 +10,13 @@ import pytest
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
+from mm_api.contract import ExitCode
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.adapters.facts import with_adapters as inspect_adapters
 from mm_runtime.adapters.files import sourced
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.errors import ExitCode, PermanentError, SourceChangedError
+from mm_runtime.errors import PermanentError, SourceChangedError
 from support.lora_adapters import BART, LLAMA, pack, pack_hostile, pair, write_adapter
 from support.model_configs import planned
 from support.trtllm_sites import TrtllmSite, journalled, printed, trtllm_site, use_site

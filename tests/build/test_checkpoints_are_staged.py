@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason
 from mm_runtime.base import manifest as manifests
-from mm_runtime.errors import ExitCode
 from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import shard, write_safetensors
 from support.model_configs import ON_PYTORCH

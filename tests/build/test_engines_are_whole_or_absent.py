@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_progress import last_progress
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineFile
@@ -16,7 +17,7 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
 from mm_runtime.engine_build.places import Places
-from mm_runtime.errors import EngineCorruptError, ExitCode
+from mm_runtime.errors import EngineCorruptError
 from support.build_sites import Site
 
 DEADLINE_SECONDS = 60

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.base import manifest as manifests
-from mm_runtime.errors import ExitCode
 from support.model_configs import MODELS, VERSIONS
 from support.trtllm_sites import journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.journal import Journal
 from mm_runtime.engine_build.steps import steps
-from mm_runtime.errors import ExitCode
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.trtllm_sites import TrtllmSite, trtllm_site

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.errors import ExitCode
+from mm_api.contract import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import Tools, install
 

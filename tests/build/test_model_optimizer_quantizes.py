@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mm_api.contract import ExitCode
 from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_runtime.base import manifest as manifests
-from mm_runtime.errors import ExitCode
 from mm_runtime.quantization.tensors import is_excluded
 from support.families.pictures import write
 from support.staging_sites import StagingSite, staging_site

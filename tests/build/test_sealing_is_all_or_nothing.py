@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.errors import ExitCode
 from support.build_sites import Site
 from support.patched_builders import run
 from support.staging_sites import StagingSite, staging_site

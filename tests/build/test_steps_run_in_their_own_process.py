@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.stop_signal import StopSignal
@@ -19,7 +20,6 @@ from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.step import Step
 from mm_runtime.engine_build.steps import steps
-from mm_runtime.errors import ExitCode
 from support.build_plans import build_plan
 from support.build_sites import Site
 from support.documents import FACTS

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.engine_build.commands.check_tools import check_tools
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.journal import JournalFile
 from mm_runtime.engine_build.tool_report import ToolReport
-from mm_runtime.errors import ExitCode
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program
 

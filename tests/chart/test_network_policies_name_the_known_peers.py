@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api import labels
-from mm_operator.servers.pods import METRICS_PORT
+from mm_api.contract import METRICS_PORT
 from support.chart import NAMESPACE, of_kind
 from support.network_policies import Direction, Peer, allows
 

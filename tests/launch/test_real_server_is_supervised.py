@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE, EngineManifest
+from mm_api.contract import ExitCode
+from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.metrics import EXECUTING_REQUESTS
 from mm_runtime.cli import main
 from mm_runtime.launch.arguments import SHM_PREFIX_DIGITS, ServerOptions
@@ -276,7 +277,7 @@ def test_damaged_engine_is_refused(
             *("--termination-log", str(tmp_path / "message")),
         ]
     )
-    assert code == CORRUPT_EXIT_CODE
+    assert code == ExitCode.ENGINE_CORRUPT
     assert words in caplog.text
     assert words in (tmp_path / "message").read_text()
 

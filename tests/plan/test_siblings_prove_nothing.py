@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mm_api import labels
+from mm_api.contract import PLAN_FILE
 from mm_api.documents.build_result import BuildResult
 from mm_api.v1alpha1 import duration
 from mm_operator.model import (
@@ -23,7 +24,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.collection import store_key
-from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, PLAN_KEY, RESULT_KEY
+from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, RESULT_KEY
 from support.models import SETTINGS, spec_of
 from support.staged import inspected
 
@@ -83,7 +84,7 @@ def job_of(snapshot: Snapshot, *, age: timedelta, attempt: str = "1") -> JobStat
 FORGED = {
     BUILT_AT_KEY: "2999-01-01T00:00:00+00:00",
     DAMAGE_KEY: "[" * 100,
-    PLAN_KEY: "{}",
+    PLAN_FILE: "{}",
 }
 
 

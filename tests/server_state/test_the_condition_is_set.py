@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from mm_api.contract import METRICS_PORT
 from mm_api.documents.serving_plan import MemoryPools
 from mm_devcluster.cluster import ClusterInfo
-from mm_operator.servers.pods import METRICS_PORT
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
 from mm_runtime.settings import Ports
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status

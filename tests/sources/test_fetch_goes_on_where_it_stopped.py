@@ -8,6 +8,7 @@ from pathlib import Path
 import obstore
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.base import manifest as manifests
@@ -15,7 +16,7 @@ from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
 from mm_runtime.engine_build.commands import fetch
 from mm_runtime.engine_build.places import Places
-from mm_runtime.errors import ExitCode, SourceChangedError, StoreNotWritableError
+from mm_runtime.errors import SourceChangedError, StoreNotWritableError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources.address import BucketAddress, HubAddress

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
 from mm_runtime.engine_build.commands import fetch
 from mm_runtime.engine_build.places import Places
-from mm_runtime.errors import ExitCode, InspectInterruptedError
+from mm_runtime.errors import InspectInterruptedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources.address import HubAddress

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.model_facts import InspectReason, InspectResult
 from mm_runtime.cli import main
-from mm_runtime.errors import ExitCode, InspectInterruptedError, InspectRefusedError
+from mm_runtime.errors import InspectInterruptedError, InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources import hub as hub_module

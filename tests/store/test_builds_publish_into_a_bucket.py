@@ -8,9 +8,9 @@ from pathlib import Path
 import obstore
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.cli import main
-from mm_runtime.errors import ExitCode
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.bucket import BucketStore

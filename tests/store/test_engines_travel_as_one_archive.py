@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_runtime.cli import main
-from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError
+from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.store.archive import ARTIFACT, TITLE, import_
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, problems

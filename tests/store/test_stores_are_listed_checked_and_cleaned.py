@@ -9,10 +9,11 @@ from pathlib import Path
 import obstore
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_runtime.cli import main
 from mm_runtime.engine_build.places import Places
-from mm_runtime.errors import EngineBusyError, EngineCorruptError, ExitCode
+from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems

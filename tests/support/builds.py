@@ -3,7 +3,7 @@
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
+from mm_api.contract import ExitCode
 from support.eventually import eventually
 from support.installed import Space
 
@@ -83,6 +83,6 @@ def back_offs(space: Space, model: str) -> list[str]:
         for kind in ("initContainerStatuses", "containerStatuses")
         for one in pod["status"].get(kind, ())
         if (end := one.get("lastState", {}).get("terminated", {})).get("exitCode")
-        == CORRUPT_EXIT_CODE
+        == ExitCode.ENGINE_CORRUPT
         and one["state"].get("running", {}).get("startedAt", built) >= built
     ]

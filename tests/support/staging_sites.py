@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.errors import ExitCode
 from mm_runtime.inspect.weights import read, read_parts
 from mm_runtime.sources.identity import PARTS, source_digest
 from support.hollow_checkpoint import write_safetensors

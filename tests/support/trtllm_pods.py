@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_api.contract import ExitCode
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.errors import ExitCode
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families.pictures import write
 from support.model_configs import planned

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
@@ -17,7 +18,6 @@ from mm_ctl.commands.plan_commands import as_commands
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.errors import ExitCode
 from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import MODELS, facts_of, planned

@@ -18,10 +18,6 @@ ADAPTERS_FOLDER = "adapters"
 TOKENIZER_FOLDER = "tokenizer"
 """The folder of a tokenizer that was made, because the checkpoint has none that servers read."""
 
-CORRUPT_EXIT_CODE = 6
-"""Exit code of a command that found an engine to be other than its manifest says; its termination
-message names the file. The operator builds such an engine again."""
-
 
 class EngineFile(Document):
     """One file of the engine, by its path relative to the manifest."""

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from mm_api.contract import GATEWAY_PORT
 from mm_devcluster import packages
 from mm_devcluster.addresses import network_of
 from mm_devcluster.demo.target import Target
@@ -32,7 +33,6 @@ SCRAPE = "2s"
 """A demo should not wait for a scrape; 15 s is usual."""
 
 _PODS = "app.kubernetes.io/component=server"
-_GATEWAY_PORT = 8080
 _LIST_SECONDS = 2.0
 
 
@@ -40,7 +40,7 @@ def targets(pods: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what Prometheus scrapes of a list of pods: each gateway, with its pod's labels."""
     return [
         {
-            "targets": [f"{address}:{_GATEWAY_PORT}"],
+            "targets": [f"{address}:{GATEWAY_PORT}"],
             "labels": {
                 "namespace": pod["metadata"]["namespace"],
                 "pod": pod["metadata"]["name"],

@@ -4,6 +4,7 @@ It is owned by the engine's ConfigMap: a Job cannot be changed once it exists, i
 """
 
 from mm_api import labels
+from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, TERMINATION_LOG, Command, Flag
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import hardware, pod, sources, volumes
@@ -11,11 +12,8 @@ from mm_operator.children.inspect_job import failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.jobs import terms_of
-from mm_operator.plan.records import PLAN_KEY, plan_digest
+from mm_operator.plan.records import plan_digest
 from mm_operator.plan.store import store_of
-
-PERMANENT_EXIT_CODES = (2, 3, 4)
-"""Usage, permanent errors, and a source that changed since it was inspected."""
 
 
 def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
@@ -45,7 +43,7 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "ttlSecondsAfterFinished": int(
                 duration.parse(spec.build.ttl_after_finished).total_seconds()
             ),
-            "podFailurePolicy": failure_policy("build", PERMANENT_EXIT_CODES),
+            "podFailurePolicy": failure_policy("build", BUILD_PERMANENT),
             "template": {
                 "metadata": {"labels": engine_labels(fingerprint)},
                 "spec": _pod(snapshot, spec, plan, plan.build_plan),
@@ -66,23 +64,23 @@ def _pod(
         "name": "build",
         "image": spec.build.image or snapshot.settings.runtime_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["mm-runtime"],
+        "command": [Command.PROGRAM],
         "args": [
-            "build",
-            "--plan",
-            f"{pod.CONFIG_MOUNT}/{PLAN_KEY}",
-            "--plan-sha256",
+            Command.BUILD,
+            Flag.PLAN,
+            f"{CONFIG_MOUNT}/{PLAN_FILE}",
+            Flag.PLAN_SHA256,
             plan_digest(build_plan),
-            "--source",
+            Flag.SOURCE,
             sources.source_argument(spec, commit),
             *sources.adapter_arguments(spec),
-            "--store",
+            Flag.STORE,
             store.address,
-            *(["--work", store.directory] if store.bucket else []),
-            "--holder",
+            *([Flag.WORK, store.directory] if store.bucket else []),
+            Flag.HOLDER,
             f"{snapshot.namespace}/{plan.build.job}",
-            "--termination-log",
-            pod.TERMINATION_LOG,
+            Flag.TERMINATION_LOG,
+            TERMINATION_LOG,
         ],
         "env": [
             *pod.environment(),
@@ -91,11 +89,11 @@ def _pod(
         ],
         "resources": pod.compute(spec.build.resources, gpu=gpu, defaults=requests),
         "securityContext": pod.container_security(),
-        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             *volumes.build_mounts(spec),
-            {"name": "plan", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
+            {"name": "plan", "mountPath": CONFIG_MOUNT, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
     }
@@ -115,7 +113,7 @@ def _pod(
                 "name": "plan",
                 "configMap": {
                     "name": plan.engine_config,
-                    "items": [{"key": PLAN_KEY, "path": PLAN_KEY}],
+                    "items": [{"key": PLAN_FILE, "path": PLAN_FILE}],
                 },
             },
             pod.scratch("tmp"),

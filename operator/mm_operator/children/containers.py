@@ -7,23 +7,31 @@ when the gateway has finished its streams.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mm_api.contract import (
+    AUTH_FILE,
+    AUTH_MOUNT,
+    CONFIG_MOUNT,
+    GATEWAY_LIVE,
+    GATEWAY_PORT,
+    GATEWAY_READY,
+    GRPC_PORT,
+    HTTP_PORT,
+    METRICS_PORT,
+    REPOSITORY,
+    SERVER_LIVE,
+    SERVER_READY,
+    SERVING_FILE,
+    TERMINATION_LOG,
+    WORK_MOUNT,
+    Command,
+    Flag,
+)
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, Resources
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.engine.host_memory import PROCESS_BYTES
-from mm_operator.plan.records import SERVING_KEY
 from mm_operator.plan.rollout import drain_seconds
-
-HTTP_PORT = 8000
-GRPC_PORT = 8001
-METRICS_PORT = 8002
-GATEWAY_PORT = 8080
-
-SERVING_FILE = f"{pod.CONFIG_MOUNT}/{SERVING_KEY}"
-AUTH_MOUNT = "/etc/multimodal-auth"
-AUTH_FILE = "tokens"
-"""The bearer tokens that clients must send, as a file: a changed Secret needs no restart."""
 
 PRE_STOP_SECONDS = 5
 """Load balancers learn of the pod's end in this time; without it 16 to 20 of 250 requests failed
@@ -96,31 +104,31 @@ def build_server(
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
-        "command": ["mm-runtime"],
+        "command": [Command.PROGRAM],
         "args": [
-            "serve",
-            "--manifest",
+            Command.SERVE,
+            Flag.MANIFEST,
             manifest,
-            "--serving",
-            SERVING_FILE,
-            "--repository",
-            f"{pod.WORK_MOUNT}/repository",
-            "--address",
+            Flag.SERVING,
+            f"{CONFIG_MOUNT}/{SERVING_FILE}",
+            Flag.REPOSITORY,
+            REPOSITORY,
+            Flag.ADDRESS,
             _EVERYWHERE if "triton-http" in listening.ports else _LOOPBACK,
-            "--grpc-address",
+            Flag.GRPC_ADDRESS,
             _EVERYWHERE if "triton-grpc" in listening.ports else _LOOPBACK,
-            "--page-address",
+            Flag.PAGE_ADDRESS,
             _EVERYWHERE,  # probes and scrapers come from outside the pod
-            "--http-port",
+            Flag.HTTP_PORT,
             str(HTTP_PORT),
-            "--grpc-port",
+            Flag.GRPC_PORT,
             str(GRPC_PORT),
-            "--metrics-port",
+            Flag.METRICS_PORT,
             str(METRICS_PORT),
-            "--startup-timeout",
+            Flag.STARTUP_TIMEOUT,
             str(start_seconds - _TOLD_SECONDS),
-            "--termination-log",
-            pod.TERMINATION_LOG,
+            Flag.TERMINATION_LOG,
+            TERMINATION_LOG,
             *role,
         ],
         "env": pod.environment(),
@@ -133,12 +141,12 @@ def build_server(
         **_server_probes(listening.page, start_seconds),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
-        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             volumes.serving_mount(),
-            {"name": "serving", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
-            {"name": "work", "mountPath": pod.WORK_MOUNT},
+            {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
+            {"name": "work", "mountPath": WORK_MOUNT},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # Triton's regions
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],
@@ -154,9 +162,9 @@ def server_listening(spec: MultimodalModelSpec) -> Listening:
 def _server_probes(page: str, start_seconds: int) -> Manifest:
     """Return the probes. The server listens on loopback: its supervisor answers for it."""
     return {
-        "startupProbe": _probe("/health/ready", page, 1, start_seconds),
-        "livenessProbe": _probe("/health/live", page, 10, 6),
-        "readinessProbe": _probe("/health/ready", page, 2, 3),
+        "startupProbe": _probe(SERVER_READY, page, 1, start_seconds),
+        "livenessProbe": _probe(SERVER_LIVE, page, 10, 6),
+        "readinessProbe": _probe(SERVER_READY, page, 2, 3),
     }
 
 
@@ -174,39 +182,39 @@ def build_gateway(
     arguments: list[str] = []
     mounts: list[Manifest] = []
     if spec.gateway.auth_secret_ref:
-        arguments = ["--auth-token-file", f"{AUTH_MOUNT}/{AUTH_FILE}"]
+        arguments = [Flag.AUTH_TOKEN_FILE, f"{AUTH_MOUNT}/{AUTH_FILE}"]
         mounts = [{"name": "auth", "mountPath": AUTH_MOUNT, "readOnly": True}]
     return {
         "name": "gateway",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["mm-runtime"],
+        "command": [Command.PROGRAM],
         "args": [
-            "gateway",
-            "--manifest",
+            Command.GATEWAY,
+            Flag.MANIFEST,
             manifest,
-            "--serving",
-            SERVING_FILE,
-            "--triton",
+            Flag.SERVING,
+            f"{CONFIG_MOUNT}/{SERVING_FILE}",
+            Flag.TRITON,
             f"127.0.0.1:{GRPC_PORT}",
-            "--address",
+            Flag.ADDRESS,
             "0.0.0.0",  # noqa: S104  # clients come from outside the pod
-            "--port",
+            Flag.PORT,
             str(GATEWAY_PORT),
             *arguments,
         ],
         "env": pod.environment(),
         "ports": [_port("http", GATEWAY_PORT)],
         "resources": _gateway_resources(spec.gateway.resources, memory_bytes),
-        "startupProbe": _probe("/healthz", "http", 1, 120),
-        "livenessProbe": _probe("/healthz", "http", 10, 6),
-        "readinessProbe": _probe("/readyz", "http", 1, 3),
+        "startupProbe": _probe(GATEWAY_LIVE, "http", 1, 120),
+        "livenessProbe": _probe(GATEWAY_LIVE, "http", 10, 6),
+        "readinessProbe": _probe(GATEWAY_READY, "http", 1, 3),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": pod.container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             volumes.serving_mount(),
-            {"name": "serving", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
+            {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
             *mounts,
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
         ],

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mm_api import labels
+from mm_api.contract import GATEWAY_PORT
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -89,6 +90,6 @@ def _fresh_template(
             volumes=containers.auth_volumes(spec),
             shm_bytes=serving.pools.shm_bytes,
             gpu=gpu,
-            page_port=containers.GATEWAY_PORT,
+            page_port=GATEWAY_PORT,
         ),
     )

@@ -7,6 +7,7 @@ there are is no part of a revision.
 from typing import Any
 
 from mm_api import labels
+from mm_api.contract import GRPC_PORT, METRICS_PORT, Flag
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
@@ -21,13 +22,12 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import EnginePlan, Plan, Snapshot
-from mm_operator.plan.engine.encoders import GRPC_PORT
 from mm_operator.plan.engine.host_memory import ENCODER_PROCESS_BYTES, PROCESS_BYTES
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
-_ROLE = ("--role", "encoder")
-_ALONE = ("--gateway-port", "0")
+_ROLE = (Flag.ROLE, "encoder")
+_ALONE = (Flag.GATEWAY_PORT, "0")
 
 
 def encoder_template(
@@ -85,7 +85,7 @@ def _pod(
         volumes=[],
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,
-        page_port=containers.METRICS_PORT,
+        page_port=METRICS_PORT,
     )
 
 
@@ -133,7 +133,7 @@ def build_encoders(
         own_metadata(snapshot, name=name, component=component),
         selected,
         [
-            opened([containers.METRICS_PORT]),
+            opened([METRICS_PORT]),
             opened([GRPC_PORT], [{"podSelector": {"matchLabels": servers}}]),
         ],
     )

@@ -5,13 +5,13 @@ stays: two models may have come to one engine by different ways, and must not re
 The model whose Job is being made is the exception: the Job knows its plan's digest.
 """
 
+from mm_api.contract import PLAN_FILE
 from mm_operator.children.metadata import Manifest, engine_labels, shared_metadata
 from mm_operator.model import EngineState, Owner, Plan, Snapshot, Step
 from mm_operator.plan.records import (
     BUILDER_KEY,
     BUILT_AT_KEY,
     DAMAGE_KEY,
-    PLAN_KEY,
     RESULT_KEY,
     read_build_plan,
     written_builder,
@@ -28,7 +28,7 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     recorded = None
     if build.step is not Step.START:
         recorded = read_build_plan(state.config, plan.build_plan.fingerprint)
-    data = {PLAN_KEY: written_plan(recorded or plan.build_plan)}
+    data = {PLAN_FILE: written_plan(recorded or plan.build_plan)}
     if build.record:
         data[RESULT_KEY] = build.record.to_json(indent=2)
     if build.record and build.builder:

@@ -1,6 +1,9 @@
 """The Job that reads a checkpoint's small files and reports its facts. It needs no GPU."""
 
+from collections.abc import Sequence
+
 from mm_api import labels
+from mm_api.contract import INSPECT_PERMANENT, TERMINATION_LOG, Command, ExitCode, Flag
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
@@ -14,9 +17,6 @@ node or the volume is not."""
 
 RETRIES = 2
 """Inside one Job, for lost nodes and evictions; the operator tries again later."""
-
-PERMANENT_EXIT_CODES = (2, 3)
-"""Usage and refusals: the same files give the same answer."""
 
 _REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 _MEMORY_LIMIT = "1Gi"
@@ -44,7 +44,7 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
         ),
         "spec": {
             "backoffLimit": RETRIES,
-            "podFailurePolicy": failure_policy("inspect", PERMANENT_EXIT_CODES),
+            "podFailurePolicy": failure_policy("inspect", INSPECT_PERMANENT),
             "template": {
                 "metadata": {"labels": own_labels(snapshot.name, labels.Component.INSPECT)},
                 "spec": _pod(snapshot, spec),
@@ -53,7 +53,7 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
     }
 
 
-def failure_policy(container: str, permanent: tuple[int, ...]) -> Manifest:
+def failure_policy(container: str, permanent: Sequence[ExitCode]) -> Manifest:
     """Return what ends a Job at once, and what does not count as an attempt."""
     return {
         "rules": [
@@ -62,7 +62,7 @@ def failure_policy(container: str, permanent: tuple[int, ...]) -> Manifest:
                 "onExitCodes": {
                     "containerName": container,
                     "operator": "In",
-                    "values": list(permanent),
+                    "values": [int(code) for code in permanent],
                 },
             },
             {
@@ -74,25 +74,25 @@ def failure_policy(container: str, permanent: tuple[int, ...]) -> Manifest:
 
 
 def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
-    arguments = ["inspect", "--source", sources.source_argument(spec)]
+    arguments = [Command.INSPECT, Flag.SOURCE, sources.source_argument(spec)]
     if spec.model.family:
-        arguments += ["--family", spec.model.family]
+        arguments += [Flag.FAMILY, spec.model.family]
     if spec.model.allow_pickle:
-        arguments.append("--allow-pickle")
+        arguments.append(Flag.ALLOW_PICKLE)
     if spec.model.trust_remote_code:
-        arguments.append("--trust-remote-code")
+        arguments.append(Flag.TRUST_REMOTE_CODE)
     arguments += sources.adapter_arguments(spec)
-    arguments += ["--termination-log", pod.TERMINATION_LOG]
+    arguments += [Flag.TERMINATION_LOG, TERMINATION_LOG]
     container: Manifest = {
         "name": "inspect",
         "image": spec.build.image or snapshot.settings.runtime_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["mm-runtime"],
+        "command": [Command.PROGRAM],
         "args": arguments,
         "env": [*pod.environment(), *sources.source_environment(spec)],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
         "securityContext": pod.container_security(),
-        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             *volumes.inspect_mounts(spec),

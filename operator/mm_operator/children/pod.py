@@ -10,10 +10,6 @@ USER_ID = 65532
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
-CONFIG_MOUNT = "/etc/multimodal"
-WORK_MOUNT = "/var/lib/multimodal"
-TERMINATION_LOG = "/dev/termination-log"
-
 SHARE_PROCESSES = True
 """For pods of Jobs. The kernel ignores SIGTERM for a container's first process until it has a
 handler, and Python takes a second to get there: an evicted build went on for its whole 30 s of

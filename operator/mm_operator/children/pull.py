@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from mm_api.contract import CONFIG_MOUNT, SERVING_FILE, TERMINATION_LOG, Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
-from mm_operator.children.containers import SERVING_FILE
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan.store import store_of
 
@@ -33,29 +33,29 @@ def build_pull(
             "name": "pull",
             "image": image,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["mm-runtime"],
+            "command": [Command.PROGRAM],
             "args": [
-                "store",
-                "pull",
+                Command.STORE,
+                Command.STORE_PULL,
                 fingerprint,
-                "--store",
+                Flag.STORE,
                 store.bucket,
-                "--to",
+                Flag.TO,
                 store.directory,
-                "--termination-log",
-                pod.TERMINATION_LOG,
-                "--serving",
-                SERVING_FILE,
+                Flag.TERMINATION_LOG,
+                TERMINATION_LOG,
+                Flag.SERVING,
+                f"{CONFIG_MOUNT}/{SERVING_FILE}",
                 *role,
             ],
             "env": [*pod.environment(), *sources.store_environment(spec)],
             "resources": _RESOURCES,
             "securityContext": pod.container_security(),
-            "terminationMessagePath": pod.TERMINATION_LOG,
+            "terminationMessagePath": TERMINATION_LOG,
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 volumes.pull_mount(),
-                {"name": "serving", "mountPath": pod.CONFIG_MOUNT, "readOnly": True},
+                {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
                 {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
             ],
         }

@@ -1,15 +1,15 @@
 """Triton's own ports, where a model publishes them: a Service of their own, and who may connect."""
 
 from mm_api import labels
+from mm_api.contract import GATEWAY_PORT, GRPC_PORT, HTTP_PORT, METRICS_PORT
 from mm_api.v1alpha1 import MultimodalModelSpec, Peer
 from mm_operator import names
-from mm_operator.children import containers
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.children.network import build_network_policy, opened
 from mm_operator.model import Plan, Snapshot
 
-_PORTS = {"triton-grpc": containers.GRPC_PORT, "triton-http": containers.HTTP_PORT}
+_PORTS = {"triton-grpc": GRPC_PORT, "triton-http": HTTP_PORT}
 
 
 def build_raw_triton(
@@ -24,7 +24,7 @@ def build_raw_triton(
         own_metadata(snapshot, name=name, component=component),
         selector(snapshot.name),
         [
-            opened([containers.GATEWAY_PORT, containers.METRICS_PORT]),
+            opened([GATEWAY_PORT, METRICS_PORT]),
             opened(sorted(_PORTS.values()), peers),
         ],
     )

@@ -5,11 +5,12 @@ of a new one.
 """
 
 from mm_api import labels
+from mm_api.contract import SERVING_FILE
 from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.announcing import announces
-from mm_operator.plan.records import ENGINE_KEY, SERVING_KEY
+from mm_operator.plan.records import ENGINE_KEY
 from mm_operator.plan.revision import LEAST_SECONDS, REVISION_KEY, Revision
 from mm_operator.plan.starts import probe_seconds
 
@@ -41,7 +42,7 @@ def build_serving_config(
         ),
         "data": {
             # No part of the revision: an engine that is built anew keeps the pods that run.
-            SERVING_KEY: plan.serving_plan.model_copy(
+            SERVING_FILE: plan.serving_plan.model_copy(
                 update={"manifest_sha256": plan.build.manifest_sha256}
             ).to_json(indent=2),
             REVISION_KEY: revision.to_json(),

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_api import labels
+from mm_api.contract import SERVING_FILE
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
 from mm_operator import names
 from mm_operator.children import containers, pod, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import RolloutDecision, Snapshot
 from mm_operator.plan.announcing import is_announced, scrape_annotations
-from mm_operator.plan.records import SERVING_KEY
 
 OLD_REPLICA_SETS = 1
 """Revisions live in ConfigMaps that go with their last pod: older ones could not be started."""
@@ -64,7 +64,7 @@ def serving_template(
                     "name": "serving",
                     "configMap": {
                         "name": config,
-                        "items": [{"key": SERVING_KEY, "path": SERVING_KEY}],
+                        "items": [{"key": SERVING_FILE, "path": SERVING_FILE}],
                     },
                 },
                 pod.scratch("work"),

@@ -4,6 +4,7 @@ Secrets are named, never read: the kubelet puts their values into the container'
 none is in an argument, a ConfigMap, a status or an operator's log.
 """
 
+from mm_api.contract import Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.addresses import adapter_addresses, bucket_address, source_directory
@@ -34,7 +35,7 @@ def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str
 def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:
     """Return where the LoRA adapters are, as `mm-runtime inspect` and `build` take it."""
     found = adapter_addresses(spec).items()
-    return [part for name, address in found for part in ("--adapter", f"{name}={address}")]
+    return [part for name, address in found for part in (Flag.ADAPTER, f"{name}={address}")]
 
 
 def source_environment(spec: MultimodalModelSpec) -> list[Manifest]:

@@ -1,6 +1,7 @@
 """The Job that removes engines from a store which no model has used for `gcAfter`."""
 
 from mm_api import labels
+from mm_api.contract import TERMINATION_LOG, Command, Flag
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, duration
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
@@ -21,18 +22,18 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         return None
     store = store_of(spec)
     attached = [] if store.bucket else [volumes.store_volume(spec)]
-    arguments = ["store", "gc", "--store", store.address, "--keep", *sweep.keep]
-    arguments += ["--unused-for", f"{duration.parse(wanted).total_seconds():g}"]
+    arguments = [Command.STORE, Command.STORE_GC, Flag.STORE, store.address, Flag.KEEP, *sweep.keep]
+    arguments += [Flag.UNUSED_FOR, f"{duration.parse(wanted).total_seconds():g}"]
     container: Manifest = {
         "name": "sweep",
         "image": spec.build.image or snapshot.settings.runtime_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["mm-runtime"],
-        "args": [*arguments, "--termination-log", pod.TERMINATION_LOG],
+        "command": [Command.PROGRAM],
+        "args": [*arguments, Flag.TERMINATION_LOG, TERMINATION_LOG],
         "env": [*pod.environment(), *sources.store_environment(spec)],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": _MEMORY_LIMIT}},
         "securityContext": pod.container_security(),
-        "terminationMessagePath": pod.TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             *([] if store.bucket else [volumes.store_mount()]),

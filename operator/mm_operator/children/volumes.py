@@ -1,7 +1,7 @@
 """Claims in pods: the checkpoint read-only, the store writable for builds alone."""
 
 from mm_api import labels
-from mm_api.mounts import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
+from mm_api.contract import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
 from mm_operator.model import Snapshot

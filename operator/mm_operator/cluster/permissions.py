@@ -1,4 +1,4 @@
-"""Every verb the operator needs, and why: `tools/generate_rbac.py` makes the chart's rules of it.
+"""Every verb the operator needs, and why; `tools/generate_templates.py` writes the chart's rules.
 
 No wildcard anywhere, and no Secret but those that the chart is given by name. Where every namespace
 is served, a ValidatingAdmissionPolicy of the chart narrows the writes to namespaces that opted in.

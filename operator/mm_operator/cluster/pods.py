@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.engine_manifest import CORRUPT_EXIT_CODE
+from mm_api.contract import ExitCode
 from mm_operator.model import PodDamage, PodEnd, PodStart, PodState
 
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
@@ -200,7 +200,7 @@ def _damage(statuses: Sequence[Mapping[str, Any]]) -> PodDamage | None:
         for state in states:
             end = state.get("terminated") or {}
             when = moment(end.get("finishedAt"))
-            if end.get("exitCode") == CORRUPT_EXIT_CODE and when:
+            if end.get("exitCode") == ExitCode.ENGINE_CORRUPT and when:
                 said = _text(end, "message", TERMINATION_LIMIT) or "the engine is damaged"
                 message = " ".join(said.split())
                 return PodDamage(message, when)

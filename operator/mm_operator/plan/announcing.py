@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mm_api import labels
+from mm_api.contract import METRICS_PATH
 from mm_operator.model import RolloutDecision, Snapshot
 from mm_operator.plan.revision import recorded_revision
 
@@ -17,7 +18,7 @@ _SCRAPE = "prometheus.io/scrape"
 
 def scrape_annotations(port: int) -> dict[str, str]:
     """Return the annotations of a pod whose page of metrics is at a port."""
-    return {_SCRAPE: "true", "prometheus.io/port": str(port), "prometheus.io/path": "/metrics"}
+    return {_SCRAPE: "true", "prometheus.io/port": str(port), "prometheus.io/path": METRICS_PATH}
 
 
 def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:

@@ -10,12 +10,13 @@ sweep.
 from datetime import datetime, timedelta
 
 from mm_api import labels
+from mm_api.contract import PLAN_FILE
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator import names
 from mm_operator.model import Collection, JobPhase, JobState, Snapshot
 from mm_operator.plan.jobs import attempt_of, latest
-from mm_operator.plan.records import PLAN_KEY, parse
+from mm_operator.plan.records import parse
 from mm_operator.plan.store import identity_of, store_of
 
 SWEEPS_IN_TIME = 4
@@ -78,7 +79,7 @@ def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
     trusted = snapshot.settings.partners(snapshot.namespace) | {snapshot.namespace}
     plans: list[BuildPlan | None] = []
     for engine in engines:
-        plan = parse(BuildPlan, engine.config.data.get(PLAN_KEY))
+        plan = parse(BuildPlan, engine.config.data.get(PLAN_FILE))
         if plan is None and engine.namespace in trusted:
             return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
         plans.append(plan)

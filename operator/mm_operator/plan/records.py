@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import AwareDatetime, Field, ValidationError
 
 from mm_api.base import Document
+from mm_api.contract import PLAN_FILE
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
@@ -23,9 +24,7 @@ INSPECTION_KEY = "inspection.json"
 GPU_KEY = "gpu.json"
 """The GPU that the model was last planned for, beside what its inspection found."""
 
-PLAN_KEY = "plan.json"
 RESULT_KEY = "result.json"
-SERVING_KEY = "serving.json"
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""
 
@@ -75,7 +74,7 @@ def read_gpu(config: ConfigState | None) -> GpuModel | None:
 
 def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:
     """Return the recorded plan when it is the plan of this fingerprint, which is computed anew."""
-    plan = parse(BuildPlan, config.data.get(PLAN_KEY)) if config else None
+    plan = parse(BuildPlan, config.data.get(PLAN_FILE)) if config else None
     return plan if plan and fingerprint_of(plan) == plan.fingerprint == fingerprint else None
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mm_api.mounts import STORE_MOUNT
+from mm_api.contract import STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.addresses import below, bucket_address

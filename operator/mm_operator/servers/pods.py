@@ -6,9 +6,6 @@ from typing import Any
 
 from mm_api import labels
 
-METRICS_PORT = 8002
-"""Of the server container, as `mm_operator.children.containers` writes it."""
-
 ASKED = frozenset({labels.Component.SERVER, labels.Component.ENCODER})
 """Pods that run `mm-runtime serve`: language models, and vision encoders in pods of their own."""
 

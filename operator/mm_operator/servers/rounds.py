@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import aiohttp
 from pydantic import ValidationError
 
+from mm_api.contract import METRICS_PORT
 from mm_api.documents.server_state import PATH, ServerState
 from mm_operator.bodies import read_bounded
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
-from mm_operator.servers.pods import METRICS_PORT, ServerPod, server_pod
+from mm_operator.servers.pods import ServerPod, server_pod
 
 _LOG = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 Who writes to a claim may put a link into a checkpoint that leads to a file of the Job's own: its
 environment, its account, another claim. Links within the claim are the Hub cache's way to keep
-files, and remain. A path outside of every mount of `mm_api.mounts` has no such border: there a
+files, and remain. A path outside of every mount of `mm_api.contract` has no such border: there a
 person reads own files.
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from mm_api.mounts import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
+from mm_api.contract import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
 from mm_runtime.errors import SourceEscapesError
 
 _ROOTS = (Path(SOURCE_MOUNT), Path(STORE_MOUNT))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
@@ -27,7 +28,6 @@ from mm_runtime.engine_build.timing_cache import TimingCache
 from mm_runtime.engine_build.tree import plant_tree
 from mm_runtime.errors import (
     EngineCorruptError,
-    ExitCode,
     RuntimeCommandError,
     StoreNotWritableError,
 )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.durable import free_bytes, write_durably
@@ -18,7 +19,6 @@ from mm_runtime.engine_build.outputs import problem, remove_outputs
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.step import Step
-from mm_runtime.errors import ExitCode
 from mm_runtime.sources.secrets import is_secret
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mm_api.contract import GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
 from mm_runtime.gateway.auth import BearerAuth
 from mm_runtime.gateway.dataplane import ServedModel
 from mm_runtime.gateway.drain import Drain
@@ -91,9 +92,9 @@ def build_app(
             Route("/v1/audio/transcriptions", transcription, methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.get_model),
-            Route("/healthz", routes.healthz),
-            Route("/readyz", routes.readyz),
-            Route("/metrics", routes.metrics_text),
+            Route(GATEWAY_LIVE, routes.healthz),
+            Route(GATEWAY_READY, routes.readyz),
+            Route(METRICS_PATH, routes.metrics_text),
         ],
         exception_handlers={
             HTTPException: _routing_error,

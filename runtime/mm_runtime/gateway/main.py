@@ -16,16 +16,15 @@ from pathlib import Path
 import uvicorn
 from pydantic import ValidationError
 
+from mm_api.contract import GATEWAY_PORT, GRPC_PORT, ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.errors import ExitCode
 from mm_runtime.gateway.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
 from mm_runtime.gateway.engines import open_engine
 from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
-from mm_runtime.settings import GATEWAY_PORT
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ class GatewayOptions:
 
     manifest: Path
     serving: Path
-    triton: str = "127.0.0.1:8001"
+    triton: str = f"127.0.0.1:{GRPC_PORT}"
     server_metrics: str = ""
     """host:port of the metrics of the server beside; empty: there are none to show."""
     address: str = "127.0.0.1"

@@ -23,6 +23,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from mm_api.contract import METRICS_PATH, SERVER_LIVE, SERVER_READY
 from mm_api.documents.server_state import PATH as STATE
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_api.documents.serving_plan import MemoryPools
@@ -68,10 +69,6 @@ INNER_PORTS = range(16_000, 20_000)
 """For the server's own metrics. Below those that Linux gives to outgoing connections (32768): the
 server binds its port when its models are loaded, long after it was chosen."""
 
-METRICS = "/metrics"
-LIVE, READY = "/health/live", "/health/ready"
-"""For the kubelet: the server itself answers on loopback only."""
-
 
 class Exposition:
     """Answers `GET /metrics` and `GET /state` while the context is open, also when no server runs.
@@ -97,7 +94,7 @@ class Exposition:
         pools: MemoryPools,
         model: str,
         *,
-        page: str = METRICS,
+        page: str = METRICS_PATH,
         ready: Callable[[], bool] = lambda: False,
         alive: Callable[[], bool] = lambda: True,
         role: Role = Role.SERVER,
@@ -195,10 +192,10 @@ class Exposition:
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         pages: dict[str, tuple[str, Callable[[], bytes | None]]] = {
-            METRICS: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
+            METRICS_PATH: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
             STATE: ("application/json", lambda: self.state().to_json().encode()),
-            LIVE: ("text/plain", lambda: b"alive" if self._alive() else None),
-            READY: ("text/plain", lambda: b"ready" if self._ready() else None),
+            SERVER_LIVE: ("text/plain", lambda: b"alive" if self._alive() else None),
+            SERVER_READY: ("text/plain", lambda: b"ready" if self._ready() else None),
         }
 
         class Handler(BaseHTTPRequestHandler):

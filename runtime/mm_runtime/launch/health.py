@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from mm_api.contract import METRICS_PATH
 from mm_api.metrics import EXECUTING_REQUESTS
 from mm_runtime.settings import Ports
 
@@ -84,7 +85,7 @@ def is_alive(ports: Ports) -> bool:
 
 def in_flight(ports: Ports) -> InFlight | None:
     """Return what is in flight, or None when the server does not say: on loopback, always."""
-    answer = get("127.0.0.1", ports.metrics, "/metrics")
+    answer = get("127.0.0.1", ports.metrics, METRICS_PATH)
     if answer is None or answer[0] != http.client.OK:
         return None
     return parse_in_flight(answer[1].splitlines())

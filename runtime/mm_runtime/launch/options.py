@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm_api.contract import GATEWAY_PORT
 from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import GpuSharing, MemoryPools, ServingPlan
 from mm_runtime.errors import PermanentError
-from mm_runtime.settings import GATEWAY_PORT, STARTUP_SECONDS, Ports
+from mm_runtime.settings import STARTUP_SECONDS, Ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ import sys
 import time
 from pathlib import Path
 
+from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.errors import ExitCode, PermanentError, ServerFailedError, ServerKilledError
+from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mm_api.contract import METRICS_PATH
 from mm_runtime.launch.health import InFlight, State
 
 
@@ -23,7 +24,7 @@ class MetricsPage:
     """Where a server shows its own metrics, on loopback."""
 
     port: int
-    path: str = "/metrics"
+    path: str = METRICS_PATH
 
 
 class Server(Protocol):

@@ -3,10 +3,11 @@
 import logging
 from hashlib import sha256
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.errors import EngineBusyError, ExitCode, RuntimeCommandError
+from mm_runtime.errors import EngineBusyError, RuntimeCommandError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import copy_engine, parse_manifest, problems

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mm_api.contract import Command, ExitCode, Flag
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.base.documents import read_document
 from mm_runtime.base.termination import write_termination_message
-from mm_runtime.errors import EngineCorruptError, ExitCode, PermanentError
+from mm_runtime.errors import EngineCorruptError, PermanentError
 
 if TYPE_CHECKING:
     from mm_api.documents.engine_manifest import EngineManifest
@@ -22,7 +23,7 @@ SHOWN = 12
 
 def add_store(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Define the command and its parts."""
-    store = commands.add_parser("store", help="list, check, clean and move built engines")
+    store = commands.add_parser(Command.STORE, help="list, check, clean and move built engines")
     parts = store.add_subparsers(required=True, metavar="PART")
     _add_ls(parts)
     _add_verify(parts)
@@ -36,7 +37,7 @@ def _part(
     parts: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
     part = parts.add_parser(name, help=text, description=text)
-    part.add_argument("--store", required=True, help="directory or s3://BUCKET/PREFIX")
+    part.add_argument(Flag.STORE, required=True, help="directory or s3://BUCKET/PREFIX")
     return part
 
 
@@ -54,19 +55,19 @@ def _add_verify(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _add_gc(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    part = _part(parts, "gc", "remove engines; never one that is being built")
+    part = _part(parts, Command.STORE_GC, "remove engines; never one that is being built")
     which = part.add_mutually_exclusive_group(required=True)
     which.add_argument("--remove", nargs="+", metavar="FINGERPRINT", help="these, at any age")
-    which.add_argument("--keep", nargs="*", metavar="FINGERPRINT", help="all others that are old")
+    which.add_argument(Flag.KEEP, nargs="*", metavar="FINGERPRINT", help="all others that are old")
     part.add_argument("--older-than", type=float, default=86400.0, metavar="SECONDS")
     part.add_argument(
-        "--unused-for",
+        Flag.UNUSED_FOR,
         type=float,
         metavar="SECONDS",
         help="with --keep: engines go that were not kept for so long, whatever their age",
     )
     part.add_argument("--dry-run", action="store_true", help="print what would go")
-    part.add_argument("--termination-log", type=Path, help="also write the result here")
+    part.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
     part.set_defaults(command=_gc)
 
 
@@ -84,19 +85,21 @@ def _add_import(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    part = _part(parts, "pull", "copy one engine into another store, checked byte by byte")
+    part = _part(
+        parts, Command.STORE_PULL, "copy one engine into another store, checked byte by byte"
+    )
     part.add_argument("fingerprint", metavar="FINGERPRINT")
-    part.add_argument("--to", required=True, help="directory or s3://BUCKET/PREFIX")
+    part.add_argument(Flag.TO, required=True, help="directory or s3://BUCKET/PREFIX")
     part.add_argument(
-        "--serving", type=Path, help="ServingPlan as JSON: the engine must be the one it was for"
+        Flag.SERVING, type=Path, help="ServingPlan as JSON: the engine must be the one it was for"
     )
     part.add_argument(
-        "--role",
+        Flag.ROLE,
         choices=("server", "encoder"),
         default="server",
         help="encoder: only what the pod of a vision encoder opens, into a directory of its own",
     )
-    part.add_argument("--termination-log", type=Path, help="also write an error here")
+    part.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write an error here")
     part.set_defaults(command=_pull)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from mm_api.conditions import Reason
+from mm_api.contract import GRPC_PORT
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory
 from mm_api.documents.serving_plan import EncoderPlan, MemoryPools
@@ -16,9 +17,6 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
-
-GRPC_PORT = 8001
-"""Triton's own number, which the encoders' Service keeps."""
 
 TIMEOUT_SECONDS = 10.0
 """A picture of the largest profile takes a GPU well below a second, queue included; the Reference

@@ -6,6 +6,7 @@ The server reads a checkpoint of Hugging Face, so nothing is built; the plan's l
 import yaml
 from pydantic import JsonValue
 
+from mm_api.contract import HTTP_PORT
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import Command
@@ -19,9 +20,6 @@ from mm_operator.plan.engine.target import Target
 
 HOST = "127.0.0.1"
 """Only the gateway beside it asks: the server has no limits of its own, and fetches any URL."""
-
-PORT = 8000
-"""trtllm-serve's own default, and the port of Triton's HTTP endpoint in the other backends."""
 
 OPTIONS_FILE = "serve.yaml"
 
@@ -63,7 +61,7 @@ def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
     limits, parallelism = sizes.limits.engine, target.spec.engine.parallelism
     folder = checkpoint_folder(target.model)
     argv = ["trtllm-serve", folder, "--backend", "pytorch"]
-    argv += ["--host", HOST, "--port", str(PORT)]
+    argv += ["--host", HOST, "--port", str(HTTP_PORT)]
     values = {
         "max_batch_size": limits.max_batch_size,
         "max_num_tokens": limits.max_num_tokens,
@@ -83,7 +81,7 @@ def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
         tensor_parallel=parallelism.tensor,
         pipeline_parallel=parallelism.pipeline,
         checkpoint=folder,
-        port=PORT,
+        port=HTTP_PORT,
         argv=argv,
         options_file=OPTIONS_FILE,
         options=_options(target.facts, sizes, version),

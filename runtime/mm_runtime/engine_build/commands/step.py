@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.base.durable import writing_to
 from mm_runtime.engine_build.places import Places
-from mm_runtime.errors import ExitCode, RuntimeCommandError
+from mm_runtime.errors import RuntimeCommandError
 
 
 @dataclass(frozen=True, slots=True)
