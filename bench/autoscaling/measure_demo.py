@@ -29,10 +29,10 @@ from fitting import FitError, above_zero
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_ctl.simulation import ServiceProfile
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.model import Part
-from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import Part
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision.load import load_encoder
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.processors.squares import SquareProcessor
 from mm_runtime.gateway.decoding.jobs import picture_job
 from mm_runtime.gateway.decoding.pool import Decoders
 from mm_runtime.gateway.decoding.process import DecoderLimits
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
 TURNS = {(336, 336): 101, (1024, 768): 101, (4032, 3024): 15, (8192, 6103): 5}

@@ -9,13 +9,13 @@ import numpy as np
 from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.generation import read_request
-from mm_runtime.engine.preprocessing import Preprocessor
-from mm_runtime.engine.reference.load import load_engine
-from mm_runtime.engine.reference.request import Piece
-from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.reference_engine.load import load_engine
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.generate.generation import read_request
+from mm_runtime.serving.generate.request import Piece
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 
 _DEADLINE_SECONDS = 60
 

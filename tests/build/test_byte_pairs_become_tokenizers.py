@@ -8,7 +8,6 @@ import pytest
 from tokenizers import ByteLevelBPETokenizer
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
-from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine_build.commands import byte_pairs
 from mm_runtime.engine_build.commands.library_tokenizer import SAMPLES
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
@@ -16,6 +15,7 @@ from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of
 

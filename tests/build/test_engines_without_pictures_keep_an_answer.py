@@ -10,14 +10,14 @@ from transformers.generation import GenerationMixin
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.golden import MOST_WEIGHT_BYTES, asking_bytes, is_asked
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.spectrogram import SAMPLE_RATE
-from mm_runtime.engine.tones import sample_sound
 from mm_runtime.engine_build.commands import golden_prompt
 from mm_runtime.engine_build.memory_limit import memory_limit
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
 from support.families import texts
 from support.families.pipeline import Pipeline, build, plan_of
 from support.families.words import tokenizer

@@ -10,13 +10,13 @@ import pytest
 from sentencepiece import SentencePieceProcessor
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
-from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.engine_build.commands import library_tokenizer, sentence_pieces
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of
 from support.sentence_pieces import train, write_config

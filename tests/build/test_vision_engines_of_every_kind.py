@@ -8,7 +8,6 @@ import torch
 
 from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine.vision.session import VisionSession, open_runner
 from mm_runtime.engine_build.commands.build_vision import MODULES, build_engine
 from mm_runtime.engine_build.commands.export_vision import write_onnx, write_program
 from mm_runtime.engine_build.commands.towers import load_tower
@@ -17,6 +16,7 @@ from mm_runtime.engine_build.commands.vision_profile import Range, profile
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from support.families.pictures import CASES, write
 from support.families.pipeline import plan_of
 

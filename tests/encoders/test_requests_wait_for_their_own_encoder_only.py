@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mm_runtime.engine.encode_queue import EncodeQueue, Results
-from mm_runtime.engine.encoders.client import EncoderError, Why
-from mm_runtime.engine.encoders.first import EncodersFirst
-from mm_runtime.engine.encoding import Outputs
-from mm_runtime.engine.tensors import Tensors
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.first import EncodersFirst
+from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.encode.queue import EncodeQueue, Results
+from mm_runtime.serving.tensors import Tensors
 from support.encoder_requests import SECONDS, picture, reads
 
 

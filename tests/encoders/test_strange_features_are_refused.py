@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
-from mm_runtime.engine.encoders import rests
-from mm_runtime.engine.encoders.answers import Wanted
-from mm_runtime.engine.encoders.client import OWN_IDENTITY, EncoderClient, EncoderError, Why
-from mm_runtime.engine.encoders.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated import backoff as rests
+from mm_runtime.serving.encode.disaggregated.answers import Wanted
+from mm_runtime.serving.encode.disaggregated.client import (
+    OWN_IDENTITY,
+    EncoderClient,
+    EncoderError,
+    Why,
+)
+from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from support.documents import FACTS, manifest
 from support.scripted_encoder import Tensors, scripted_encoder
 

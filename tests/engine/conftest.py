@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.reference_engine.language_model import LanguageModel
 from support.engines import StartEngine, engine_starter, load_language_model
 from support.ensemble import Ensemble
 from support.served import Served, start_serving

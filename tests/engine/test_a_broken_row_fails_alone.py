@@ -6,12 +6,12 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.reference.engine import Engine
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.request import Piece, Request, Sampling
-from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.vision.features import Features
+from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.generate.request import Piece, Request, Sampling
+from mm_runtime.serving.tensors import Tensors
 from support.collecting_sink import CollectingSink
 from support.engines import ROOMY, StartEngine
 from support.tiny_llava import VOCABULARY

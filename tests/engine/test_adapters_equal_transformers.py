@@ -16,15 +16,15 @@ from transformers.generation import GenerationMixin
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import check_adapter
-from mm_runtime.engine.reference.adapters import AdapterFolder
-from mm_runtime.engine.reference.crossing import CrossingModel
-from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXTS
-from mm_runtime.engine.reference.encoder_decoder import EncoderDecoderModel
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.model import SlotModel
-from mm_runtime.engine.reference.request import BeamOptions, Request
-from mm_runtime.engine.reference.rotated import RotatedLanguageModel
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.crossing import CrossingModel
+from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
+from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.reference_engine.rotated import RotatedLanguageModel
+from mm_runtime.serving.generate.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families import pictures, texts

@@ -9,10 +9,10 @@ import torch
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from mm_runtime.engine.reference.encoder_decoder import EncoderDecoderModel
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.model import SlotModel
-from mm_runtime.engine.reference.request import BeamOptions, Request, Sampling, Wanted
+from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling, Wanted
 from support.engines import SLOTS
 from support.families.texts import write
 from support.families.words import END, SIZE

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.media import MediaLimits, image_from_url, images_from_pixels
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
 from support.tiny_llava import PICTURES
 
 LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)

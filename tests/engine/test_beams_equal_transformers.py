@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import transformers
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.generation import join_pieces, read_request, write_piece
-from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
-from mm_runtime.engine.reference.request import BeamOptions, Request
+from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
+from mm_runtime.serving.generate.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter, load_language_model
 from support.families.expected import expected_beams

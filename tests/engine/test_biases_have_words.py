@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.tokens import TextCodec
-from mm_runtime.engine.word_tensors import bias_tensor
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.word_tensors import bias_tensor
 from support.tiny_llava import CHECKPOINT, VOCABULARY
 
 

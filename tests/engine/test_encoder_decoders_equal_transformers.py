@@ -8,9 +8,9 @@ import torch
 import transformers
 from transformers.generation import GenerationMixin
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.reference.encoder_decoder import KINDS, EncoderDecoderModel
-from mm_runtime.engine.reference.request import Request
+from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.texts import MEL_BINS, SOUND_POSITIONS, write

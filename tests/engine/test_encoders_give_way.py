@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mm_runtime.engine.core_share import LATER
+from mm_runtime.serving.encode.core_share import LATER
 from support.served import Served
 
 _PROGRAM = """
 import os, threading
-from mm_runtime.engine.core_share import give_way
+from mm_runtime.serving.encode.core_share import give_way
 end = threading.Event()
 before, after = [threading.Thread(target=end.wait) for _ in range(2)]
 before.start()

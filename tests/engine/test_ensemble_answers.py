@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.ensemble import Ensemble
 from support.tiny_llava import CHECKPOINT, PICTURES, VOCABULARY, Sample, samples
 

@@ -12,9 +12,9 @@ import torch
 import transformers
 from openai import BadRequestError, OpenAI
 
-from mm_runtime.engine.reference.encoder_decoder import KINDS as TEXT_KINDS
-from mm_runtime.engine.starts import decoder_start
 from mm_runtime.gateway.video import VideoLimits, decode_video
+from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
+from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
 from support.build_plans import serving_plan
 from support.ensemble import Ensemble, EnsembleError

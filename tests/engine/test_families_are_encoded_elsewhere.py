@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from mm_api.documents.serving_plan import EncoderPlan
-from mm_runtime.engine.encoders.answers import Wanted
-from mm_runtime.engine.encoders.client import EncoderClient
-from mm_runtime.engine.encoders.identity import vision_identity
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.preprocessing import Preprocessor
-from mm_runtime.engine.vision.load import load_encoder
 from mm_runtime.repository.configs.multimodal_encoders import INPUTS
+from mm_runtime.serving.encode.disaggregated.answers import Wanted
+from mm_runtime.serving.encode.disaggregated.client import EncoderClient
+from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.build_plans import serving_plan
 from support.encoder_pairs import TIMEOUT_SECONDS
 from support.families import pictures

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.reference.load import load_model
+from mm_runtime.reference_engine.load import load_model
+from mm_runtime.serving.errors import RequestError
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, picture

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, digest
-from mm_runtime.engine.vision.encoder import VisionEncoder
-from mm_runtime.engine.vision.session import OnnxRunner, VisionSession
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, digest
+from mm_runtime.serving.encode.vision.encoder import VisionEncoder
+from mm_runtime.serving.encode.vision.session import OnnxRunner, VisionSession
 from support.ensemble import Ensemble
 from support.served import Served, start_serving
 from support.tiny_llava import IMAGE_SIDE, PICTURES, BuiltEngine

@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import LlavaForConditionalGeneration
 
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.request import Request
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.engines import StartEngine, engine_starter
 from support.tiny_llava import CHECKPOINT, END_ID, FEATURES_PER_IMAGE, VOCABULARY

@@ -7,7 +7,7 @@ import sys
 from support.tiny_t5 import CHECKPOINT
 
 LOAD = (
-    "import pathlib, sys; from mm_runtime.engine.tokens import TextCodec;"
+    "import pathlib, sys; from mm_runtime.serving.prompts.tokens import TextCodec;"
     "codec = TextCodec(pathlib.Path(sys.argv[1]));"
     "assert codec.decode([codec.id_of('gr\\u00fcne')]) == 'gr\\u00fcne'"
 )

@@ -9,12 +9,12 @@ import pytest
 @pytest.mark.parametrize(
     "module",
     [
-        "mm_runtime.engine.preprocessing",
-        "mm_runtime.engine.encoding",
-        "mm_runtime.engine.postprocessing",
-        "mm_runtime.engine.tokens",
-        "mm_runtime.engine.generation",
-        "mm_runtime.engine.reference.request",
+        "mm_runtime.serving.preprocess.preprocessing",
+        "mm_runtime.serving.encode.encoding",
+        "mm_runtime.serving.postprocess.postprocessing",
+        "mm_runtime.serving.prompts.tokens",
+        "mm_runtime.serving.generate.generation",
+        "mm_runtime.serving.generate.request",
     ],
 )
 def test_import_is_light(module: str) -> None:

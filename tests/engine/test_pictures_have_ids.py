@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.picture_ids import PictureIds, extra_ids, picture_id
-from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.preprocessing import Outputs, Preprocessor
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.image_ids import PictureIds, extra_ids, picture_id
+from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import (
     CHECKPOINT,
     FEATURES_PER_IMAGE,

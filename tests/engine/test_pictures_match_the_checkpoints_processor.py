@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from transformers import CLIPImageProcessorPil
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import CHECKPOINT
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from mm_api.families.llava import PROMPT, WRAPPER
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.prompts import PromptWriter, place_features
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.writers import PromptWriter, place_features
 from support.tiny_llava import CHECKPOINT
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_runtime.engine.reference.schedule import LONGEST_STEPS, Shares, rows_of_prompt
+from mm_runtime.reference_engine.schedule import LONGEST_STEPS, Shares, rows_of_prompt
 
 SHARES = Shares(max_num_tokens=100, beside_decoding=6)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.engine.encode_queue import CLOSE_SECONDS, EncodeQueue, Results
-from mm_runtime.engine.encoding import Outputs
-from mm_runtime.engine.tensors import Tensors
+from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.encode.queue import CLOSE_SECONDS, EncodeQueue, Results
+from mm_runtime.serving.tensors import Tensors
 from mm_runtime.settings import EXIT_SECONDS
 from support.encoder_requests import SECONDS, picture, reads
 from support.middle_llava import build_middle_llava, new_picture

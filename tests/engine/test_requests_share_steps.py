@@ -9,10 +9,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from mm_runtime.engine.errors import EngineStoppedError, QueueFullError, RequestError
-from mm_runtime.engine.reference.engine import Engine
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.request import Finish, Piece, Request
+from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, RequestError
+from mm_runtime.serving.generate.request import Finish, Piece, Request
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
 from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine
 from support.eventually import eventually
@@ -287,7 +287,7 @@ def test_broken_request_fails_alone(start_engine: StartEngine) -> None:
         good, broken = CollectingSink(), CollectingSink()
         engine.submit(_request(20), good)
         # A seed that torch's generator cannot take: found only when the request starts.
-        from mm_runtime.engine.reference.request import Sampling  # noqa: PLC0415
+        from mm_runtime.serving.generate.request import Sampling  # noqa: PLC0415
 
         engine.submit(_request(1, sampling=Sampling(seed=2**70)), broken)
         assert len(good.wait()) == 20

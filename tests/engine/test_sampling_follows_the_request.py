@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 import torch
 
-from mm_runtime.engine.reference.request import Request, Sampling
-from mm_runtime.engine.reference.sampling import TokenChooser
+from mm_runtime.reference_engine.sampling import TokenChooser
+from mm_runtime.serving.generate.request import Request, Sampling
 
 LOGITS = torch.tensor([1.0, 3.0, 2.9, 0.5, -1.0])
 """Token 1 is likeliest, then 2."""

@@ -16,11 +16,11 @@ from openai import BadRequestError, OpenAI
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 from transformers.generation import GenerationMixin
 
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.preflight import PreflightFailedError
 from mm_runtime.gateway.triton import TritonEngine
 from mm_runtime.gateway.wiring import build_gateway
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from transformers import WhisperFeatureExtractor
 
-from mm_runtime.engine.spectrogram import LogMel
+from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from support.sounds import noise
 
 

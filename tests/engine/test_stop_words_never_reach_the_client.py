@@ -2,8 +2,8 @@
 
 import pytest
 
-from mm_runtime.engine.reference.progress import Progress
-from mm_runtime.engine.reference.request import Finish
+from mm_runtime.reference_engine.progress import Progress
+from mm_runtime.serving.generate.request import Finish
 
 END = 99
 

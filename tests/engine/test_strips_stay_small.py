@@ -12,10 +12,10 @@ ROOM = 768 << 20
 PROGRAM = """
 import os, resource, sys
 from PIL import Image
-from mm_runtime.engine.preprocess import ImagePreprocessor
-from mm_runtime.engine.processors.prepared import Colours
-from mm_runtime.engine.processors.squares import SquareProcessor
-from mm_runtime.engine.processors.views import ViewProcessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.prepared import Colours
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
+from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 
 middle = (0.5, 0.5, 0.5)
 squares = SquareProcessor(ImagePreprocessor(336, 336, middle, middle), 576)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.generation import join_pieces, read_request, write_piece
-from mm_runtime.engine.reference.request import Finish, Piece, Request, Sampling, Wanted
-from mm_runtime.engine.words import pack_words
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
+from mm_runtime.serving.generate.request import Finish, Piece, Request, Sampling, Wanted
+from mm_runtime.serving.prompts.words import pack_words
 
 Tensors = dict[str, NDArray[np.generic]]
 VOCABULARY = 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm_runtime.engine.outbox import Outbox, Outboxes, looks_of_a_round
+from mm_runtime.serving.send.outbox import Outbox, Outboxes, looks_of_a_round
 from support.eventually import eventually
 
 SOON = 0.005

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_runtime.engine.threads import SMALL_MODEL_BYTES, threads_for
+from mm_runtime.serving.threads import SMALL_MODEL_BYTES, threads_for
 
 
 @pytest.mark.parametrize(

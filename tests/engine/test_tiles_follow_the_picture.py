@@ -13,7 +13,7 @@ import transformers
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
-from mm_runtime.engine.vision import anyres
+from mm_runtime.serving.geometry import anyres
 from support.families.pictures import CASES, write
 
 TILE, SIDE, HIDDEN = 28, 2, 32

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from mm_runtime.engine.prompts import PromptWriter, style_of
-from mm_runtime.engine.questions import PromptQuestions
-from mm_runtime.engine.reference.language_model import LanguageModel
-from mm_runtime.engine.reference.request import Request
-from mm_runtime.engine.tokens import TextCodec
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.prompts.questions import PromptQuestions
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.writers import PromptWriter, style_of
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.checkpoints import HIDDEN

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.vision.encoder import VisionEncoder
-from mm_runtime.engine.vision.session import OnnxRunner, VisionSession
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.encoder import VisionEncoder
+from mm_runtime.serving.encode.vision.session import OnnxRunner, VisionSession
+from mm_runtime.serving.errors import RequestError
 from support.tiny_llava import FEATURES_PER_IMAGE, IMAGE_SIDE, BuiltEngine
 
 HIDDEN = 128

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.words import pack_words, unpack_words
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.words import pack_words, unpack_words
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.borders import probes
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.engine import EngineRequest
@@ -21,6 +20,7 @@ from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.gateway.layout import PromptLayout
 from mm_runtime.gateway.openai import ChatRequest
 from mm_runtime.gateway.video import VideoLimits, read_video
+from mm_runtime.serving.preprocess.processors.prepared import Size
 from support.eventually import eventually_async
 from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine

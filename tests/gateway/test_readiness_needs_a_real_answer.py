@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
-from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway, build_gateway
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
 from support.eventually import eventually_async
 from support.gateways import (
     Running,

@@ -6,9 +6,9 @@ import wave
 import numpy as np
 import pytest
 
-from mm_runtime.engine.tones import FULL_SCALE, sample_sound
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.gateway.sound import decode_sound, encode_wav
+from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_sound
 from support.sounds import RATE, encode_sound, noise
 
 MOST = 30 * RATE

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 
 SIDE = 56
 PROCESSOR = ImagePreprocessor(SIDE, SIDE, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))

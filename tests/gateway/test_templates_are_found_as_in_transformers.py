@@ -9,9 +9,9 @@ import pytest
 from transformers import AutoProcessor
 
 from mm_api.families.llava import PROMPT
-from mm_runtime.engine.chat_template import find_chat_template
-from mm_runtime.engine.prompts import PromptWriter
 from mm_runtime.gateway.templates import Turn, load_template
+from mm_runtime.serving.prompts.chat_template import find_chat_template
+from mm_runtime.serving.prompts.writers import PromptWriter
 from support.tiny_llava import CHECKPOINT
 
 PLACES = (

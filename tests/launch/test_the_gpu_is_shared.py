@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.serving_plan import GpuSharing
-from mm_runtime.engine.gpu_share import PERCENTAGE, limit_this_process
 from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, numbers
 from mm_runtime.launch.sharing import Mode, shared
+from mm_runtime.serving.encode.gpu_share import PERCENTAGE, limit_this_process
 
 PLAN = GpuSharing(mode="MPS", thread_percentage=25)
 

@@ -6,9 +6,14 @@ import threading
 
 import pytest
 
-from mm_runtime.engine.errors import QueueFullError, RequestError
-from mm_runtime.engine.remote_pictures import MAX_REQUESTS, Fetched, RemotePictures, is_remote
 from mm_runtime.pictures.fetch import FetchPolicy
+from mm_runtime.serving.errors import QueueFullError, RequestError
+from mm_runtime.serving.preprocess.remote_images import (
+    MAX_REQUESTS,
+    Fetched,
+    RemotePictures,
+    is_remote,
+)
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually_async
 from support.picture_host import PictureHost, serve_pictures

@@ -11,7 +11,7 @@ import tritonclient.grpc as triton
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.ensemble import Ensemble
 from support.served import Served
 from support.tiny_llava import CHECKPOINT, PICTURES

@@ -7,11 +7,11 @@ from pathlib import PurePath
 import numpy as np
 import pytest
 
-from mm_runtime.engine.chain import Chain, Outputs, read_steps
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.tensors import Tensors
 from mm_runtime.repository.configs import tensorrt_llm_bls as declared
 from mm_runtime.repository.values import values_of
+from mm_runtime.serving.bls.chain import Chain, Outputs, read_steps
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.tensors import Tensors
 from support.build_plans import serving_plan
 from support.documents import manifest
 

@@ -20,7 +20,7 @@ from openai import OpenAI
 from PIL import Image
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from mm_runtime.engine.preprocess import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.build_plans import change_serving
 from support.real_gateway import gateway_before
 from support.served import Served, start_serving

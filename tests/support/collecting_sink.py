@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from mm_runtime.engine.reference.request import Piece
+from mm_runtime.serving.generate.request import Piece
 
 DEADLINE_SECONDS = 60
 

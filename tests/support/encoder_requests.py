@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.tensors import Tensors
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.tensors import Tensors
 
 SECONDS = 60
 """For what happens at once; a busy machine may take a while."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from mm_runtime.engine.reference.engine import Engine, EngineOptions
-from mm_runtime.engine.reference.language_model import LanguageModel
+from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.language_model import LanguageModel
 from support.tiny_llava import CHECKPOINT
 
 SLOTS = 4

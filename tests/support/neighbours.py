@@ -13,10 +13,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mm_runtime.engine.errors import QueueFullError, RequestError
-from mm_runtime.engine.reference.engine import Engine, EngineOptions
-from mm_runtime.engine.reference.model import SlotModel
-from mm_runtime.engine.reference.request import Piece, Request
+from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.serving.errors import QueueFullError, RequestError
+from mm_runtime.serving.generate.request import Piece, Request
 from support.collecting_sink import CollectingSink
 from support.engines import SLOTS
 

@@ -4,7 +4,7 @@ Belongs here: wire types, limits, prompts, admission, streaming, gateway metrics
 `dataplane` is transport neutral; only `http` and its neighbours know ASGI, only `triton` knows
 gRPC, only `trtllm_serve` the other server, only `errors` knows HTTP status codes. Must not: import
 torch or transformers, read the engine's weights, or put what users wrote into metrics or logs.
-May import: mm_api, mm_runtime.engine's tokenizer and image sizes (one reading of the checkpoint for
-both sides of Triton), mm_runtime.pictures, starlette, uvicorn, Pillow, numpy, jinja2, tritonclient,
+May import: mm_api, the tokenizer and image sizes of mm_runtime.serving (both sides of Triton read a
+checkpoint alike), mm_runtime.pictures, starlette, uvicorn, Pillow, numpy, jinja2, tritonclient,
 httpx.
 """

@@ -14,11 +14,11 @@ from math import isqrt
 
 from PIL import Image
 
-from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.video import FRAME_ROW
+from mm_runtime.serving.preprocess.processors.prepared import Size
 
 _WORD = "a "
 _QUESTION = "What is in the image?"

@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.engine.processors.prepared import Size
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.engine import (
     Ended,
@@ -45,6 +44,7 @@ from mm_runtime.gateway.tokens import (
     budget_tokens,
     check_characters,
 )
+from mm_runtime.serving.preprocess.processors.prepared import Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 

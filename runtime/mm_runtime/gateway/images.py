@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.gateway.body import BodyBudget
 from mm_runtime.gateway.decoding.jobs import (
     PICTURE_SECONDS,
@@ -26,6 +25,7 @@ from mm_runtime.gateway.video import VideoLimits
 from mm_runtime.pictures.data_urls import decode_data_url
 from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.pictures.media import BadImageError
+from mm_runtime.serving.errors import RequestError
 
 Pixels = NDArray[np.uint8]
 

@@ -6,10 +6,10 @@ The preprocessing model counts the same way, so what passes here fits there.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.processors.prepared import PictureProcessor, Size
-from mm_runtime.engine.questions import QuestionWriter
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor, Size
+from mm_runtime.serving.prompts.questions import QuestionWriter
 
 
 @dataclass(frozen=True, slots=True)

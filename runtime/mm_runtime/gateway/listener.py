@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.listening import DEFAULT_LANGUAGE, START, Prefixes
 from mm_runtime.gateway.decoding.jobs import SOUND_SECONDS, sound_job
 from mm_runtime.gateway.decoding.pool import Decoders, Run
 from mm_runtime.gateway.decoding.process import DecoderEndedError
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.gateway.sound import Samples
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.prefixes import DEFAULT_LANGUAGE, START, Prefixes
 
 __all__ = ["DEFAULT_LANGUAGE", "Listener"]
 

@@ -17,7 +17,6 @@ from uuid import uuid4
 from PIL import Image
 
 from mm_api.documents.engine_manifest import GoldenPrompt
-from mm_runtime.engine.tones import sample_sound
 from mm_runtime.gateway.borders import Probe, probes
 from mm_runtime.gateway.dataplane import (
     LIKELIEST,
@@ -33,6 +32,7 @@ from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, Transcript
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.sound import encode_wav
 from mm_runtime.pictures.sample import sample_picture
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
 
 _log = logging.getLogger(__name__)
 

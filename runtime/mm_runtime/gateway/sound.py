@@ -8,9 +8,9 @@ import numpy as np
 from av import AudioFrame, AudioResampler
 from numpy.typing import NDArray
 
-from mm_runtime.engine.spectrogram import SAMPLE_RATE
-from mm_runtime.engine.tones import FULL_SCALE
 from mm_runtime.gateway.recording import BadRecordingError, opened
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
 
 Samples = NDArray[np.float32]
 

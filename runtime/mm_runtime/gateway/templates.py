@@ -17,7 +17,7 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from mm_api.families.prompt import PromptStyle
-from mm_runtime.engine.chat_template import find_chat_template, read_object
+from mm_runtime.serving.prompts.chat_template import find_chat_template, read_object
 
 _PROBE = "a probe of the template"
 

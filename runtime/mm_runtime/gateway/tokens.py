@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mm_runtime.engine.tokens import surely_exceeds
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.serving.prompts.tokens import surely_exceeds
 
 
 @dataclass(frozen=True, slots=True)

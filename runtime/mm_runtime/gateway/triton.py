@@ -17,7 +17,7 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from mm_runtime.engine.channel import CHANNEL
+from mm_runtime.base.grpc_channel import CHANNEL
 from mm_runtime.gateway.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import (
     GatewayError,

@@ -6,13 +6,13 @@ a corrupted heap within seconds. So our models begin their messages with their c
 the server itself says is known by its words (triton-inference-server/core, r24.10).
 """
 
-from mm_runtime.engine.errors import INVALID_ARGUMENT, QUEUE_FULL, UNAVAILABLE
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.serving.errors import INVALID_ARGUMENT, QUEUE_FULL, UNAVAILABLE
 
 _COMING_BACK = (
     QUEUE_FULL,

@@ -18,13 +18,6 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.listening import Prefixes, hears, load_spectrogram
-from mm_runtime.engine.processors import load_processor
-from mm_runtime.engine.prompts import style_of
-from mm_runtime.engine.questions import load_questions
-from mm_runtime.engine.starts import decoder_start
-from mm_runtime.engine.tokens import TextCodec
 from mm_runtime.gateway.admission import Admission
 from mm_runtime.gateway.auth import BearerAuth
 from mm_runtime.gateway.body import BodyBudget, Pace
@@ -51,6 +44,13 @@ from mm_runtime.gateway.templates import load_template
 from mm_runtime.gateway.tokens import ContextLimits
 from mm_runtime.gateway.work import WorkBenchmark
 from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears, load_spectrogram
+from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.prompts.questions import load_questions
+from mm_runtime.serving.prompts.starts import decoder_start
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.writers import style_of
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send

@@ -21,12 +21,12 @@ from uuid import uuid4
 import numpy as np
 from PIL import Image
 
-from mm_runtime.engine.tones import tone
 from mm_runtime.gateway.costs import Costs, Timed, costs_of
 from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.sound import encode_wav
+from mm_runtime.serving.preprocess.audio.tones import tone
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from mm_api.documents.serving_plan import MemoryPools
-from mm_runtime.engine.channel import ENCODER_KEY
+from mm_runtime.base.grpc_channel import ENCODER_KEY
 from mm_runtime.launch.backends import Installation
 from mm_runtime.settings import STUB_SECONDS, Ports
 

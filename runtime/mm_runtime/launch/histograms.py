@@ -1,7 +1,7 @@
 """PURE: histograms in a Prometheus text, from the counters that Triton's Python models publish.
 
-They count each bucket by itself (`mm_runtime.engine.histogram_gauges`); here the counts are added
-up, and the type is said.
+They count each bucket by itself (`mm_runtime.serving.metrics.histograms`); here the counts are
+added up, and the type is stated.
 """
 
 import math

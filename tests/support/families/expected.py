@@ -10,7 +10,7 @@ from PIL import Image
 from transformers.generation import GenerationMixin
 
 from mm_api.families import FAMILIES
-from mm_runtime.engine.reference.request import Request
+from mm_runtime.serving.generate.request import Request
 from support.families.pictures import CASES
 from support.families.words import END
 

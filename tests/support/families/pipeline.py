@@ -13,14 +13,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.generation import read_request
-from mm_runtime.engine.preprocessing import Preprocessor
-from mm_runtime.engine.reference.load import LoadedEngine, load_engine
-from mm_runtime.engine.reference.request import Request
-from mm_runtime.engine.vision.load import load_encoder
 from mm_runtime.engine_build.commands.export_vision import export_vision
 from mm_runtime.engine_build.commands.fetch import fetch
 from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
@@ -29,6 +21,14 @@ from mm_runtime.engine_build.commands.verify_vision import verify_vision
 from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.reference_engine.load import LoadedEngine, load_engine
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.generation import read_request
+from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.build_plans import serving_plan
 from support.collecting_sink import CollectingSink
 

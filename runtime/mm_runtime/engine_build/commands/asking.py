@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mm_api.documents.engine_manifest import GoldenPrompt
-from mm_runtime.engine.chain import Chain, Outputs
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.listening import Prefixes, hears
-from mm_runtime.engine.reference.load import load_engine
-from mm_runtime.engine.tokens import TextCodec
-from mm_runtime.engine.tones import sample_sound
 from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
 from mm_runtime.pictures.sample import sample_picture
+from mm_runtime.reference_engine.load import load_engine
+from mm_runtime.serving.bls.chain import Chain, Outputs
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.serving.prompts.tokens import TextCodec
 
 TEXT = "What is in the image?"
 SENTENCE = "translate English to German: the house is wonderful ."

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.golden import asking_bytes, is_asked
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine.directory import EngineDirectory
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
+from mm_runtime.serving.directory import EngineDirectory
 
 log = logging.getLogger(__name__)
 

@@ -5,24 +5,24 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mm_runtime.engine.chain import Outputs, Step
-from mm_runtime.engine.directory import EngineDirectory
-from mm_runtime.engine.encoding import encode_requests
-from mm_runtime.engine.generation import read_request, write_piece
-from mm_runtime.engine.listening import hears
-from mm_runtime.engine.media import MediaLimits
-from mm_runtime.engine.postprocessing import write_text
-from mm_runtime.engine.preparing import SoundPreprocessor
-from mm_runtime.engine.preprocessing import Preprocessor
-from mm_runtime.engine.processors import load_processor
-from mm_runtime.engine.questions import load_questions
-from mm_runtime.engine.reference.load import LoadedEngine
-from mm_runtime.engine.reference.request import Piece
-from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.tokens import TextCodec
-from mm_runtime.engine.vision.load import load_encoder
+from mm_runtime.reference_engine.load import LoadedEngine
 from mm_runtime.repository.configs import multimodal_encoders
 from mm_runtime.repository.configs.ensemble import chosen_steps
+from mm_runtime.serving.bls.chain import Outputs, Step
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.generate.generation import read_request, write_piece
+from mm_runtime.serving.generate.request import Piece
+from mm_runtime.serving.postprocess.postprocessing import write_text
+from mm_runtime.serving.preprocess.audio.prefixes import hears
+from mm_runtime.serving.preprocess.by_family import SoundPreprocessor
+from mm_runtime.serving.preprocess.media import MediaLimits
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
+from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.prompts.questions import load_questions
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.tensors import Tensors
 
 PIECE_SECONDS = 60.0
 
@@ -34,7 +34,7 @@ def ensemble_steps(directory: EngineDirectory) -> list[Step]:
 
 
 class InProcess:
-    """The models of one engine; implements `mm_runtime.engine.chain.Calls`."""
+    """The models of one engine; implements `mm_runtime.serving.bls.chain.Calls`."""
 
     def __init__(self, directory: EngineDirectory, loaded: LoadedEngine) -> None:
         """Load what stands before and behind the language model."""

@@ -6,10 +6,10 @@ import numpy as np
 
 from mm_api.documents.engine_manifest import Verification
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine.vision.session import open_runner
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError, VerificationFailedError
+from mm_runtime.serving.encode.vision.session import open_runner
 
 log = logging.getLogger(__name__)
 

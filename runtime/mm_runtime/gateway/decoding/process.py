@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mm_runtime.engine.errors import RequestError
 from mm_runtime.gateway.decoding.wire import (
     HEADER,
     MAX_HEADER_BYTES,
@@ -24,6 +23,7 @@ from mm_runtime.gateway.decoding.wire import (
 )
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.pictures.media import BadImageError
+from mm_runtime.serving.errors import RequestError
 
 _PIPE_BYTES = 1 << 20
 """Linux's limit for users; a pipe holds 64 KiB otherwise, and an image takes as many turns."""

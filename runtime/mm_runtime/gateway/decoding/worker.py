@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-# Imported before it is asked, and before its memory is bounded.
-import mm_runtime.engine.processors
 import mm_runtime.gateway.decoding.jobs  # noqa: F401
-from mm_runtime.engine.errors import RequestError
+
+# Imported before it is asked, and before its memory is bounded.
 from mm_runtime.gateway.decoding.wire import READY, TASK, Array, array_header, error_header
 from mm_runtime.gateway.recording import BadRecordingError
 from mm_runtime.pictures.media import BadImageError
+from mm_runtime.serving.errors import RequestError
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 

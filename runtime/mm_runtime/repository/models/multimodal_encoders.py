@@ -1,13 +1,13 @@
-"""Triton model `multimodal_encoders`; what it does is in mm_runtime.engine.encoder_model."""
+"""Triton model `multimodal_encoders`; what it does is in mm_runtime.serving.encode.model."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from mm_runtime.engine.encoder_model import EncoderModel
-from mm_runtime.engine.executing import Executing
-from mm_runtime.engine.later import Later
-from mm_runtime.engine.metric_families import end_metrics
-from mm_runtime.engine.triton import ModelSettings
+from mm_runtime.serving.encode.model import EncoderModel
+from mm_runtime.serving.metrics.executing import Executing
+from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.triton import ModelSettings
 
 
 class TritonPythonModel:

@@ -1,11 +1,11 @@
-"""Triton model `postprocessing`; what it does is in mm_runtime.engine.postprocessing."""
+"""Triton model `postprocessing`: see mm_runtime.serving.postprocess."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from mm_runtime.engine.postprocessing import write_text
-from mm_runtime.engine.tokens import TextCodec
-from mm_runtime.engine.triton import ModelSettings, answer_each
+from mm_runtime.serving.postprocess.postprocessing import write_text
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.triton import ModelSettings, answer_each
 
 
 class TritonPythonModel:

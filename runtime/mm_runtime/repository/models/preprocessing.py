@@ -1,4 +1,4 @@
-"""Triton model `preprocessing`: see mm_runtime.engine.preparing."""
+"""Triton model `preprocessing`: see mm_runtime.serving.preprocess.by_family."""
 
 import time
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any
 
 from mm_api.metrics import PREPROCESSING_SECONDS
-from mm_runtime.engine.executing import Executing
-from mm_runtime.engine.histogram_gauges import HistogramGauges
-from mm_runtime.engine.later import Later
-from mm_runtime.engine.metric_families import end_metrics
-from mm_runtime.engine.preparing import load_preprocessor
-from mm_runtime.engine.remote_pictures import Fetched, RemotePictures
-from mm_runtime.engine.tensors import Tensors
-from mm_runtime.engine.triton import ModelSettings
+from mm_runtime.serving.metrics.executing import Executing
+from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.metrics.histograms import HistogramGauges
+from mm_runtime.serving.preprocess.by_family import load_preprocessor
+from mm_runtime.serving.preprocess.remote_images import Fetched, RemotePictures
+from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.tensors import Tensors
+from mm_runtime.serving.triton import ModelSettings
 
 
 class TritonPythonModel:

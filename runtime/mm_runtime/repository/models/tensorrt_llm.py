@@ -1,4 +1,4 @@
-"""Triton model `tensorrt_llm` on the Reference engine; see mm_runtime.engine.reference."""
+"""Triton model `tensorrt_llm` on the Reference engine; see mm_runtime.reference_engine."""
 
 import secrets
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mm_runtime.engine.gauges import RequestGauges, StepGauges
-from mm_runtime.engine.generation import is_streaming, read_request, shown_prompt
-from mm_runtime.engine.metric_families import end_metrics
-from mm_runtime.engine.outbox import OUTBOXES, Outbox, Outboxes
-from mm_runtime.engine.reference.engine import Engine
-from mm_runtime.engine.reference.load import load_engine
-from mm_runtime.engine.stream import ResponseSink
-from mm_runtime.engine.tensors import scalar
-from mm_runtime.engine.triton import ModelSettings
+from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.reference_engine.load import load_engine
+from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
+from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.send.outbox import OUTBOXES, Outbox, Outboxes
+from mm_runtime.serving.send.stream import ResponseSink
+from mm_runtime.serving.tensors import scalar
+from mm_runtime.serving.triton import ModelSettings
 
 MILLISECONDS = 1000
 

@@ -1,6 +1,6 @@
 """Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where nobody streams.
 
-See mm_runtime.engine.chain.
+See mm_runtime.serving.bls.chain.
 """
 
 import secrets
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.calls import Ended, TritonCalls
-from mm_runtime.engine.chain import Chain, read_steps
-from mm_runtime.engine.errors import EngineStoppedError, RequestError
-from mm_runtime.engine.tensors import Tensors, scalar
-from mm_runtime.engine.triton import ModelSettings, refuse, respond
+from mm_runtime.serving.bls.calls import Ended, TritonCalls
+from mm_runtime.serving.bls.chain import Chain, read_steps
+from mm_runtime.serving.errors import EngineStoppedError, RequestError
+from mm_runtime.serving.tensors import Tensors, scalar
+from mm_runtime.serving.triton import ModelSettings, refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 ID_BYTES = 8

@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from mm_runtime.engine.encode_queue import Done
-from mm_runtime.engine.encoder_model import EncoderModel
-from mm_runtime.engine.encoders.client import ASKED_IDENTITY, OTHER_ENGINE, OWN_IDENTITY
-from mm_runtime.engine.errors import RequestError
-from mm_runtime.engine.executing import Executing
-from mm_runtime.engine.later import Later
-from mm_runtime.engine.metric_families import end_metrics
-from mm_runtime.engine.tensors import Tensors, texts
-from mm_runtime.engine.triton import ModelSettings, Outputs
+from mm_runtime.serving.encode.disaggregated.client import (
+    ASKED_IDENTITY,
+    OTHER_ENGINE,
+    OWN_IDENTITY,
+)
+from mm_runtime.serving.encode.model import EncoderModel
+from mm_runtime.serving.encode.queue import Done
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.metrics.executing import Executing
+from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.tensors import Tensors, texts
+from mm_runtime.serving.triton import ModelSettings, Outputs
 
 
 class TritonPythonModel:

@@ -1,6 +1,6 @@
 """LLaVA-NeXT's vision half: CLIP tower, selected layer and projector, for one tile.
 
-Tiles are put together outside (`mm_runtime.engine.vision.anyres`), with the newline vector that
+Tiles are put together outside (`mm_runtime.serving.geometry.anyres`), with the newline vector that
 travels beside the graph.
 """
 

@@ -1,6 +1,6 @@
 """LLaVA-OneVision's vision half: SigLIP tower and projector, for one tile or one video frame.
 
-Tiles are put together outside (`mm_runtime.engine.vision.anyres`): what a picture becomes depends
+Tiles are put together outside (`mm_runtime.serving.geometry.anyres`): what an image becomes depends
 on its shape, which no fixed graph can hold. The newline vector travels beside the graph.
 """
 

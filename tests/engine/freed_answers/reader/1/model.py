@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.engine.calls import Ended, TritonCalls
+from mm_runtime.serving.bls.calls import Ended, TritonCalls
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 

@@ -1,6 +1,0 @@
-"""The Reference language-model engine: transformers' model under real in-flight batching.
-
-Belongs here: one decode step for many requests, their key-value slots, sampling, stop rules. Must
-not: know Triton, tokenize, encode pictures. Alone in the runtime's serving path it may import torch
-and transformers; `request` and `progress` do not, so they are importable anywhere.
-"""

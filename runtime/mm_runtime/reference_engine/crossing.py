@@ -1,0 +1,124 @@
+"""Llama 3.2 Vision's language model: some layers read pictures by cross attention."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import DynamicCache
+
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.language_model import load_whole, refuse_beams
+from mm_runtime.reference_engine.solo import SoloModel
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
+
+
+@dataclass
+class _State:
+    cache: DynamicCache
+    features: torch.Tensor | None
+    """[1, positions, hidden] until the first pass, which keeps their keys and values."""
+
+    mask: torch.Tensor | None
+    """bool [tokens, positions]; tokens after the last row see what the last row sees."""
+
+
+class CrossingModel(SoloModel):
+    """A decoder with cross-attention layers; without pictures they are skipped."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_encoder_length: int,
+        adapters: Sequence[AdapterFolder] = (),
+    ) -> None:
+        """Load the checkpoint and drop its vision tower.
+
+        Args:
+            folder: config.json and safetensors in Hugging Face format.
+            dtype: torch's name of the dtype to compute in.
+            slots: requests that can run at one time.
+            max_encoder_length: positions of all pictures of a request at the most.
+            adapters: those that requests may ask for.
+        """
+        super().__init__(slots)
+        kind = transformers.MllamaForConditionalGeneration
+        whole = load_whole(kind, folder, getattr(torch, dtype))
+        self._model: Any = whole.model.language_model
+        self.adapt({"llm": self._model}, adapters)
+        self._head: Any = whole.lm_head
+        self._max_encoder_length = max_encoder_length
+        self.vocabulary_size = int(whole.config.text_config.vocab_size)
+        self._known = int(self._model.get_input_embeddings().weight.shape[0])
+        """Ids that have an embedding: the picture's token lies behind the vocabulary."""
+
+        self._hidden_size = int(whole.config.text_config.hidden_size)
+
+    def check(self, request: Request) -> None:
+        """Refuse features of another width or number, and a mask that does not fit them."""
+        refuse_beams(request)
+        if request.table is not None:
+            raise RequestError("prompt_embedding_table: this model reads encoder_input_features")
+        if not all(0 <= token < self._known for token in request.ids):
+            raise RequestError(f"input_ids must be 0 to {self._known - 1}")
+        features, mask = request.features, request.cross_mask
+        if features is None:
+            return
+        if features.shape[1] != self._hidden_size or len(features) > self._max_encoder_length:
+            raise RequestError(
+                f"encoder_input_features: got {list(features.shape)}, expected at most "
+                f"{self._max_encoder_length} rows of {self._hidden_size}"
+            )
+        if mask is None or mask.shape[1] != len(features) or len(mask) < len(request.ids):
+            shape = None if mask is None else list(mask.shape)
+            raise RequestError(
+                f"cross_attention_mask: got {shape}, expected {len(request.ids)} rows or more, one "
+                f"a token, of {len(features)}"
+            )
+
+    def prompt_ids(self, request: Request) -> tuple[int, ...]:
+        """Return the prompt."""
+        return request.ids
+
+    def open(self, request: Request) -> _State:
+        """Take over features and mask."""
+        features = mask = None
+        if request.features is not None and request.cross_mask is not None:
+            features = torch.from_numpy(request.features.copy())[None].to(self._model.dtype)
+            mask = torch.from_numpy(request.cross_mask.copy())
+        return _State(DynamicCache(), features, mask)
+
+    def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
+        """Run some tokens; the first pass also reads the pictures."""
+        hidden = self._model(
+            input_ids=ids,
+            position_ids=torch.arange(start, start + ids.shape[1])[None],
+            cross_attention_states=state.features,
+            past_key_values=state.cache,
+            use_cache=True,
+            **self._masks(state.mask, start, ids.shape[1]),
+        ).last_hidden_state
+        state.features = None
+        logits: torch.Tensor = self._head(hidden[0])
+        return logits
+
+    def _masks(self, mask: torch.Tensor | None, start: int, count: int) -> dict[str, torch.Tensor]:
+        """Return the additive mask, and which tokens see any picture at all."""
+        if mask is None:
+            return {}
+        rows = mask[torch.arange(start, start + count).clamp(max=len(mask) - 1)]
+        lowest = torch.finfo(self._model.dtype).min
+        sees = rows.any(dim=-1, keepdim=True)
+        # A token that sees nothing attends everywhere, and what it gets is multiplied by zero.
+        closed = torch.zeros_like(rows, dtype=self._model.dtype)
+        closed = closed.masked_fill(~rows & sees, lowest)
+        return {
+            "cross_attention_mask": closed[None, None],
+            "full_text_row_masked_out_mask": sees.to(self._model.dtype)[None, None],
+        }

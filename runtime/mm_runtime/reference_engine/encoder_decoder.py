@@ -1,0 +1,152 @@
+"""Encoder-decoders on torch: T5 and its kin, BART, mBART, FairSeq's transformer, Whisper.
+
+The encoder reads a request once, when it gets its slot. What it reads are `input_ids`, or for
+Whisper `encoder_input_features`; the decoder's prompt are `decoder_input_ids`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import Kind
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.language_model import load_whole
+from mm_runtime.reference_engine.sampling import NEVER
+from mm_runtime.reference_engine.solo import SoloModel
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
+
+KINDS = {
+    name: FAMILIES[name].transformers_class
+    for name in SERVED
+    if FAMILIES[name].kind is Kind.ENCODER_DECODER
+}
+"""Family -> class of transformers."""
+
+
+@dataclass
+class _State:
+    encoded: BaseModelOutput
+    cache: EncoderDecoderCache
+    first: int
+    """Position whose logits choose the answer's first token."""
+
+
+class EncoderDecoderModel(SoloModel):
+    """Both halves of one checkpoint."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        family: str,
+        max_encoder_length: int,
+        adapters: Sequence[AdapterFolder] = (),
+    ) -> None:
+        """Load the checkpoint.
+
+        Args:
+            folder: config.json and safetensors in Hugging Face format.
+            dtype: torch's name of the dtype to compute in.
+            slots: requests that can run at one time.
+            family: one of `KINDS`.
+            max_encoder_length: positions that the encoder reads at the most.
+            adapters: those that requests may ask for.
+        """
+        super().__init__(slots)
+        self._model: Any = load_whole(getattr(transformers, KINDS[family]), folder, dtype_of(dtype))
+        self._encoder: Any = self._model.get_encoder()
+        self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
+        self._hears = FAMILIES[family].reads_sound
+        self._max_encoder_length = max_encoder_length
+        config, generation = self._model.config, self._model.generation_config
+        # Whisper never says its marks of music and speakers, and never begins with a space.
+        self._suppressed = list(getattr(generation, "suppress_tokens", None) or ())
+        self._suppressed_first = list(getattr(generation, "begin_suppress_tokens", None) or ())
+        self.vocabulary_size = int(getattr(config, "tgt_vocab_size", None) or config.vocab_size)
+        self._source_size = int(getattr(config, "src_vocab_size", None) or config.vocab_size)
+
+    def check(self, request: Request) -> None:
+        """Refuse what encoder or decoder cannot read."""
+        if request.table is not None:
+            raise RequestError("prompt_embedding_table: this model takes no pictures")
+        if not request.decoder_ids:
+            raise RequestError("decoder_input_ids is missing: the decoder needs a start token")
+        if not all(0 <= token < self.vocabulary_size for token in request.decoder_ids):
+            raise RequestError(f"decoder_input_ids must be 0 to {self.vocabulary_size - 1}")
+        if self._hears:
+            self._check_sound(request)
+            return
+        if request.features is not None:
+            raise RequestError("encoder_input_features: this model reads text; send input_ids")
+        count = len(request.ids)
+        if not 1 <= count <= self._max_encoder_length:
+            raise RequestError(
+                f"the text has {count} tokens; 1 to {self._max_encoder_length} are allowed "
+                "(maxEncoderInputLen)"
+            )
+        if not all(0 <= token < self._source_size for token in request.ids):
+            raise RequestError(f"input_ids must be 0 to {self._source_size - 1}")
+
+    def _check_sound(self, request: Request) -> None:
+        config = self._model.config
+        frames, bins = 2 * config.max_source_positions, config.num_mel_bins
+        if request.features is None or request.features.shape != (frames, bins):
+            shape = None if request.features is None else list(request.features.shape)
+            raise RequestError(
+                f"encoder_input_features: got {shape}, expected the log-mel spectrogram of 30 "
+                f"seconds as [{frames}, {bins}]"
+            )
+
+    def prompt_ids(self, request: Request) -> tuple[int, ...]:
+        """Return the decoder's prompt."""
+        return request.decoder_ids
+
+    def open(self, request: Request) -> _State:
+        """Run the encoder."""
+        if request.features is not None:
+            mel = torch.from_numpy(request.features.copy()).to(self._model.dtype)
+            encoded = self._encoder(mel.T[None])
+        else:
+            encoded = self._encoder(input_ids=torch.tensor([request.ids]))
+        return _State(
+            BaseModelOutput(last_hidden_state=encoded[0]),
+            EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            first=len(request.decoder_ids) - 1,
+        )
+
+    def branch(self, state: _State, parents: torch.LongTensor) -> None:
+        """Choose the rows of keys, values and what the encoder made that the beams go on from."""
+        state.cache.reorder_cache(parents)
+        encoded = state.encoded.last_hidden_state
+        if encoded is not None and len(encoded) != len(parents):  # all beams read the same
+            state.encoded.last_hidden_state = encoded[:1].expand(len(parents), -1, -1)
+
+    def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
+        """Run the decoder over some tokens."""
+        output = self._model(
+            encoder_outputs=state.encoded,
+            decoder_input_ids=ids,
+            past_key_values=state.cache,
+            use_cache=True,
+        )
+        logits: torch.Tensor = output.logits[0] if len(ids) == 1 else output.logits[:, -1]
+        logits[:, self._suppressed] = NEVER
+        if len(ids) == 1 and start <= state.first < start + len(logits):
+            logits[state.first - start, self._suppressed_first] = NEVER
+        return logits
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Return torch's dtype of a name."""
+    found: torch.dtype = getattr(torch, name)
+    return found

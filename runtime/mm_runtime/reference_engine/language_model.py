@@ -1,0 +1,206 @@
+"""Decoder-only language models on torch: one token in many slots and part of a prompt, in one pass.
+
+Pictures are rows of a request's prompt table, for every family here: an id past the vocabulary
+stands for a row.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from transformers.utils import logging as transformers_logging
+
+from mm_api.families import FAMILIES
+from mm_api.families.family import Decoder, Family
+from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
+from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The language model inside a checkpoint's class; the rest of it is dropped."""
+
+    model: Any
+    head: Any
+    config: Any
+
+
+class LanguageModel:
+    """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_length: int,
+        family: str,
+        adapters: Sequence[AdapterFolder] = (),
+    ) -> None:
+        """Load the language model of a checkpoint; its vision tower is dropped at once.
+
+        Args:
+            folder: config.json and safetensors in Hugging Face format.
+            dtype: torch's name of the dtype to compute in, for example float32.
+            slots: requests that can run at one time.
+            max_length: positions of one request, prompt and answer together.
+            family: one with a `decoder`.
+            adapters: those that requests may ask for.
+        """
+        parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
+        config = parts.config
+        self._model: Any = parts.model.eval()
+        self._model.set_attn_implementation(ATTENTION)
+        self._head: Any = parts.head.eval()
+        self._embed: Any = self._model.get_input_embeddings()
+        self.vocabulary_size = int(config.vocab_size)
+        self.hidden_size = int(config.hidden_size)
+        self._adapters = Adapters({"llm": self._model}, adapters)
+        self._asked: list[Adapter] = [None] * slots
+        """The adapter of each slot."""
+
+        self._cache = SlotCache(
+            layers=config.num_hidden_layers,
+            slots=slots,
+            # OPT has one key for each head, and no name for it.
+            heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
+            head_size=getattr(config, "head_dim", None)
+            or config.hidden_size // config.num_attention_heads,
+            max_length=max_length,
+            dtype=self._embed.weight.dtype,
+        )
+
+    def check(self, request: Request) -> None:
+        """Refuse ids and tables that are not this model's, and what decoders do not take."""
+        refuse_beams(request)
+        if request.features is not None:
+            raise RequestError(
+                "encoder_input_features: this model has no cross attention; leave them out"
+            )
+        rows = 0 if request.table is None else len(request.table)
+        past_end = self.vocabulary_size + rows
+        if not all(0 <= token < past_end for token in request.ids):
+            raise RequestError(
+                f"prompt ids must be 0 to {past_end - 1}: {self.vocabulary_size} tokens "
+                f"and {rows} rows of the prompt table"
+            )
+        if rows and request.table is not None and request.table.shape[1] != self.hidden_size:
+            raise RequestError(
+                f"rows of the prompt table have {request.table.shape[1]} values, "
+                f"the model takes {self.hidden_size}"
+            )
+
+    def prompt_length(self, request: Request) -> int:
+        """Return the number of prompt ids."""
+        return len(request.ids)
+
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Keep whose the slot is; return the prompt's embeddings [ids, hidden]."""
+        self._asked[slot] = request.adapter
+        return self.embed(request.ids, request.table)
+
+    @torch.inference_mode()
+    def embed(self, ids: Sequence[int], table: NDArray[np.floating[Any]] | None) -> torch.Tensor:
+        """Return the embeddings [ids, hidden]; ids past the vocabulary are rows of `table`."""
+        tokens = torch.tensor(ids, dtype=torch.long)
+        virtual = tokens >= self.vocabulary_size
+        embedded: torch.Tensor = self._embed(tokens.masked_fill(virtual, 0))
+        if table is not None and bool(virtual.any()):
+            rows = torch.from_numpy(np.ascontiguousarray(table)).to(embedded.dtype)
+            embedded[virtual] = rows[tokens[virtual] - self.vocabulary_size]
+        return embedded
+
+    @torch.inference_mode()
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots and part of a prompt, all in one pass."""
+        decoding, count = len(tokens), 0 if part is None else len(part.rows)
+        rows = self._embed(torch.tensor(tokens, dtype=torch.long))
+        if part is not None:
+            rows = torch.cat((rows, part.rows))
+        places = self._cache.aim(positions, 0 if part is None else part.start, count)
+        whose = [*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count]
+        self._adapters.aim(whose)
+        states = self._model(
+            inputs_embeds=rows[:, None],
+            position_ids=places[:, None],
+            use_cache=False,  # the slots are the cache
+            slots=self._cache,
+        ).last_hidden_state[:, 0]
+        return Passed(states[:decoding], states[decoding:])
+
+    @torch.inference_mode()
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Return float32 logits [n, vocabulary] of hidden states [n, hidden]."""
+        logits: torch.Tensor = self._head(states).float()
+        return logits
+
+    @torch.inference_mode()
+    def move(self, source: int, target: int, length: int) -> None:
+        """Give the first `length` positions of one slot to another, and its adapter."""
+        self._cache.move(source, target, length)
+        self._asked[target] = self._asked[source]
+
+
+def refuse_beams(request: Request) -> None:
+    """Refuse a search of beams.
+
+    Raises:
+        RequestError: the request asks for one.
+    """
+    if request.beams is not None:
+        raise RequestError(
+            f"beam_width is {request.beams.width}; on the Reference engine only encoder-decoders "
+            "search with beams, use 1"
+        )
+
+
+def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
+    """Return a checkpoint of one of transformers' classes, ready to answer."""
+    quieten: Any = transformers_logging.disable_progress_bar
+    quieten()  # the server's log is no terminal
+    return kind.from_pretrained(folder, dtype=dtype, local_files_only=True).eval()
+
+
+def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(getattr(transformers, kind), folder, dtype)
+    return Parts(whole.model.language_model, whole.lm_head, whole.config.text_config)
+
+
+def _whole_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(getattr(transformers, kind), folder, dtype).language_model
+    return Parts(whole.model.decoder, whole.lm_head, whole.config)
+
+
+def _folder(_: str, folder: Path, dtype: torch.dtype) -> Parts:
+    whole = load_whole(transformers.AutoModelForCausalLM, folder / "llm", dtype)
+    return Parts(whole.model, whole.lm_head, whole.config)
+
+
+_LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
+    Decoder.BESIDE_TOWER: _beside_a_tower,
+    Decoder.WHOLE_MODEL: _whole_model,
+    Decoder.FOLDER: _folder,
+}
+
+
+def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
+    """Return the language model of a checkpoint.
+
+    Raises:
+        ValueError: pictures of the family are not rows of a prompt table.
+    """
+    if family.decoder is None:
+        raise ValueError(f"{family.name} has no decoder that reads a prompt table")
+    return _LOADERS[family.decoder](family.transformers_class, folder, dtype)

@@ -1,0 +1,130 @@
+"""From an engine directory to an engine that is ready to start."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from mm_api.families import FAMILIES, SERVED
+from mm_api.families.family import ImageLayout, Kind
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.crossing import CrossingModel
+from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
+from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import SlotModel
+from mm_runtime.reference_engine.rotated import RotatedLanguageModel
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.starts import decoder_start
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.threads import threads_for
+
+PROMPT_ROWS = 16
+"""Rows of prompts in a step beside decoding requests, while few wait: docs/studies/shared-cores.md
+compares 8 to 128."""
+
+SOLO_ROWS = 32
+"""The same where no two requests share a pass: a part is a pass of its own then, so small ones only
+cost more of them."""
+
+GENERATION_CONFIG = "generation_config.json"
+
+
+@dataclass(frozen=True)
+class LoadedEngine:
+    """An engine and what its callers must know about the checkpoint."""
+
+    engine: Engine
+    end_ids: frozenset[int]
+    vocabulary_size: int
+    encoder_decoder: bool
+    adapters: Mapping[int, str]
+    """Id of each LoRA adapter -> its name."""
+
+
+def load_engine(
+    directory: EngineDirectory,
+    *,
+    max_queue_size: int,
+    cancellation_check_seconds: float,
+) -> LoadedEngine:
+    """Load the language model within the limits it was built for; the engine is not started.
+
+    Raises:
+        OSError, ValueError: a file is missing or not understood.
+    """
+    limits = directory.limits
+    start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
+    torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
+    model = load_model(directory)
+    options = EngineOptions(
+        max_batch_size=limits.max_batch_size,
+        max_queue_size=max_queue_size,
+        max_num_tokens=limits.max_num_tokens,
+        prompt_rows=PROMPT_ROWS if isinstance(model, LanguageModel) else SOLO_ROWS,
+        # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
+        max_input_len=max(limits.max_input_len, start),
+        max_seq_len=limits.max_seq_len,
+        cancellation_check_seconds=cancellation_check_seconds,
+    )
+    return LoadedEngine(
+        engine=Engine(model, options),
+        end_ids=frozenset(one for one in _end_ids(directory) if one < model.vocabulary_size),
+        vocabulary_size=model.vocabulary_size,
+        encoder_decoder=directory.facts.family in KINDS,
+        adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
+    )
+
+
+def load_model(directory: EngineDirectory) -> SlotModel:
+    """Return the language model of an engine, by its family.
+
+    Raises:
+        ValueError: the Reference engine has no such family.
+    """
+    family, limits = directory.facts.family, directory.limits
+    record = FAMILIES.get(family)
+    dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
+    reads = limits.max_encoder_input_len or limits.max_input_len
+    adapters = [
+        AdapterFolder(one.uid, one.name, directory.adapters / one.name, directory.facts)
+        for one in directory.manifest.plan.adapters
+    ]
+    if family in KINDS:
+        return EncoderDecoderModel(
+            directory.llm,
+            dtype=dtype,
+            slots=slots,
+            family=family,
+            max_encoder_length=reads,
+            adapters=adapters,
+        )
+    if record is not None and record.kind is Kind.CROSS_ATTENTION:
+        return CrossingModel(
+            directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads, adapters=adapters
+        )
+    if record is None or record.decoder is None:
+        raise ValueError(
+            f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
+        )
+    kind = RotatedLanguageModel if record.image_layout is ImageLayout.GRID else LanguageModel
+    return kind(
+        directory.llm,
+        dtype=dtype,
+        slots=slots,
+        max_length=limits.max_seq_len,
+        family=family,
+        adapters=adapters,
+    )
+
+
+def _end_ids(directory: EngineDirectory) -> frozenset[int]:
+    """Return all end tokens: newer checkpoints list several in their generation config."""
+    ids = {TextCodec(directory.tokenizer).end_id}
+    path = directory.llm / GENERATION_CONFIG
+    if path.is_file():
+        listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        ids |= set(listed if isinstance(listed, list) else [listed]) - {None}
+    return frozenset(ids)

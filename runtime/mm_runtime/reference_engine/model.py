@@ -1,0 +1,69 @@
+"""What the engine asks of a model: prompts into slots, one token in many slots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.serving.generate.request import Request
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a prompt, for the slot right after the decoding ones."""
+
+    start: int
+    """Position of the first row; earlier ones are in the slot already."""
+
+    rows: torch.Tensor
+    """Of what `begin` returned."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a pass computed; `logits` makes logits of either."""
+
+    decoded: torch.Tensor
+    """One row of states for each decoding slot, one for each beam in a slot with beams."""
+
+    read: torch.Tensor
+    """One row of states for each row of the part."""
+
+
+class SlotModel(Protocol):
+    """Weights, and what each running request has computed so far. One thread owns it."""
+
+    vocabulary_size: int
+
+    def check(self, request: Request) -> None:
+        """Refuse a request that this model can never serve.
+
+        Raises:
+            RequestError: what is wrong and what was expected.
+        """
+
+    def prompt_length(self, request: Request) -> int:
+        """Return the positions that the request's prompt takes in a slot."""
+
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Give a slot to a request; return its prompt, one row a position, for `run`."""
+
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots, and part of a prompt in the slot after them.
+
+        Args:
+            tokens: one a slot, in a slot with beams one of each beam. Models whose `check` refuses
+                beams never see any.
+            positions: where each token stands in its slot.
+            part: of a prompt.
+        """
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Return float32 logits [n, vocabulary] of states [n, ...]."""
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Give the first `length` positions of one slot, and all it knows, to another."""

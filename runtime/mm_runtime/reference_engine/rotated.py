@@ -1,0 +1,120 @@
+"""Qwen2-VL's language model: the rotations of a prompt come with the request.
+
+Positions of a picture's features have three coordinates; who made the prompt knows them. So a
+request brings cosines and sines of its prompt's positions, as TensorRT-LLM takes them, and the
+distance between the last of them and the number of tokens; what follows is rotated by that.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mm_runtime.reference_engine.adapters import AdapterFolder
+from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
+
+
+class _Rotation(torch.nn.Module):
+    """Stands where the model computes its rotations, and gives out those that were aimed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aimed: tuple[torch.Tensor, torch.Tensor] = (torch.empty(0), torch.empty(0))
+
+    def forward(
+        self, hidden: torch.Tensor, position_ids: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return cosines and sines [rows, positions, head size]."""
+        del position_ids  # they are in what was aimed
+        cosines, sines = self.aimed
+        return cosines.to(hidden.dtype), sines.to(hidden.dtype)
+
+
+class RotatedLanguageModel(LanguageModel):
+    """A decoder whose slots know how their positions are rotated."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str,
+        slots: int,
+        max_length: int,
+        family: str,
+        adapters: Sequence[AdapterFolder] = (),
+    ) -> None:
+        """Load as any decoder; see `LanguageModel`."""
+        super().__init__(
+            folder,
+            dtype=dtype,
+            slots=slots,
+            max_length=max_length,
+            family=family,
+            adapters=adapters,
+        )
+        self._plain: Any = self._model.rotary_emb
+        self._rotation = _Rotation()
+        self._model.rotary_emb = self._rotation
+        self._pairs = int(self._plain.inv_freq.shape[0])
+        self._tables: list[torch.Tensor | None] = [None] * (slots)
+        self._deltas = [0] * (slots)
+
+    def check(self, request: Request) -> None:
+        """Refuse rotations that do not cover the prompt, or are missing beside pictures."""
+        super().check(request)
+        if request.rotation is None:
+            if request.table is not None:
+                raise RequestError(
+                    "mrope_rotary_cos_sin is missing: positions of pictures have three coordinates"
+                )
+            return
+        needed = len(request.ids) * self._pairs * 2
+        if request.rotation.size < needed:
+            raise RequestError(
+                f"mrope_rotary_cos_sin has {request.rotation.size} values; a prompt of "
+                f"{len(request.ids)} tokens needs {needed}, a cosine and a sine for each of "
+                f"{self._pairs} frequencies"
+            )
+
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Keep the rotations with the slot; return the prompt's embeddings."""
+        table = None
+        if request.rotation is not None:
+            values = torch.from_numpy(request.rotation.copy()).reshape(-1, self._pairs, 2)
+            table = values[: len(request.ids)]
+        self._tables[slot], self._deltas[slot] = table, request.rotation_delta
+        return super().begin(slot, request)
+
+    @torch.inference_mode()
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run tokens and part of a prompt, each row rotated as its request says."""
+        decoding = len(tokens)
+        places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
+        table = None if part is None else self._tables[decoding]
+        if part is not None and table is None:
+            places += range(part.start, part.start + len(part.rows))
+        # All three coordinates of an ordinary position are the same.
+        cosines, sines = self._plain(torch.zeros(1), torch.tensor(places)[None, :, None])
+        if part is not None and table is not None:
+            rows = table[part.start : part.start + len(part.rows), None]
+            cosines = torch.cat((cosines, _doubled(rows[..., 0])))
+            sines = torch.cat((sines, _doubled(rows[..., 1])))
+        self._rotation.aimed = (cosines, sines)
+        return super().run(tokens, positions, part)
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Give positions and rotations of one slot to another."""
+        super().move(source, target, length)
+        self._tables[target], self._deltas[target] = self._tables[source], self._deltas[source]
+
+
+def _doubled(values: torch.Tensor) -> torch.Tensor:
+    """Return the rotations of both halves of a head, which are the same."""
+    return torch.cat((values, values), dim=-1)

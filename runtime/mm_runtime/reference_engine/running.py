@@ -1,0 +1,145 @@
+"""A request while it runs: how much of its prompt is done and what it has answered."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mm_runtime.reference_engine.beams import BeamSearch, Branches
+from mm_runtime.reference_engine.progress import Progress
+from mm_runtime.reference_engine.sampling import TokenChooser
+from mm_runtime.serving.generate.request import Finish, Piece, Request, Sink
+
+
+class Running:
+    """One request in one slot."""
+
+    def __init__(
+        self,
+        request: Request,
+        sink: Sink,
+        prompt: torch.Tensor,
+        chooser: TokenChooser,
+        *,
+        max_length: int,
+    ) -> None:
+        """Start with nothing of the prompt done.
+
+        Args:
+            request: what was asked.
+            sink: where pieces go.
+            prompt: what the model reads first, one row a position.
+            chooser: chooses the answer's tokens.
+            max_length: positions a slot has; it shortens the answer when the request asks for more.
+        """
+        self.request = request
+        self.sink = sink
+        self.prompt = prompt
+        self.chooser = chooser
+        self.prefilled = 0
+        self.length = 0
+        """Positions in the slot."""
+
+        self.last_token: int | Branches = 0
+        """Chosen but not yet run through the model; a search of beams has one for each."""
+
+        self.done = False
+        """The last piece was sent."""
+
+        most = min(request.max_tokens, max_length - len(prompt))
+        self._progress = Progress(max_tokens=most, end_ids=request.end_ids, stop=request.stop)
+        self._search = None
+        if request.beams is not None:
+            self._search = BeamSearch(
+                request.beams, max_tokens=most, end_ids=request.end_ids, stop=request.stop
+            )
+        self._log_probs: list[float] = []
+        self._generation_logits: list[NDArray[np.float32]] = []
+        self._context_logits: list[NDArray[np.float32]] = []
+
+    @property
+    def answer(self) -> list[int]:
+        """Tokens of the answer so far."""
+        return self._progress.ids
+
+    @property
+    def width(self) -> int:
+        """Rows of logits that the next pass makes of it."""
+        return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
+
+    @property
+    def takes_likeliest(self) -> bool:
+        """Say whether the likeliest token is always right."""
+        return self._search is None and self.chooser.plain
+
+    def advance(self, logits: torch.Tensor, likeliest: Sequence[int]) -> bool:
+        """Take the logits [width, vocabulary] of the next position and the likeliest token of each.
+
+        Returns:
+            Whether the answer is complete.
+        """
+        if self._search is not None:
+            return self._advance_beams(self._search, logits)
+        plain = self.takes_likeliest
+        token = likeliest[0] if plain else self.chooser.choose(logits[0], self.answer)
+        return self._accept(token, logits[0])
+
+    def _advance_beams(self, search: BeamSearch, logits: torch.Tensor) -> bool:
+        rows = logits
+        if not self.chooser.unrestricted:
+            answers = zip(logits, search.answers, strict=True)
+            rows = torch.stack([self.chooser.restrict(row, answer) for row, answer in answers])
+        self.done = search.advance(rows.log_softmax(dim=-1))
+        self.last_token = search.branches
+        if self.done:
+            best = search.best[0]
+            self.sink.send(
+                Piece(
+                    previous=(),
+                    ids=best.ids,
+                    finish=Finish.STOP,
+                    log_probs=best.log_probs[: len(best.ids)],
+                    cumulative_log_prob=best.cumulative,
+                    beams=search.best,
+                )
+            )
+        return self.done
+
+    def note_context(self, logits: torch.Tensor) -> None:
+        """Keep the logits [positions, vocabulary] of a part of the prompt."""
+        self._context_logits.append(logits.numpy())
+
+    def _accept(self, token: int, logits: torch.Tensor) -> bool:
+        """Take the next token with its logits [vocabulary]; give out what may be given out.
+
+        Returns:
+            Whether the answer is complete.
+        """
+        self.last_token = token
+        wanted = self.request.wanted
+        if wanted.log_probs:
+            self._log_probs.append(float(logits.log_softmax(dim=-1)[token]))
+        if wanted.generation_logits:
+            self._generation_logits.append(logits.numpy())
+        emission = self._progress.accept(token)
+        self.done = done = emission.finish is not None
+        if done or emission.end > emission.start:
+            part = slice(emission.start, emission.end)
+            self.sink.send(
+                Piece(
+                    previous=tuple(self.answer[: emission.start]),
+                    ids=tuple(self.answer[part]),
+                    finish=emission.finish,
+                    log_probs=tuple(self._log_probs[part]),
+                    cumulative_log_prob=sum(self._log_probs[: emission.end]),
+                    context_logits=_joined(self._context_logits) if done else None,
+                    generation_logits=_joined(self._generation_logits[part]),
+                )
+            )
+        return done
+
+
+def _joined(parts: list[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Return [positions, vocabulary], or None when nothing was kept."""
+    return np.concatenate([np.atleast_2d(part) for part in parts]) if parts else None

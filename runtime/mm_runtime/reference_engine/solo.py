@@ -1,0 +1,100 @@
+"""Models whose requests cannot share a forward pass: each has a cache of transformers of its own.
+
+A step still serves all requests, one after the other, so they join and leave as in any other
+family; only the gain of a shared pass is missing. T5's relative positions and the cross attention
+of all these families are computed by transformers for one length at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
+from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.serving.generate.request import Request
+
+
+class SoloModel:
+    """Slots that hold whatever one request's forward passes need."""
+
+    vocabulary_size: int
+
+    def __init__(self, slots: int) -> None:
+        """Make empty slots."""
+        self._slots: list[Any] = [None] * (slots)
+        self._asked: list[Adapter] = [None] * slots
+        """The adapter of each slot."""
+
+        self._adapters = Adapters({}, ())
+
+    def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
+        """Add LoRA adapters that requests may ask for; see `Adapters`."""
+        self._adapters = Adapters(stacks, adapters)
+
+    def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
+        """Run tokens int64 [beams, n] from position `start` on.
+
+        Returns:
+            Logits [n, vocabulary] of one beam, [beams, vocabulary] of the last token of several.
+        """
+        raise NotImplementedError
+
+    def branch(self, state: Any, parents: torch.LongTensor) -> None:
+        """Make the beams of a state go on from these of its rows."""
+        raise NotImplementedError
+
+    def open(self, request: Request) -> Any:
+        """Return the state of a new request."""
+        raise NotImplementedError
+
+    def prompt_ids(self, request: Request) -> tuple[int, ...]:
+        """Return the ids that the decoder reads first."""
+        raise NotImplementedError
+
+    def prompt_length(self, request: Request) -> int:
+        """Return how many ids the decoder reads first."""
+        return len(self.prompt_ids(request))
+
+    @torch.inference_mode()
+    def begin(self, slot: int, request: Request) -> torch.Tensor:
+        """Open the request in the slot; return the ids of its decoder's prompt."""
+        self._asked[slot] = request.adapter
+        self._adapters.aim([request.adapter])
+        self._slots[slot] = self.open(request)
+        return torch.tensor(self.prompt_ids(request), dtype=torch.long)
+
+    @torch.inference_mode()
+    def run(
+        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+    ) -> Passed:
+        """Run one token in each of the first slots, then part of a prompt, in passes of their own.
+
+        A decoder's prompt is read in parts as any other. What an encoder reads is not: it sees all
+        of it at once, in `begin`.
+        """
+        rows = []
+        for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
+            state = self._slots[slot]
+            self._adapters.aim([self._asked[slot]])
+            ids = torch.tensor([[token]] if isinstance(token, int) else token.tokens).reshape(-1, 1)
+            if not isinstance(token, int):
+                self.branch(state, torch.LongTensor(token.parents))
+            rows.append(self.step(state, ids, position))
+        if part is None:
+            return Passed(torch.cat(rows), rows[0][:0])
+        slot = len(tokens)
+        self._adapters.aim([self._asked[slot]])
+        read = self.step(self._slots[slot], part.rows[None], part.start)
+        return Passed(torch.cat(rows) if rows else read[:0], read)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the states, which are logits already, as float32."""
+        return states.float()
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Give one slot's request to another slot."""
+        del length  # a cache of its own holds no more than the request's positions
+        self._slots[target], self._slots[source] = self._slots[source], None
+        self._asked[target] = self._asked[source]

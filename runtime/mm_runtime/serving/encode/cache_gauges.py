@@ -1,0 +1,33 @@
+"""The feature cache's counts as Triton's metrics, beside the server's own on the same port."""
+
+from mm_api.metrics import (
+    FEATURE_CACHE_BYTES,
+    FEATURE_CACHE_EVICTIONS,
+    FEATURE_CACHE_LOOKUPS,
+)
+from mm_runtime.serving.encode.vision.cache import FeatureCache
+from mm_runtime.serving.metrics.families import counters, gauges
+
+RESULTS = ("hits", "misses", "shared", "collisions")
+
+
+class CacheGauges:
+    """Metrics of one cache; published after each batch by the thread that encodes."""
+
+    def __init__(self, cache: FeatureCache) -> None:
+        """Register the metrics."""
+        self._cache = cache
+        lookups = counters(FEATURE_CACHE_LOOKUPS)
+        self._lookups = {name: lookups.series({"result": name}) for name in RESULTS}
+        self._evictions = counters(FEATURE_CACHE_EVICTIONS).series({})
+        self._used = gauges(FEATURE_CACHE_BYTES).series({})
+        self._told = dict.fromkeys((*RESULTS, "evictions"), 0)
+
+    def publish(self) -> None:
+        """Bring the metrics up to date."""
+        counters = self._lookups | {"evictions": self._evictions}
+        for name, metric in counters.items():
+            count = getattr(self._cache.counts, name)
+            metric.increment(count - self._told[name])
+            self._told[name] = count
+        self._used.set(self._cache.used_bytes)

@@ -1,0 +1,83 @@
+"""PURE: what an encoder's answer must be before the language model reads it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mm_api.documents.build_plan import VisionPlan
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
+from mm_runtime.serving.encode.encoding import Outputs
+
+TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
+CROSSED, CROSSED_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
+_CROSSING = frozenset({CROSSED, CROSSED_ROWS, "CROSS_ATTENTION_MASK", "SKIP_CROSS_ATTN_BLOCKS"})
+_TURNING = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
+_TABLES = frozenset({TABLE, ROWS})
+_NAMES = {
+    ImageLayout.SQUARE: _TABLES,
+    ImageLayout.VIEWS: _TABLES,
+    ImageLayout.GRID: _TABLES | _TURNING,
+    ImageLayout.TILES: _CROSSING,
+}
+
+
+class BadAnswerError(Exception):
+    """An answer that the language model must not read; says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What features of one engine look like."""
+
+    names: frozenset[str]
+    hidden_size: int
+    dtype: Any
+    rows_per_image: int | None
+    """None: it differs from picture to picture."""
+
+    @classmethod
+    def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "Wanted":
+        """Return what features of an engine look like; `dtype` is that of the prompt table."""
+        layout = FAMILIES[facts.family].image_layout
+        return cls(
+            names=_NAMES[layout],
+            hidden_size=facts.text.hidden_size,
+            dtype=np.dtype(dtype),
+            rows_per_image=plan.features_per_image if layout is ImageLayout.SQUARE else None,
+        )
+
+
+def checked(outputs: Outputs, wanted: Wanted, pictures: int) -> Outputs:
+    """Return the outputs of a request when they are features.
+
+    Args:
+        outputs: what the encoder sent.
+        wanted: what features look like.
+        pictures: in the request.
+
+    Raises:
+        BadAnswerError: a tensor is missing or strange; says which one, what came and what should.
+    """
+    if outputs.keys() != wanted.names:
+        raise BadAnswerError(f"got tensors {sorted(outputs)}, expected {sorted(wanted.names)}")
+    name, length = (TABLE, ROWS) if TABLE in outputs else (CROSSED, CROSSED_ROWS)
+    features = outputs[name]
+    shape = (1, None, wanted.hidden_size)
+    if features.ndim != len(shape) or (len(features), features.shape[-1]) != (1, shape[-1]):
+        raise BadAnswerError(
+            f"{name}: got shape {list(features.shape)}, expected [1, rows, {wanted.hidden_size}]"
+        )
+    if features.dtype != wanted.dtype:
+        raise BadAnswerError(f"{name}: got {features.dtype}, expected {wanted.dtype}")
+    rows = features.shape[1]
+    if outputs[length].reshape(-1).tolist() != [rows]:
+        raise BadAnswerError(f"{length}: got {outputs[length].tolist()} for {rows} rows")
+    if wanted.rows_per_image is not None and rows != pictures * wanted.rows_per_image:
+        expected = pictures * wanted.rows_per_image
+        raise BadAnswerError(f"{name}: got {rows} rows for {pictures} pictures, not {expected}")
+    if not np.isfinite(features).all():
+        raise BadAnswerError(f"{name}: holds NaN or infinite values")
+    return outputs

@@ -1,0 +1,92 @@
+"""Pictures go to the encoders first; what they do not answer this server encodes itself.
+
+Each request is answered by itself: one whose encoder is slow holds up nobody who came with it or
+after it. Those that are left for this server's own encoder share its runs.
+"""
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
+from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.encode.queue import Done, EncodeQueue, hand_over
+from mm_runtime.serving.tensors import Tensors
+
+logger = logging.getLogger(__name__)
+
+
+class Asks(Protocol):
+    """Gets the features of one request from somewhere else."""
+
+    def ask(self, inputs: Tensors) -> Outputs:
+        """Return the features of one request.
+
+        Raises:
+            EncoderError: nobody answered.
+        """
+
+
+class Told(Protocol):
+    """Counts; called from any thread."""
+
+    def encoded(self, by: str, requests: int, seconds: float) -> None:
+        """Count requests that were encoded together, by `encoders`."""
+
+    def fell_back(self, why: Why) -> None:
+        """Count a request that no encoder answered."""
+
+
+class EncodersFirst:
+    """Encodes requests as they come.
+
+    Args:
+        own: this server's encoder; ends with this.
+        client: asks the encoders.
+        parallel: requests that are with encoders at one time; whoever brings one more waits.
+        told: counts.
+    """
+
+    def __init__(self, own: EncodeQueue, *, client: Asks, parallel: int, told: Told) -> None:
+        self._own, self._client, self._told = own, client, told
+        self._slots = threading.BoundedSemaphore(parallel)
+        self._asking = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
+
+    def submit(self, inputs: Tensors, done: Done) -> None:
+        """Answer a request now when it is wrong or has no pictures, else later.
+
+        Args:
+            inputs: tensors that stay as they are until `done` was called.
+            done: takes its outputs, or what is wrong with it.
+        """
+        if self._own.answered(inputs, done):
+            return
+        # Each request here holds its pixels: without a bound they would grow with the clients.
+        self._slots.acquire()
+        self._asking.submit(self._ask, inputs, partial(self._finish, done))
+
+    def close(self) -> None:
+        """Wait until every request was answered, and end the threads."""
+        self._asking.shutdown()
+        self._own.close()
+
+    def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
+        self._slots.release()
+        hand_over(done, outcome)
+
+    def _ask(self, inputs: Tensors, done: Done) -> None:
+        began = time.monotonic()
+        try:
+            features = self._client.ask(inputs)
+        except EncoderError as error:
+            logger.warning("this server encodes a request's pictures: %s: %s", error.why, error)
+            self._told.fell_back(error.why)
+            self._own.put(inputs, done)
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            done(error)
+        else:
+            self._told.encoded("encoders", 1, time.monotonic() - began)
+            done(features)

@@ -1,0 +1,103 @@
+"""What both Triton models with a vision encoder have in common: loading, queue, metrics."""
+
+import os
+import time
+from collections.abc import Sequence
+
+from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
+from mm_runtime.serving.encode.cache_gauges import CacheGauges
+from mm_runtime.serving.encode.core_share import give_way
+from mm_runtime.serving.encode.disaggregated.answers import Wanted
+from mm_runtime.serving.encode.disaggregated.client import EncoderClient
+from mm_runtime.serving.encode.disaggregated.first import EncodersFirst
+from mm_runtime.serving.encode.disaggregated.hosts import Hosts
+from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.gauges import EncoderGauges
+from mm_runtime.serving.encode.gpu_share import limit_this_process
+from mm_runtime.serving.encode.queue import EncodeQueue, Results
+from mm_runtime.serving.encode.vision.cache import FeatureCache
+from mm_runtime.serving.encode.vision.load import load_encoder
+from mm_runtime.serving.metrics.histograms import HistogramGauges
+from mm_runtime.serving.tensors import Tensors
+from mm_runtime.serving.triton import ModelSettings
+
+MOST_ASKED = 64
+"""Requests that are with encoders at one time: a thread each, which waits. A gateway that lets in
+more has most of its requests in the language model."""
+
+
+class EncoderModel:
+    """A loaded vision encoder, with encoders in other pods before it where the plan has them."""
+
+    def __init__(self, settings: ModelSettings, *, asks_others: bool) -> None:
+        """Load the vision engine.
+
+        Args:
+            settings: of the Triton model.
+            asks_others: the plan's encoders are asked first; False in an encoder's own pod.
+
+        Raises:
+            ValueError: a text-only engine has no vision part.
+        """
+        limit_this_process(settings.parameters)
+        engine, serving = settings.engine, settings.serving
+        if engine.vision is None:
+            raise ValueError(f"{engine.root}: the engine has no vision part")
+        self.identity = vision_identity(engine.manifest)
+        encoders = serving.encoders if asks_others else None
+        # Where others encode by plan, the features are theirs to keep.
+        limit = 0 if encoders else serving.feature_cache_bytes
+        verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
+        cache = FeatureCache(limit, verify=verify) if limit else None
+        self._cache_gauges = CacheGauges(cache) if cache else None
+        self._own = load_encoder(engine, engine.vision, cache)
+        self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
+        # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
+        # of a model would count each picture twice.
+        self._gauges = EncoderGauges() if asks_others else None
+        self._together = HistogramGauges(ENCODER_BATCH)
+        self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
+        shares_cores = asks_others and engine.manifest.plan.engine.backend == "Reference"
+        own = EncodeQueue(
+            self._encode,
+            reads=self._own.read,
+            together=engine.limits.max_batch_size,
+            begins=give_way if shares_cores else _nothing,
+            waited=self._queued.observe,
+        )
+        self.queue: EncodersFirst | EncodeQueue = own
+        """What requests are submitted to."""
+
+        if encoders and self._gauges:
+            hosts = Hosts(encoders.addresses)
+            client = EncoderClient(
+                lambda: hosts.found,
+                identity=self.identity,
+                wanted=Wanted.of(engine.facts, engine.vision, self._dtype),
+                timeout_seconds=encoders.timeout_seconds,
+                key=encoders.key,
+            )
+            self.queue = EncodersFirst(
+                own,
+                client=client,
+                parallel=min(serving.gateway.max_concurrency, MOST_ASKED),
+                told=self._gauges,
+            )
+
+    def _encode(self, requests: Sequence[Tensors]) -> Results:
+        """Return the outputs of each request of one batch, or what is wrong with it."""
+        began = time.monotonic()
+        results = encode_requests(self._own, requests, self._dtype)
+        encoded = sum(bool(one) and isinstance(one, dict) for one in results)
+        if encoded:
+            self._together.observe(encoded)
+            if self._gauges:
+                self._gauges.encoded("own", encoded, time.monotonic() - began)
+        if self._cache_gauges:
+            self._cache_gauges.publish()
+        return results
+
+
+def _nothing() -> None:
+    """Compute as every other thread does."""

@@ -1,0 +1,55 @@
+"""Fixed-size towers: every picture is a square, and becomes the same number of rows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.session import VisionSession
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.tensors import Tensors, single
+
+Pixels = NDArray[np.float16] | NDArray[np.float32]
+
+
+class VisionEncoder:
+    """Encodes the pictures of several requests in as few runs as the batch limit allows."""
+
+    def __init__(self, session: VisionSession, *, image_size: int) -> None:
+        """Take a session.
+
+        Args:
+            session: `pixel_values` float32 [batch, 3, S, S] -> `features` [batch, rows, hidden].
+            image_size: S in pixels.
+        """
+        self._session = session
+        self._image_shape = (3, image_size, image_size)
+
+    def read(self, inputs: Tensors) -> Pixels | None:
+        """Return the pictures [images, 3, S, S] of a request, from whichever input holds them.
+
+        Raises:
+            RequestError: the shape got and the one expected.
+        """
+        pixels = single(inputs, "IMAGE")
+        pixels = single(inputs, "pixel_values") if pixels is None else pixels
+        if pixels is None:
+            return None
+        if pixels.ndim != 1 + len(self._image_shape) or pixels.shape[1:] != self._image_shape:
+            _, side, _ = self._image_shape
+            raise RequestError(
+                f"preprocessed images: got shape {list(pixels.shape)}, "
+                f"expected [images, 3, {side}, {side}]"
+            )
+        return pixels
+
+    def encode(self, requests: Sequence[Pixels], salt: bytes = b"") -> list[Features]:
+        """Return one prompt table a request: float32 [images x rows, hidden].
+
+        Pictures of all requests are put together, so one run serves several requests.
+        """
+        pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
+        features = self._session.run({"pixel_values": pixels}, salt)
+        tables = np.split(features, np.cumsum([len(request) for request in requests])[:-1])
+        return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]

@@ -1,0 +1,48 @@
+"""What encoders return for one request, and what all of them can be asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.tensors import Tensors
+
+
+@dataclass(frozen=True)
+class Features:
+    """The pictures of one request as the language model takes them."""
+
+    table: NDArray[np.float32] | None = None
+    """Rows of the prompt table, [rows, hidden]."""
+
+    crossed: NDArray[np.float32] | None = None
+    """What cross attention reads, [positions, hidden]."""
+
+    cross_mask: NDArray[np.bool_] | None = None
+    """[tokens, positions]."""
+
+    rotation: NDArray[np.float32] | None = None
+    """Cosine and sine for each position of the prompt and each frequency, flat."""
+
+    rotation_delta: int = 0
+
+
+class RequestEncoder(Protocol):
+    """One family's vision encoder."""
+
+    def read(self, inputs: Tensors) -> Any | None:
+        """Return what a request brings to encode, None for a request without pictures.
+
+        Raises:
+            RequestError: the tensors do not fit together.
+        """
+
+    def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
+        """Return the features of what `read` returned for several requests of one salt.
+
+        Args:
+            requests: in the order of the features.
+            salt: features are shared with requests of the same one only.
+        """

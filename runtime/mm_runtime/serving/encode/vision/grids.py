@@ -1,0 +1,107 @@
+"""Qwen2-VL's encoder: pictures of one shape share a run; positions get three coordinates."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.serving.encode.vision.features import Features
+from mm_runtime.serving.encode.vision.session import VisionSession
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.geometry.patches import patch_positions
+from mm_runtime.serving.geometry.rotation import Rotation, rotate
+from mm_runtime.serving.tensors import Tensors, single
+
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The patches of one request, the grid of each picture and the prompt they stand in."""
+
+    patches: NDArray[np.floating[Any]]
+    grids: tuple[Grid, ...]
+    ids: NDArray[np.int32]
+    """The prompt, pictures as ids past the vocabulary."""
+
+
+class GridEncoder:
+    """The tower of one checkpoint with the rotation of its language model."""
+
+    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
+        self._session = session
+        self._merge = (facts.vision.merge_size or 2) if facts.vision else 2
+        self._vocabulary = facts.text.vocabulary_size
+        self._rotation = rotation
+
+    @classmethod
+    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
+        """Read the rotation's constants from the language model's configuration."""
+        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
+        return cls(session, facts, Rotation.of(config, facts.text.head_size))
+
+    def read(self, inputs: Tensors) -> Grids | None:
+        """Return patches, grids and prompt.
+
+        Raises:
+            RequestError: they do not fit together.
+        """
+        if "IMAGE" in inputs:
+            raise RequestError(
+                "image_input: this model's pictures keep their shape, which a preprocessed tensor "
+                "does not tell; send image_bytes_input or image_url_input"
+            )
+        pixels, grid = single(inputs, "pixel_values"), single(inputs, "image_grid_thw")
+        ids = single(inputs, "vision_input_id")
+        if pixels is None:
+            return None
+        if grid is None or grid.size % 3 or ids is None:
+            raise RequestError(
+                "pixel_values: image_grid_thw (three numbers a picture) and vision_input_id are "
+                "needed beside them"
+            )
+        grids = tuple((int(t), int(h), int(w)) for t, h, w in grid.reshape(-1, 3))
+        patches = pixels.reshape(-1, pixels.shape[-1])
+        if len(patches) != sum(t * h * w for t, h, w in grids):
+            raise RequestError(
+                f"pixel_values: {len(patches)} patches do not fill the grids {list(grids)}"
+            )
+        return Grids(patches, grids, ids)
+
+    def encode(self, requests: Sequence[Grids], salt: bytes = b"") -> list[Features]:
+        """Return prompt table and rotation of each request."""
+        shapes: dict[tuple[int, int], list[NDArray[np.float32]]] = {}
+        places: list[list[tuple[tuple[int, int], int]]] = []
+        for one in requests:
+            places.append([])
+            ends = np.cumsum([t * h * w for t, h, w in one.grids])[:-1]
+            for part, (t, h, w) in zip(np.split(one.patches, ends), one.grids, strict=True):
+                for frame in np.split(part, t):
+                    together = shapes.setdefault((h, w), [])
+                    places[-1].append(((h, w), len(together)))
+                    together.append(frame.astype(np.float32))
+        done = {shape: self._run(shape, frames, salt) for shape, frames in shapes.items()}
+        return [
+            self._features(one, np.concatenate([done[shape][at] for shape, at in found]))
+            for one, found in zip(requests, places, strict=True)
+        ]
+
+    def _run(
+        self, shape: tuple[int, int], frames: list[NDArray[np.float32]], salt: bytes
+    ) -> NDArray[np.float32]:
+        positions = patch_positions(*shape, self._merge)
+        repeated = np.broadcast_to(positions, (len(frames), *positions.shape))
+        return self._session.run(
+            {"pixel_values": np.stack(frames), "patch_positions": np.ascontiguousarray(repeated)},
+            salt,
+        )
+
+    def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
+        blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
+        values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation)
+        return Features(table=table, rotation=values, rotation_delta=delta)

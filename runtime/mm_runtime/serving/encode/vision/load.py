@@ -1,0 +1,51 @@
+"""From an engine directory to the vision encoder of its family."""
+
+import os
+
+from mm_api.documents.build_plan import VisionPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision.cache import FeatureCache
+from mm_runtime.serving.encode.vision.crossing import CrossingEncoder
+from mm_runtime.serving.encode.vision.encoder import VisionEncoder
+from mm_runtime.serving.encode.vision.features import RequestEncoder
+from mm_runtime.serving.encode.vision.grids import GridEncoder
+from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
+from mm_runtime.serving.encode.vision.views import ViewEncoder
+from mm_runtime.serving.threads import threads_for
+
+EXTRAS = "extras.npz"
+
+
+def load_encoder(
+    engine: EngineDirectory, plan: VisionPlan, cache: FeatureCache | None = None
+) -> RequestEncoder:
+    """Load the vision engine with one thread for a small model, all cores for a large one.
+
+    Args:
+        engine: where the vision engine lies.
+        plan: its batch limit and picture size.
+        cache: features of pictures seen before; None encodes every picture.
+
+    Raises:
+        OSError, ValueError: a file is missing or not understood.
+    """
+    facts, vision = engine.facts, engine.facts.vision
+    if vision is None:
+        raise ValueError(f"{engine.root}: a plan for pictures without facts about the tower")
+    threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
+    folder = engine.vision_model.parent
+    runner = open_runner(plan.engine, folder, threads=threads)
+    session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
+    family = FAMILIES[facts.family]
+    match family.image_layout:
+        case ImageLayout.VIEWS:
+            single = family.features_of_several is not None
+            return ViewEncoder.load(session, vision, folder / EXTRAS, single_views=single)
+        case ImageLayout.GRID:
+            return GridEncoder.load(session, facts, engine.llm)
+        case ImageLayout.TILES:
+            return CrossingEncoder(session, vision)
+        case ImageLayout.SQUARE:
+            return VisionEncoder(session, image_size=plan.image_size)

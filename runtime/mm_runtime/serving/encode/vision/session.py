@@ -1,0 +1,93 @@
+"""Runs a vision engine on batches of any size, by the runner that its plan names."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from mm_runtime.serving.encode.vision.cache import FeatureCache
+from mm_runtime.serving.encode.vision.runner import Inputs, Runner
+
+ONNX_MODEL = "model.onnx"
+TORCH_MODEL = "model.pt2"
+
+
+class VisionSession:
+    """A vision engine that cuts large batches into several runs."""
+
+    def __init__(
+        self, runner: Runner, *, max_batch_size: int, cache: FeatureCache | None = None
+    ) -> None:
+        """Connect the parts.
+
+        Args:
+            runner: runs one batch.
+            max_batch_size: entries in one run at most.
+            cache: features of entries seen before; None encodes everything.
+        """
+        self._runner = runner
+        self._max_batch_size = max_batch_size
+        self._cache = cache
+
+    def run(self, inputs: Inputs, salt: bytes = b"") -> NDArray[np.float32]:
+        """Return features float32 [batch, rows, hidden] of inputs [batch, ...]."""
+        if self._cache is None:
+            return self._run(inputs)
+        return self._cache.through(inputs, self._run, salt)
+
+    def _run(self, inputs: Inputs) -> NDArray[np.float32]:
+        length = len(next(iter(inputs.values())))
+        runs = [
+            self._runner(
+                {name: array[at : at + self._max_batch_size] for name, array in inputs.items()}
+            )
+            for at in range(0, length, self._max_batch_size)
+        ]
+        features: NDArray[np.float32] = np.concatenate(runs)
+        return features
+
+
+class OnnxRunner:
+    """ONNX Runtime on CPU."""
+
+    def __init__(self, model: Path, *, threads: int = 1) -> None:
+        """Load the model; `threads` are the processor threads of one run."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # warnings on unused initialisers of exports help nobody
+        options.intra_op_num_threads = threads
+        # Idle threads would spin on cores that the language model needs.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session: Any = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Run one batch."""
+        features: NDArray[np.float32] = self._session.run(["features"], dict(inputs))[0]
+        return features
+
+
+def open_runner(engine: str, folder: Path, *, threads: int = 1) -> Runner:
+    """Load the vision engine of a folder.
+
+    Args:
+        engine: `vision.engine` of the plan.
+        folder: what the build wrote.
+        threads: processor threads of one run.
+
+    Raises:
+        ValueError: an engine that nothing here runs.
+        OSError: the model is missing.
+    """
+    if engine == "ONNXRuntime":
+        return OnnxRunner(folder / ONNX_MODEL, threads=threads)
+    if engine == "Torch":
+        from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415 (seconds)
+
+        return TorchRunner(folder / TORCH_MODEL, threads=threads)
+    raise ValueError(
+        f"{folder}: no code of this version runs a vision engine of {engine}; serve the "
+        "model with backend Reference and vision.engine ONNXRuntime or Torch"
+    )

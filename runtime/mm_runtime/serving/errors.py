@@ -1,0 +1,28 @@
+"""Errors of one request, and whose fault they are.
+
+Raised anywhere in `mm_runtime.serving`; caught in the Triton models, which answer the client with
+the matching code and keep serving.
+
+Messages begin with the name of their code as well. Triton tells the code itself only to callers
+that get one answer: a stream carries nothing but text, a model that asks another one (BLS) sees
+INTERNAL, and the header that would end a stream with its status (`triton_grpc_error`) corrupts the
+heap of Triton 2.51.
+"""
+
+INVALID_ARGUMENT, UNAVAILABLE = "INVALID_ARGUMENT: ", "UNAVAILABLE: "
+"""What messages of our models begin with, in gRPC's names; messages of INTERNAL say no code."""
+
+QUEUE_FULL = "Exceeds maximum queue size"
+"""Part of what Triton says for a request that finds a model's queue full."""
+
+
+class RequestError(Exception):
+    """The request cannot be served as it is: the client has to change it (INVALID_ARGUMENT)."""
+
+
+class QueueFullError(Exception):
+    """The engine's queue is full: the client may try again later (UNAVAILABLE)."""
+
+
+class EngineStoppedError(Exception):
+    """The engine is shutting down and takes no more requests (UNAVAILABLE)."""

@@ -1,0 +1,64 @@
+"""How many requests the language model has, as Triton's metric of upstream's name and labels.
+
+`active` counts every request whose stream is not closed, waiting ones included: the server is idle,
+and may be stopped, only when it is 0.
+"""
+
+import threading
+from collections.abc import Mapping
+
+import triton_python_backend_utils as pb_utils
+
+from mm_api.metrics import DECODE_BATCH
+from mm_runtime.serving.metrics.families import Family
+from mm_runtime.serving.metrics.histograms import HistogramGauges
+
+FAMILY = "nv_trt_llm_request_metrics"
+LABEL = "request_type"
+
+
+class RequestGauges:
+    """The gauges of one model instance; may be called from any thread."""
+
+    def __init__(self, limit: int) -> None:
+        """Register the metric and publish the limit.
+
+        Args:
+            limit: requests that can run at one time.
+        """
+        self._lock = threading.Lock()
+        help_text = "Requests of the language model by state."
+        family = Family(FAMILY, help_text, pb_utils.MetricFamily.GAUGE)
+        self._active = family.series({LABEL: "active"})
+        self._waiting = family.series({LABEL: "waiting"})
+        self._max = family.series({LABEL: "max"})
+        self._count = 0
+        self._limit = limit
+        self._max.set(limit)
+
+    def entered(self) -> None:
+        """Count a request from before its first error could be sent."""
+        self._change(1)
+
+    def left(self) -> None:
+        """Stop counting a request, after its stream was closed."""
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self._count += by
+            self._active.set(self._count)
+            self._waiting.set(max(0, self._count - self._limit))
+
+
+class StepGauges:
+    """How many requests each step decoded; called from any thread."""
+
+    def __init__(self) -> None:
+        """Register the histogram."""
+        self._together = HistogramGauges(DECODE_BATCH)
+
+    def add(self, steps: Mapping[int, int]) -> None:
+        """Count steps, given as requests of a step -> such steps."""
+        for requests, times in steps.items():
+            self._together.observe(requests, times=times)

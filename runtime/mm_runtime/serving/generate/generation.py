@@ -1,0 +1,316 @@
+"""The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import (
+    Beam,
+    BeamOptions,
+    Piece,
+    Request,
+    Sampling,
+    Wanted,
+)
+from mm_runtime.serving.prompts.ids import NO_ID, check_end, check_words
+from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
+from mm_runtime.serving.tensors import Tensors, required, scalar, single
+
+Outputs = dict[str, NDArray[Any]]
+
+BASE_MODEL = 2**64 - 1
+"""-1 as the unsigned tensor `lora_task_id` holds it."""
+
+
+def read_request(
+    inputs: Tensors,
+    *,
+    end_ids: frozenset[int],
+    vocabulary_size: int,
+    fresh_seed: int,
+    encoder_decoder: bool = False,
+    max_beam_width: int = 1,
+    adapters: Mapping[int, str] = MappingProxyType({}),
+) -> Request:
+    """Return what the tensors ask for.
+
+    Args:
+        inputs: tensors by TensorRT-LLM's names; `seed` and `min_tokens` are read too.
+        end_ids: all end tokens of the checkpoint; used when the request's `end_id` is one of them.
+        vocabulary_size: length that a bias must have; ids are smaller.
+        fresh_seed: seed of a request that names none.
+        encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
+        max_beam_width: what the engine was built for.
+        adapters: id of each LoRA adapter -> its name.
+
+    Raises:
+        RequestError: a value is missing, out of range, or asks for what this engine has not.
+    """
+    _refuse_unsupported(inputs)
+    end_id, stop, bad = (
+        scalar(inputs, "end_id"),
+        _read_words(inputs, "stop_words_list"),
+        _read_words(inputs, "bad_words_list"),
+    )
+    check_end("end_id", end_id, vocabulary_size)
+    check_words("stop_words_list", stop, vocabulary_size)
+    check_words("bad_words_list", bad, vocabulary_size)
+    features = single(inputs, "encoder_input_features")
+    rotation = single(inputs, "mrope_rotary_cos_sin")
+    return Request(
+        ids=_ids(inputs, "input_ids", needed=features is None or not encoder_decoder),
+        adapter=_read_adapter(inputs, adapters),
+        decoder_ids=_ids(inputs, "decoder_input_ids", needed=True) if encoder_decoder else (),
+        table=single(inputs, "prompt_embedding_table"),
+        features=features,
+        cross_mask=single(inputs, "cross_attention_mask"),
+        rotation=rotation,
+        rotation_delta=scalar(inputs, "mrope_position_deltas") or 0,
+        max_tokens=required(inputs, "request_output_len"),
+        end_ids=_end_ids(end_id, end_ids),
+        sampling=_read_sampling(inputs, fresh_seed),
+        stop=stop,
+        bad=bad,
+        bias=_read_bias(inputs, vocabulary_size),
+        wanted=Wanted(
+            log_probs=bool(scalar(inputs, "return_log_probs")),
+            context_logits=bool(scalar(inputs, "return_context_logits")),
+            generation_logits=bool(scalar(inputs, "return_generation_logits")),
+        ),
+        beams=_read_beams(inputs, max_beam_width),
+    )
+
+
+def is_streaming(inputs: Tensors) -> bool:
+    """Tell whether the client wants each piece as it comes."""
+    return bool(scalar(inputs, "streaming"))
+
+
+def write_piece(piece: Piece) -> Outputs:
+    """Return the output tensors of one response.
+
+    Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
+    says how many of `output_ids` count. Logits that nobody asked for are one zero.
+    """
+    if piece.beams:
+        return _write_beams(piece.beams)
+    context, generation = piece.context_logits, piece.generation_logits
+    return {
+        "output_ids": np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
+        "sequence_length": np.array([[len(piece.ids)]], dtype=np.int32),
+        "previous_ids": np.array([[piece.previous or (PADDING,)]], dtype=np.int32),
+        "is_last": np.array([[piece.finish is not None]]),
+        "cum_log_probs": np.array([[piece.cumulative_log_prob]], dtype=np.float32),
+        "output_log_probs": np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
+        "context_logits": np.zeros((1, 1, 1), np.float32) if context is None else context[None],
+        "generation_logits": (
+            np.zeros((1, 1, 1, 1), np.float32) if generation is None else generation[None, None]
+        ),
+        "batch_index": np.zeros((1, 1), dtype=np.int32),
+        "sequence_index": np.zeros((1, 1), dtype=np.int32),
+    }
+
+
+def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
+    """Return the output tensors of several answers, the shorter ones padded."""
+    longest = max(1, *(len(beam.ids) for beam in beams))
+    ids = np.full((1, len(beams), longest), PADDING, dtype=np.int32)
+    log_probs = np.zeros((1, len(beams), longest), dtype=np.float32)
+    for row, beam in enumerate(beams):
+        ids[0, row, : len(beam.ids)] = beam.ids
+        # The prompt in front of an answer, and the end after it, have no value here.
+        own = beam.log_probs[: len(beam.ids)]
+        log_probs[0, row, len(beam.ids) - len(own) : len(beam.ids)] = own
+    return {
+        "output_ids": ids,
+        "sequence_length": np.array([[len(beam.ids) for beam in beams]], dtype=np.int32),
+        "previous_ids": np.full((1, len(beams), 1), PADDING, dtype=np.int32),
+        "is_last": np.array([[True]]),
+        "cum_log_probs": np.array([[beam.cumulative for beam in beams]], dtype=np.float32),
+        "output_log_probs": log_probs,
+        "context_logits": np.zeros((1, 1, 1), np.float32),
+        "generation_logits": np.zeros((1, 1, 1, 1), np.float32),
+        "batch_index": np.zeros((1, 1), dtype=np.int32),
+        "sequence_index": np.zeros((1, 1), dtype=np.int32),
+    }
+
+
+def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tuple[int, ...]:
+    """Return the tokens that a whole answer begins with: the prompt's, when the client wants them.
+
+    As upstream: a stream never repeats the prompt. Rows of the prompt table are no tokens.
+    """
+    if is_streaming(inputs) or scalar(inputs, "exclude_input_in_output") is not False:
+        return ()
+    prompt = request.decoder_ids or request.ids
+    return tuple(token for token in prompt if token < vocabulary_size)
+
+
+def join_pieces(pieces: list[Piece], prompt: tuple[int, ...] = ()) -> Piece:
+    """Return all pieces of an answer as one, for a client that does not stream."""
+    last = pieces[-1]
+    logits = [piece.generation_logits for piece in pieces if piece.generation_logits is not None]
+    return Piece(
+        previous=(),
+        ids=(*prompt, *(token for piece in pieces for token in piece.ids)),
+        finish=last.finish,
+        log_probs=tuple(value for piece in pieces for value in piece.log_probs),
+        cumulative_log_prob=last.cumulative_log_prob,
+        context_logits=last.context_logits,
+        generation_logits=np.concatenate(logits) if logits else None,
+        beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
+    )
+
+
+def _read_sampling(inputs: Tensors, fresh_seed: int) -> Sampling:
+    chosen: dict[str, Any] = {}
+    for name, tensors in _SAMPLING.items():
+        values = [scalar(inputs, tensor) for tensor in tensors]
+        given = [value for value in values if value is not None]
+        if given:
+            chosen[name] = given[0]
+    sampling = Sampling(**{"seed": fresh_seed, **chosen})
+    for claim, message in (
+        (sampling.temperature >= 0, f"temperature is {sampling.temperature}; at least 0"),
+        (sampling.top_k >= 0, f"top_k is {sampling.top_k}; 0 (not set) or more"),
+        (0 <= sampling.top_p <= 1, f"top_p is {sampling.top_p}; 0 (not set) to 1"),
+        (
+            sampling.repetition_penalty > 0,
+            f"repetition_penalty is {sampling.repetition_penalty}; more than 0",
+        ),
+        (sampling.min_tokens >= 0, f"min_length is {sampling.min_tokens}; at least 0"),
+    ):
+        if not claim:
+            raise RequestError(f"{message} is allowed")
+    for name, value in vars(sampling).items():
+        # With them every logit is NaN or infinite, and the answer is empty or the first token.
+        if not isfinite(value):
+            raise RequestError(f"{name} is {value}; a finite number is needed")
+    # A generator takes signed 64-bit seeds; Triton's tensor is unsigned.
+    return Sampling(**{**vars(sampling), "seed": sampling.seed % 2**63})
+
+
+_SAMPLING = {
+    "temperature": ("temperature",),
+    "top_k": ("runtime_top_k",),
+    "top_p": ("runtime_top_p",),
+    "repetition_penalty": ("repetition_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "frequency_penalty": ("frequency_penalty",),
+    "min_tokens": ("min_tokens", "min_length"),
+    "seed": ("seed", "random_seed"),
+}
+"""Field -> tensors that may hold it, newer name first."""
+
+
+_UNSUPPORTED = (
+    "draft_input_ids",
+    "draft_logits",
+    "lora_weights",
+    "lora_config",
+    "context_phase_params",
+    "guided_decoding_guide",
+    "runtime_top_p_min",
+    "runtime_top_p_decay",
+    "runtime_top_p_reset_ids",
+)
+"""Inputs of TensorRT-LLM that would change the answer, and that this engine cannot honour."""
+
+
+_LENGTHS = {"input_ids": "input_lengths", "decoder_input_ids": "decoder_input_lengths"}
+
+
+def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
+    """Return the ids of one of the two prompts, as many as its length says."""
+    ids = single(inputs, name)
+    if ids is None:
+        if needed:
+            raise RequestError(f"{name} is missing")
+        return ()
+    length = required(inputs, _LENGTHS[name])
+    if not 1 <= length <= len(ids):
+        raise RequestError(f"{_LENGTHS[name]} is {length}, but {name} holds {len(ids)} ids")
+    return tuple(ids[:length].tolist())
+
+
+def _refuse_unsupported(inputs: Tensors) -> None:
+    for name in _UNSUPPORTED:
+        if name in inputs:
+            raise RequestError(f"{name} is not supported by the Reference engine; leave it out")
+    sequences = scalar(inputs, "num_return_sequences")
+    if sequences is not None and sequences != 1:
+        raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
+
+
+def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
+    """Return the id of the LoRA adapter that is asked for, None for the base model.
+
+    Raises:
+        RequestError: the engine has no such adapter.
+    """
+    asked = scalar(inputs, "lora_task_id")
+    if asked is None or asked == BASE_MODEL:
+        return None
+    if asked not in known:
+        listed = ", ".join(f"{uid} ({name})" for uid, name in sorted(known.items()))
+        served = f"this model has {listed}" if known else "this model has no LoRA adapters"
+        raise RequestError(
+            f"lora_task_id {asked} is unknown: {served}; leave it out for the base model"
+        )
+    return int(asked)
+
+
+def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
+    """Return how beams are searched, None for one answer.
+
+    Raises:
+        RequestError: more beams than the engine was built for, or what no beam has.
+    """
+    width = scalar(inputs, "beam_width")
+    if width is None or width == 1:
+        return None
+    if not 1 <= width <= widest:
+        raise RequestError(
+            f"beam_width is {width}; 1 to {widest} are allowed (maxBeamWidth), as the engine was "
+            "built"
+        )
+    for name in ("return_context_logits", "return_generation_logits"):
+        if scalar(inputs, name):
+            raise RequestError(f"{name} is not served with beams; leave it out")
+    penalty, early = scalar(inputs, "len_penalty"), scalar(inputs, "early_stopping")
+    if penalty is not None and not isfinite(penalty):
+        raise RequestError(f"length_penalty is {penalty}; a finite number is needed")
+    return BeamOptions(
+        width=width,
+        length_penalty=0.0 if penalty is None else penalty,
+        early_stopping=early is not False,
+    )
+
+
+def _end_ids(end_id: int | None, known: frozenset[int]) -> frozenset[int]:
+    """Return the tokens that end the answer; upstream's client sends -1 for none."""
+    if end_id is None or end_id in known:
+        return known
+    return frozenset() if end_id == NO_ID else frozenset({end_id})
+
+
+def _read_words(inputs: Tensors, name: str) -> TokenWords:
+    packed = single(inputs, name)
+    return () if packed is None else unpack_words(packed)
+
+
+def _read_bias(inputs: Tensors, vocabulary_size: int) -> NDArray[np.float32] | None:
+    bias = single(inputs, "embedding_bias")
+    if bias is not None and np.isnan(bias).any():
+        raise RequestError("embedding_bias holds NaN, expected a weight for each word")
+    if bias is not None and bias.shape != (vocabulary_size,):
+        raise RequestError(
+            f"embedding_bias has shape {list(bias.shape)}, expected [{vocabulary_size}]"
+        )
+    return bias

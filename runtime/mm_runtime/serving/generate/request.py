@@ -1,0 +1,181 @@
+"""What the engine is asked for and what it answers, as plain values."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.prompts.words import TokenWords
+
+
+@dataclass(frozen=True)
+class BeamOptions:
+    """How beams are searched. The defaults are TensorRT-LLM's."""
+
+    width: int
+    length_penalty: float = 0.0
+    """Power of the length that a sum is divided by; 0: sums are compared as they are."""
+
+    early_stopping: bool = True
+    """Stop when as many beams as asked for have ended, though others could still become better."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. The defaults are greedy.
+
+    As in TensorRT-LLM, `top_k` 0 and `top_p` 0 both mean "not set", and with neither set decoding
+    is greedy. To sample from the whole distribution, set `top_p` to 1.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 0.0
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens in the prompt or the answer."""
+
+    presence_penalty: float = 0.0
+    """Subtracted once from tokens that the answer already holds (OpenAI's definition)."""
+
+    frequency_penalty: float = 0.0
+    """Subtracted for each time the answer already holds the token (OpenAI's definition)."""
+
+    min_tokens: int = 0
+    """No end token before this many tokens."""
+
+    seed: int = 0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        unset = self.top_k == 0 and self.top_p == 0.0
+        return unset or self.top_k == 1 or self.temperature == 0.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to return besides tokens. Logits are large, log probabilities are not."""
+
+    log_probs: bool = False
+    context_logits: bool = False
+    generation_logits: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt and how to continue it."""
+
+    ids: tuple[int, ...]
+    """Prompt token ids; an id of vocabulary size + n stands for row n of `table`.
+
+    For an encoder-decoder: what the encoder reads.
+    """
+
+    max_tokens: int
+    end_ids: frozenset[int]
+    """Tokens that end the answer; they are not part of it."""
+
+    table: NDArray[np.floating[Any]] | None = None
+    """Prompt embedding table, [rows, hidden]."""
+
+    adapter: int | None = None
+    """Id of the LoRA adapter that answers. None: the base model."""
+
+    decoder_ids: tuple[int, ...] = ()
+    """Encoder-decoders: what the decoder reads first."""
+
+    features: NDArray[np.floating[Any]] | None = None
+    """What cross attention reads: [positions, hidden] of pictures, or a spectrogram
+    [frames, bins]."""
+
+    cross_mask: NDArray[np.bool_] | None = None
+    """[tokens, positions]: which tokens see which features."""
+
+    rotation: NDArray[np.float32] | None = None
+    """Qwen2-VL: cosine and sine for each position and frequency, flat."""
+
+    rotation_delta: int = 0
+    """Added to a position after the prompt before it is rotated."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: TokenWords = ()
+    """Sequences that end the answer; they are not part of it either."""
+
+    bad: TokenWords = ()
+    """Sequences that must not appear."""
+
+    bias: NDArray[np.float32] | None = None
+    """Added to the logits, [vocabulary]."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+    beams: BeamOptions | None = None
+    """None: one answer, token by token."""
+
+
+class Finish(StrEnum):
+    """Why an answer is complete."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One of several answers."""
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    """Of each token, the one that ended the answer included."""
+
+    @property
+    def cumulative(self) -> float:
+        """Sum over all tokens."""
+        return sum(self.log_probs)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some more tokens of an answer."""
+
+    previous: tuple[int, ...]
+    """All tokens of earlier pieces."""
+
+    ids: tuple[int, ...]
+    finish: Finish | None
+    """Set on the last piece, which may hold no tokens."""
+
+    log_probs: tuple[float, ...] = ()
+    """Natural logarithm of the model's own probability of each token, before any sampling rule."""
+
+    cumulative_log_prob: float = 0.0
+    """Sum over all tokens so far."""
+
+    context_logits: NDArray[np.float32] | None = None
+    """[prompt, vocabulary], on the last piece when wanted."""
+
+    generation_logits: NDArray[np.float32] | None = None
+    """[tokens of this piece, vocabulary] when wanted."""
+
+    beams: tuple[Beam, ...] = ()
+    """All answers of a beam search, best first; `ids` are the best one's."""
+
+
+class Sink(Protocol):
+    """Where the pieces of one answer go. Called from the engine's thread; must not block.
+
+    Exactly one of these ends a request: a piece with `finish`, `fail`, or `cancelled`.
+    """
+
+    def send(self, piece: Piece) -> None:
+        """Take some tokens."""
+
+    def fail(self, error: Exception) -> None:
+        """Take the error that ended the request."""
+
+    def cancelled(self) -> None:
+        """Learn that the request was dropped because nobody waits for it."""
+
+    def is_cancelled(self) -> bool:
+        """Tell whether nobody waits for the answer any more."""

@@ -1,0 +1,112 @@
+"""What a family that hears is asked with: its spectrogram, and the prefix of its answers.
+
+Gateway and Triton read it alike; nothing here needs a vision engine or torch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
+from mm_runtime.serving.prompts.starts import decoder_start
+from mm_runtime.serving.prompts.tokens import TextCodec
+
+START = "<|startoftranscript|>"
+NO_TIMESTAMPS = "<|notimestamps|>"
+DEFAULT_LANGUAGE = "en"
+TRANSCRIBE = "transcribe"
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What a checkpoint's decoder begins with: language and task are tokens."""
+
+    codec: TextCodec
+    start: int
+    """The token that every answer begins with."""
+
+    languages: Mapping[str, int] = field(default_factory=dict)
+    """Code -> token of each language that the checkpoint can tell; empty: it tells none."""
+
+    @classmethod
+    def load(cls, engine: EngineDirectory, codec: TextCodec) -> "Prefixes":
+        """Read a checkpoint's start and languages.
+
+        Raises:
+            OSError, ValueError: a file is missing or not understood.
+        """
+        return cls(codec, decoder_start(engine.llm)[0], _languages(engine.llm))
+
+    def detected(self, logits: NDArray[np.float32]) -> str:
+        """Return the language that is likeliest to follow the start, as transformers chooses it.
+
+        Args:
+            logits: float32 [vocabulary] of the token after the start.
+        """
+        return max(self.languages, key=lambda code: float(logits[self.languages[code]]))
+
+    def write(self, language: str | None, task: str = TRANSCRIBE) -> str:
+        """Return the prefix of a language and a task; a checkpoint of one language has no choice.
+
+        Args:
+            language: its code, or None for the default.
+            task: `transcribe`, or `translate` into English.
+
+        Raises:
+            RequestError: the checkpoint does not know the language.
+        """
+        asked = language or DEFAULT_LANGUAGE
+        known = self.codec.id_of(f"<|{asked}|>") is not None
+        one_language = self.codec.id_of(f"<|{DEFAULT_LANGUAGE}|>") is None
+        if not known and not (one_language and asked == DEFAULT_LANGUAGE):
+            raise RequestError(
+                f"the model has no language {asked[:20]!r}; expected a code such as 'en' or 'de'"
+            )
+        tokens = (START, f"<|{asked}|>", f"<|{task}|>", NO_TIMESTAMPS)
+        return "".join(one for one in tokens if self.codec.id_of(one) is not None)
+
+    def ids(self, prefix: str) -> list[int]:
+        """Return the ids of a prefix; an empty one is the default's.
+
+        Raises:
+            RequestError: it begins with another token than the decoder does.
+        """
+        ids = self.codec.encode_word(prefix or self.write(None))
+        if ids[:1] != [self.start]:
+            raise RequestError(
+                f"the prefix {prefix[:60]!r} does not begin with {START}; send an empty one for "
+                f"{self.write(None)}"
+            )
+        return ids
+
+
+def _languages(llm: Path) -> dict[str, int]:
+    path = llm / "generation_config.json"
+    chosen = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    known = chosen.get("lang_to_id") or {}
+    return {token.removeprefix("<|").removesuffix("|>"): at for token, at in known.items()}
+
+
+def load_spectrogram(engine: EngineDirectory) -> LogMel:
+    """Return the spectrogram that an engine's encoder reads.
+
+    Raises:
+        ValueError: the engine's encoder reads no spectrogram.
+    """
+    encoder = engine.facts.encoder
+    if encoder is None or encoder.mel_bins is None or encoder.max_positions is None:
+        raise ValueError(f"{engine.root}: the engine's encoder reads no sound")
+    frames = 2 * encoder.max_positions
+    return LogMel.from_folder(engine.processor, bins=encoder.mel_bins, frames=frames)
+
+
+def hears(engine: EngineDirectory) -> bool:
+    """Say whether the engine's encoder reads sound."""
+    encoder = engine.facts.encoder
+    return encoder is not None and encoder.mel_bins is not None

@@ -1,0 +1,33 @@
+"""The sounds of the questions that the project itself asks: short, and the same everywhere."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+
+FULL_SCALE = 2**15
+"""What a sample of sixteen bits is divided by."""
+
+_AMPLITUDE = 3000
+"""Of sixteen bits: a quiet tone."""
+
+_SAMPLE_HERTZ = 440.0
+
+
+def tone(hertz: float) -> NDArray[np.float32]:
+    """Return half a second of a quiet tone, of -1 to 1, at the model's rate.
+
+    Each sample is one that sixteen bits hold: processors that differ in a sine's last bit give the
+    same sound, and so does a WAV file of it.
+    """
+    at = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
+    whole = np.round(_AMPLITUDE * np.sin(2 * math.pi * hertz * at))
+    sound: NDArray[np.float32] = (whole / FULL_SCALE).astype(np.float32)
+    return sound
+
+
+def sample_sound() -> NDArray[np.float32]:
+    """Return the sound that builds and pods ask about."""
+    return tone(_SAMPLE_HERTZ)

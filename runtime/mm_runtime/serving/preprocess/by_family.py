@@ -1,0 +1,120 @@
+"""The model `preprocessing`, by family; of one that hears: samples to a spectrogram."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears, load_spectrogram
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE, LogMel
+from mm_runtime.serving.preprocess.preprocessing import NOTHING, Preprocessor
+from mm_runtime.serving.preprocess.remote_images import Fetched
+from mm_runtime.serving.prompts.ids import check_ends
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
+from mm_runtime.serving.tensors import Tensors, scalar, single, texts
+
+Outputs = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class SoundPreprocessor:
+    """Everything that preparing a sound needs, loaded once."""
+
+    codec: TextCodec
+    prefixes: Prefixes
+    spectrogram: LogMel
+    engine: EngineDirectory
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "SoundPreprocessor":
+        """Read tokenizer and feature extractor of the engine.
+
+        Raises:
+            OSError, ValueError: a file is missing or not understood.
+        """
+        codec = TextCodec(engine.tokenizer)
+        return cls(codec, Prefixes.load(engine, codec), load_spectrogram(engine), engine)
+
+    def remote_urls(self, inputs: Tensors) -> list[str]:
+        """Return no URLs: sounds travel in the request."""
+        del inputs
+        return []
+
+    def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
+        """Return the outputs of one request.
+
+        Args:
+            inputs: `QUERY` (the decoder's prefix), `WAV`, and the optional tensors of the model.
+            fetched: nothing.
+
+        Raises:
+            RequestError: what is wrong and what was expected.
+        """
+        del fetched
+        features = self.spectrogram(self._sound(inputs))
+        ids = self.prefixes.ids(next(iter(texts(inputs, "QUERY")), ""))
+        limits = self.engine.limits
+        if len(ids) > limits.max_input_len:
+            raise RequestError(
+                f"the prefix has {len(ids)} tokens; at most {limits.max_input_len} are allowed "
+                "(maxInputLen)"
+            )
+        asked = scalar(inputs, "REQUEST_OUTPUT_LEN")
+        most = limits.max_seq_len - len(ids) if asked is None else asked
+        check_ends(inputs, self.engine.facts.text.vocabulary_size)
+        end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
+        outputs: Outputs = {
+            "ENCODER_INPUT_FEATURES": features[np.newaxis],
+            # Two convolutions halve the frames.
+            "ENCODER_OUTPUT_LENGTHS": np.array([[len(features) // 2]], dtype=np.int32),
+            "REQUEST_INPUT_LEN": np.array([[len(features)]], dtype=np.int32),
+            "DECODER_INPUT_ID": np.array([ids], dtype=np.int32),
+            "REQUEST_DECODER_INPUT_LEN": np.array([[len(ids)]], dtype=np.int32),
+            "REQUEST_OUTPUT_LEN": np.array([[most]], dtype=np.int32),
+            "OUT_END_ID": np.array([[self.codec.end_id if end_id is None else end_id]], np.int32),
+            "OUT_PAD_ID": np.array([[self.codec.pad_id if pad_id is None else pad_id]], np.int32),
+        }
+        vocabulary = self.engine.facts.text.vocabulary_size
+        outputs |= word_tensors(inputs, self.codec, vocabulary)
+        return outputs | bias_tensor(inputs, self.codec, vocabulary)
+
+    def _sound(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
+        """Return the samples of a request.
+
+        Raises:
+            RequestError: none, too many, or values that are no sound.
+        """
+        sound = single(inputs, "WAV")
+        if sound is None:
+            raise RequestError(f"WAV is missing: the samples of a sound, {SAMPLE_RATE} a second")
+        length = scalar(inputs, "WAV_LENS")
+        if length is not None and not 1 <= length <= len(sound):
+            raise RequestError(f"WAV_LENS is {length}, but WAV holds {len(sound)} samples")
+        sound = sound[:length]
+        most = self.spectrogram.samples
+        if not 1 <= len(sound) <= most:
+            raise RequestError(
+                f"WAV has {len(sound)} samples; 1 to {most} are allowed "
+                f"({self.spectrogram.seconds:g} seconds, {SAMPLE_RATE} a second)"
+            )
+        if not np.isfinite(sound).all():
+            raise RequestError("WAV: holds NaN or infinite values, expected samples of -1 to 1")
+        return sound
+
+
+def load_preprocessor(
+    engine: EngineDirectory, serving: ServingPlan
+) -> Preprocessor | SoundPreprocessor:
+    """Return what prepares an engine's requests.
+
+    Raises:
+        OSError, ValueError, KeyError: a file is missing or not understood.
+    """
+    if hears(engine):
+        return SoundPreprocessor.load(engine)
+    return Preprocessor.load(engine, serving)

@@ -1,0 +1,99 @@
+"""Pictures of a request as Pillow images: raw pixels or URLs, limits checked first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.pictures.data_urls import decode_data_url
+from mm_runtime.pictures.media import BadImageError, decode
+from mm_runtime.serving.errors import RequestError
+
+RGB = 3
+BATCHED_PICTURES = 5
+"""Dimensions of [batch, images, height, width, 3]."""
+
+DATA_SCHEME = "data:"
+SHOWN = 60
+"""Characters of a URL that are repeated in a message."""
+
+
+@dataclass(frozen=True)
+class MediaLimits:
+    """What one picture may be at most; the encoded size is checked before anything is decoded."""
+
+    max_bytes: int
+    max_pixels: int
+
+
+def images_from_pixels(
+    pixels: NDArray[np.uint8], limits: MediaLimits, sizes: NDArray[np.int64] | None = None
+) -> list[Image.Image]:
+    """Return the pictures of a uint8 tensor [1, images, height, width, 3].
+
+    Args:
+        pixels: the tensor; pictures of different sizes are padded to the right and below.
+        limits: of each picture.
+        sizes: height and width of each picture without its padding, int64 [images, 2].
+
+    Raises:
+        RequestError: another shape, an empty picture, or more pixels than allowed.
+    """
+    if pixels.ndim != BATCHED_PICTURES or pixels.shape[0] != 1 or pixels.shape[-1] != RGB:
+        raise RequestError(
+            f"image_bytes_input: got shape {list(pixels.shape)}, "
+            "expected raw RGB as [1, images, height, width, 3]"
+        )
+    height, width = pixels.shape[2:4]
+    _check_pixels(width, height, limits)
+    if sizes is None:
+        return [Image.fromarray(picture, "RGB") for picture in pixels[0]]
+    if sizes.shape != (pixels.shape[1], 2) or (sizes < 1).any() or (sizes > (height, width)).any():
+        raise RequestError(
+            f"image_sizes_input: got {sizes.tolist()}, expected the height and width of each of "
+            f"{pixels.shape[1]} images, at most {height} x {width}"
+        )
+    return [
+        Image.fromarray(np.ascontiguousarray(picture[:high, :wide]), "RGB")
+        for picture, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
+    ]
+
+
+def image_from_url(
+    url: str, limits: MediaLimits, fetched: Mapping[str, bytes] = MappingProxyType({})
+) -> Image.Image:
+    """Return the picture of a URL, upright RGB.
+
+    Args:
+        url: a `data:` URL, or one of `fetched`.
+        limits: of the picture.
+        fetched: http(s) URL -> what was found there.
+
+    Raises:
+        RequestError: another scheme, wrong base64, no picture, or over a limit.
+    """
+    try:
+        if url in fetched:
+            content = fetched[url]
+        elif url[: len(DATA_SCHEME)].lower() == DATA_SCHEME:
+            content = decode_data_url(url, max_bytes=limits.max_bytes)
+        else:
+            raise RequestError(
+                f"image_url_input: {url[:SHOWN]!r} is no URL of a picture; "
+                "expected http://, https:// or data:image/<type>;base64,<data>"
+            )
+        return decode(content, max_pixels=limits.max_pixels)
+    except BadImageError as error:
+        raise RequestError(f"image_url_input: {error}") from error
+
+
+def _check_pixels(width: int, height: int, limits: MediaLimits) -> None:
+    if width * height == 0:
+        raise RequestError(f"the image is empty: {width} x {height} pixels")
+    if width * height > limits.max_pixels:
+        raise RequestError(
+            f"the image has {width} x {height} pixels, at most {limits.max_pixels} are allowed"
+        )

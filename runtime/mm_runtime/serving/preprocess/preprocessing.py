@@ -1,0 +1,227 @@
+"""The model `preprocessing`: a question and its pictures to token ids and pixel values."""
+
+import os
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.geometry.seen_tiles import seen_tiles
+from mm_runtime.serving.preprocess.image_ids import PictureIds, extra_ids, salted_id
+from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
+from mm_runtime.serving.preprocess.processors import load_processor
+from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor, Prepared
+from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
+from mm_runtime.serving.prompts.ids import check_ends
+from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
+from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
+from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
+from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
+
+Outputs = dict[str, NDArray[Any]]
+NOTHING: Fetched = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Preprocessor:
+    """Everything that preparing a request needs, loaded once."""
+
+    codec: TextCodec
+    questions: QuestionWriter
+    pictures: PictureProcessor | None
+    engine: EngineDirectory
+    media: MediaLimits
+    max_images: int
+    max_frames: int
+    """Of one video."""
+
+    ids: PictureIds = field(default_factory=PictureIds)
+
+    @classmethod
+    def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
+        """Read tokenizer, template and image processor of the engine.
+
+        Raises:
+            OSError, ValueError, KeyError: a file is missing or not understood.
+        """
+        codec = TextCodec(engine.tokenizer)
+        gateway = serving.gateway
+        limits = (gateway.max_images_per_request, engine.limits.max_images_per_request)
+        return cls(
+            codec=codec,
+            questions=load_questions(engine, codec),
+            pictures=load_processor(engine, engine.vision) if engine.vision else None,
+            engine=engine,
+            media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
+            max_images=min(limits),
+            # No prompt has room for more: two frames become one token at the very least.
+            max_frames=gateway.max_video_frames or 2 * engine.limits.max_input_len,
+            ids=PictureIds(verify=bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))),
+        )
+
+    def remote_urls(self, inputs: Tensors) -> list[str]:
+        """Return the URLs of a request that must be fetched before it is prepared.
+
+        Raises:
+            RequestError: the model takes no pictures, or not so many: nothing is fetched.
+        """
+        urls = [url for url in texts(inputs, "IMAGE_URL") if url]
+        self._check_count(len(urls))
+        return [url for url in urls if is_remote(url)]
+
+    def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
+        """Return the outputs of one request; those that nothing asked for are absent.
+
+        Args:
+            inputs: `QUERY`, `REQUEST_OUTPUT_LEN` and the optional tensors of the model's config.
+            fetched: what `remote_urls` named.
+
+        Raises:
+            RequestError: what is wrong and what was expected.
+        """
+        prepared = self._prepared(inputs, fetched)
+        text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
+        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
+        self._check_characters(text)
+        video = "VIDEO_BYTES" in inputs
+        question = self.questions.write(text, decoder_text, prepared.rows, video=video)
+        ids = question.ids
+        self._check_length(ids)
+        check_ends(inputs, self.engine.facts.text.vocabulary_size)
+        end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
+        end_id = self.codec.end_id if end_id is None else end_id
+        pad_id = self.codec.pad_id if pad_id is None else pad_id
+        # A decoder-only model has no decoder prompt; upstream sends one pad token here too.
+        decoder_ids = question.decoder_ids or [pad_id]
+        outputs: Outputs = {
+            "INPUT_ID": np.array([ids], dtype=np.int32),
+            "REQUEST_INPUT_LEN": np.array([[len(ids)]], dtype=np.int32),
+            "DECODER_INPUT_ID": np.array([decoder_ids], dtype=np.int32),
+            "REQUEST_DECODER_INPUT_LEN": np.array([[len(decoder_ids)]], dtype=np.int32),
+            "REQUEST_OUTPUT_LEN": np.array([[required(inputs, "REQUEST_OUTPUT_LEN")]], np.int32),
+            "OUT_END_ID": np.array([[end_id]], dtype=np.int32),
+            "OUT_PAD_ID": np.array([[pad_id]], dtype=np.int32),
+        }
+        outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
+        self._add_places(ids, outputs)
+        vocabulary = self.engine.facts.text.vocabulary_size
+        outputs |= word_tensors(inputs, self.codec, vocabulary)
+        outputs |= bias_tensor(inputs, self.codec, vocabulary)
+        self._add_extra_ids(inputs, ids, prepared, outputs)
+        return outputs
+
+    def _check_count(self, count: int) -> None:
+        if count and (self.pictures is None or self.engine.vision is None):
+            raise RequestError("this model takes no pictures")
+        if count > self.max_images:
+            raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
+
+    def _prepared(self, inputs: Tensors, fetched: Fetched) -> Prepared:
+        """Return the request's pictures for the encoder, and the rows each becomes.
+
+        Raises:
+            RequestError: too many, of both kinds, or of a kind that the model does not take.
+        """
+        encoded = single(inputs, "IMAGE")
+        urls = [url for url in texts(inputs, "IMAGE_URL") if url]
+        self._check_count(len(urls))
+        pictures = [image_from_url(url, self.media, fetched) for url in urls]
+        if "IMAGE_BYTES" in inputs:
+            sizes = single(inputs, "PICTURE_SIZES")
+            pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
+        if encoded is not None and not len(encoded):  # the encoder would be given nothing
+            raise RequestError("image_input: holds no images; leave it out")
+        count = len(pictures) + (0 if encoded is None else len(encoded))
+        if "VIDEO_BYTES" in inputs:
+            return self._prepared_video(inputs, count)
+        if count == 0:
+            return Prepared({}, ())
+        self._check_count(count)
+        if self.pictures is None or self.engine.vision is None:
+            raise RequestError("this model takes no pictures")
+        if pictures and encoded is not None:
+            raise RequestError("send pictures as image_input or as raw or encoded images, not both")
+        if encoded is not None:
+            if not np.isfinite(encoded).all():
+                raise RequestError("image_input: holds NaN or infinite values, expected pixels")
+            rows = (self.engine.vision.features_per_image,) * count
+            return Prepared({}, rows, tuple(self.ids.of_picture(one) for one in encoded))
+        prepared = self.pictures.prepare(pictures)
+        return replace(prepared, ids=tuple(self.ids.of_picture(one) for one in pictures))
+
+    def _prepared_video(self, inputs: Tensors, pictures: int) -> Prepared:
+        if pictures:
+            raise RequestError("send pictures or a video, not both")
+        if self.pictures is None:
+            raise RequestError("video_bytes_input: this model takes no video")
+        # Every frame is resized before its tokens are known, so their number is looked at first.
+        shape = inputs["VIDEO_BYTES"].shape
+        if len(shape) > 1 and shape[1] > self.max_frames:
+            raise RequestError(
+                f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
+            )
+        frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
+        return replace(self.pictures.prepare_video(frames), ids=(self.ids.of_video(frames),))
+
+    def _longest(self) -> tuple[int, str]:
+        """Return the most tokens of a prompt, and the field that says so."""
+        limits = self.engine.limits
+        if self.engine.facts.encoder is None:
+            return limits.max_input_len, "maxInputLen"
+        return limits.max_encoder_input_len or limits.max_input_len, "maxEncoderInputLen"
+
+    def _check_characters(self, text: str) -> None:
+        limit, name = self._longest()
+        if surely_exceeds(text, limit):
+            raise RequestError(
+                f"the prompt has {len(text)} characters; at most {limit} tokens are allowed "
+                f"({name})"
+            )
+
+    def _check_length(self, ids: list[int]) -> None:
+        limit, name = self._longest()
+        if len(ids) > limit:
+            raise RequestError(
+                f"the prompt has {len(ids)} tokens, image features included; at most {limit} are "
+                f"allowed ({name})"
+            )
+
+    def _add_places(self, ids: list[int], outputs: Outputs) -> None:
+        """Tell the encoder where in the prompt the pictures stand, where it needs to know."""
+        if "IMAGE_GRID_THW" in outputs:
+            outputs["VISION_INPUT_ID"] = np.array([ids], dtype=np.int32)
+        if "ASPECT_RATIO_MASK" in outputs:
+            token = self.engine.facts.image_token_id
+            seen = seen_tiles(ids, -1 if token is None else token, outputs["ASPECT_RATIO_MASK"][0])
+            outputs["CROSS_ATTENTION_MASK"] = seen[np.newaxis]
+
+    def _add_extra_ids(
+        self, inputs: Tensors, ids: list[int], prepared: Prepared, outputs: Outputs
+    ) -> None:
+        """Mark features with the client's id, or else with one of the picture's content."""
+        total = sum(prepared.rows)
+        salt = "".join(texts(inputs, "CACHE_SALT"))
+        own = [salted_id(one, salt) for one in prepared.ids]
+        asked = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
+        if asked is not None:
+            pictures = [(asked, total)]
+        elif len(own) == 1:  # one picture, or all frames of a video
+            pictures = [(own[0], total)]
+        else:
+            pictures = list(zip(own, prepared.rows, strict=True))
+        if total:
+            vocabulary = self.engine.facts.text.vocabulary_size
+            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, pictures)
+
+
+def _batch_of_one(inputs: Tensors) -> NDArray[Any]:
+    """Return the query after checking that it is one string."""
+    query = single(inputs, "QUERY")
+    if query is None or query.size != 1:
+        raise RequestError("text_input: expected one string")
+    return query

@@ -1,0 +1,33 @@
+"""Pictures of a request to the tensors its family's vision encoder reads.
+
+Belongs here: one module for each way of cutting pictures up, exactly as the checkpoint's own
+processor does it, and the registry. Must not: import torch or transformers, know Triton, fetch.
+May import: mm_api, numpy, Pillow.
+"""
+
+from mm_api.documents.build_plan import VisionPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.processors.grids import GridProcessor
+from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
+from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
+from mm_runtime.serving.preprocess.processors.views import ViewProcessor
+
+
+def load_processor(engine: EngineDirectory, vision: VisionPlan) -> PictureProcessor:
+    """Return the processor of an engine's family.
+
+    Raises:
+        OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
+    """
+    match FAMILIES[engine.facts.family].image_layout:
+        case ImageLayout.VIEWS:
+            return ViewProcessor.load(engine)
+        case ImageLayout.GRID:
+            return GridProcessor.load(engine)
+        case ImageLayout.TILES:
+            return TileProcessor.load(engine)
+        case ImageLayout.SQUARE:
+            return SquareProcessor.load(engine, vision.features_per_image)

@@ -1,0 +1,157 @@
+"""Qwen2-VL: a picture keeps its shape, rounded to whole blocks of patches within two bounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.prepared import (
+    Colours,
+    InPrompt,
+    Prepared,
+    Size,
+    read_config,
+)
+
+LONGEST_RATIO = 200
+"""Of the longer to the shorter side; transformers refuses more."""
+
+FRAMES = 2
+"""Frames that become one patch in time; a picture counts twice."""
+
+
+@dataclass(frozen=True)
+class GridProcessor(InPrompt):
+    """Bounds and colours of one checkpoint."""
+
+    colours: Colours
+    patch: int
+    merge: int
+    least_pixels: int
+    most_pixels: int
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "GridProcessor":
+        """Read the checkpoint's configuration."""
+        vision, plan = engine.facts.vision, engine.vision
+        if vision is None or vision.min_pixels is None or vision.max_pixels is None:
+            raise ValueError(f"{engine.root}: the facts of a Qwen2-VL have no bounds of pixels")
+        merge = vision.merge_size or 2
+        # The plan counted on no more rows a picture than these, whatever the checkpoint allows.
+        planned = plan.features_per_image * (vision.patch_size * merge) ** 2 if plan else 0
+        return cls(
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
+            patch=vision.patch_size,
+            merge=merge,
+            least_pixels=vision.min_pixels,
+            most_pixels=min(vision.max_pixels, planned or vision.max_pixels),
+        )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from a picture's size."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the merged patches of each picture.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        unit = self.patch * self.merge
+        rounded = [self.rounded(*size) for size in sizes]
+        return tuple(height * width // unit**2 for height, width in rounded)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the picture in the size its patches are cut from.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        del count  # each is cut by itself
+        height, width = self.rounded(picture.height, picture.width)
+        return picture.resize((width, height), resample=self.colours.resample)
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the merged patches of every two frames.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        return ceil(frames / FRAMES) * self.rows_of([size])[0]
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return a frame in the size its patches are cut from.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        return self.reduced(frame, 1)
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
+        return self._prepared([[picture] * FRAMES for picture in pictures])
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return the same of one video; an odd last frame counts twice."""
+        whole = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
+        return self._prepared([whole])
+
+    def _prepared(self, clips: list[list[Image.Image]]) -> Prepared:
+        patches, grids = [], []
+        for clip in clips:
+            height, width = self.rounded(clip[0].height, clip[0].width)
+            frames = np.stack(
+                [
+                    self.colours.normalised(
+                        frame.resize((width, height), resample=self.colours.resample)
+                    )
+                    for frame in clip
+                ]
+            )
+            patches.append(self._patches(frames))
+            grids.append((len(clip) // FRAMES, height // self.patch, width // self.patch))
+        tensors: dict[str, NDArray[Any]] = {
+            "PIXEL_VALUES": np.concatenate(patches)[None, None].astype(np.float16),
+            "IMAGE_GRID_THW": np.array(grids, dtype=np.int64).reshape(-1),
+        }
+        rows = tuple(t * h * w // self.merge**2 for t, h, w in grids)
+        return Prepared(tensors, rows)
+
+    def rounded(self, height: int, width: int) -> tuple[int, int]:
+        """Return the size a picture is resized to.
+
+        Raises:
+            RequestError: a strip that no size within the bounds resembles.
+        """
+        if max(height, width) / min(height, width) > LONGEST_RATIO:
+            raise RequestError(
+                f"the image has {width} x {height} pixels: one side is more than {LONGEST_RATIO} "
+                "times the other, which this model cannot read; cut it"
+            )
+        unit = self.patch * self.merge
+        high, wide = (round(side / unit) * unit for side in (height, width))
+        if high * wide > self.most_pixels:
+            shrink = sqrt(height * width / self.most_pixels)
+            high, wide = (max(unit, floor(side / shrink / unit) * unit) for side in (height, width))
+        elif high * wide < self.least_pixels:
+            grow = sqrt(self.least_pixels / (height * width))
+            high, wide = (ceil(side * grow / unit) * unit for side in (height, width))
+        return high, wide
+
+    def _patches(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return patches [n, values] of frames [time, 3, height, width], merged ones together."""
+        time, channels, height, width = frames.shape
+        blocks = frames.reshape(
+            *(time // FRAMES, FRAMES, channels),
+            *(height // self.patch // self.merge, self.merge, self.patch),
+            *(width // self.patch // self.merge, self.merge, self.patch),
+        )
+        ordered = blocks.transpose(0, 3, 6, 4, 7, 2, 1, 5, 8)
+        return ordered.reshape(-1, channels * FRAMES * self.patch**2)

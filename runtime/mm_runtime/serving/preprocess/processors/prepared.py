@@ -1,0 +1,179 @@
+"""What every processor returns, and the arithmetic all of them share."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.serving.errors import RequestError
+
+CONFIG = "preprocessor_config.json"
+PROCESSOR_CONFIG = "processor_config.json"
+
+
+Size: TypeAlias = tuple[int, int]
+"""Height and width in pixels."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The pictures of one request, ready for the encoder."""
+
+    tensors: dict[str, NDArray[Any]]
+    """Outputs of the model `preprocessing`, without their batch dimension."""
+
+    rows: tuple[int, ...]
+    """Rows of the prompt table that each picture becomes; none where cross attention reads it."""
+
+    ids: tuple[int, ...] = ()
+    """Identity of each picture's content (one for a video), as KV reuse needs it."""
+
+
+NO_VIDEO = RequestError("video_bytes_input: this model takes pictures, no video")
+
+
+class PictureProcessor(Protocol):
+    """One family's way from pictures to tensors."""
+
+    @property
+    def fixed_rows(self) -> int | None:
+        """Rows of every picture; None where they follow from its size."""
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows that each picture of one request becomes.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return the features that cross attention reads beside the prompt; 0 in most families."""
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return an RGB picture from which `prepare` makes the same, no larger than it needs.
+
+        Args:
+            picture: any size.
+            count: pictures of its request.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the rows that so many frames of one size become.
+
+        Raises:
+            RequestError: the family reads no video, or none of this shape.
+        """
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return a frame from which `prepare_video` makes the same, no larger than it needs.
+
+        Raises:
+            RequestError: as `video_rows`.
+        """
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return the tensors of RGB pictures.
+
+        Raises:
+            RequestError: a picture of a shape the family cannot read.
+        """
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return the tensors of the frames of one video.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+
+
+def bounded(picture: Image.Image, most_pixels: int) -> Image.Image:
+    """Return the picture, scaled down when it has more pixels than any of its tiles could show."""
+    pixels = picture.width * picture.height
+    if pixels <= most_pixels:
+        return picture
+    scale = sqrt(most_pixels / pixels)
+    size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
+    return picture.resize(size, resample=Image.Resampling.BICUBIC)
+
+
+class InPrompt:
+    """What families do that have features in the prompt, and nowhere else."""
+
+    def crossed(self, sizes: Sequence[Size]) -> int:
+        """Return nothing."""
+        del sizes
+        return 0
+
+
+class WithoutVideo:
+    """What families do with videos that know pictures only."""
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Refuse."""
+        del frames, size
+        raise NO_VIDEO
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Refuse."""
+        del frame
+        raise NO_VIDEO
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Refuse."""
+        del frames
+        raise NO_VIDEO
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Per-channel constants of one checkpoint, and how it resizes."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rescale: float
+    resample: Image.Resampling
+
+    @classmethod
+    def of(cls, config: dict[str, Any], resample: Image.Resampling) -> "Colours":
+        """Read them from an image processor's configuration.
+
+        Raises:
+            KeyError, ValueError: a key is missing or unknown.
+        """
+        return cls(
+            mean=tuple(config["image_mean"]),
+            std=tuple(config["image_std"]),
+            rescale=float(config.get("rescale_factor", 1 / 255)),
+            resample=Image.Resampling(config.get("resample", resample)),
+        )
+
+    def normalised(self, picture: Image.Image) -> NDArray[np.float32]:
+        """Return float32 [3, height, width]."""
+        pixels = np.asarray(picture, dtype=np.float32) * np.float32(self.rescale)
+        mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
+        return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return `preprocessor_config.json`, or the image part of `processor_config.json`.
+
+    Raises:
+        OSError: neither file is there.
+        KeyError: the second has no image part.
+    """
+    if (folder / CONFIG).is_file():
+        found: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        return found
+    part: dict[str, Any] = json.loads((folder / PROCESSOR_CONFIG).read_text(encoding="utf-8"))[
+        "image_processor"
+    ]
+    return part

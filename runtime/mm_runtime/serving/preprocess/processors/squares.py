@@ -1,0 +1,43 @@
+"""Families whose tower sees one square a picture: LLaVA, VILA, BLIP-2."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.processors.prepared import InPrompt, Prepared, Size, WithoutVideo
+from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+
+
+@dataclass(frozen=True)
+class SquareProcessor(InPrompt, WithoutVideo):
+    """Resizes and cuts as the checkpoint says; every picture has the same number of rows."""
+
+    images: ImagePreprocessor
+    rows: int
+
+    @classmethod
+    def load(cls, engine: EngineDirectory, rows: int) -> "SquareProcessor":
+        """Read the checkpoint's configuration."""
+        return cls(ImagePreprocessor.from_folder(engine.image_processor), rows)
+
+    @property
+    def fixed_rows(self) -> int:
+        """Rows of every picture."""
+        return self.rows
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows of each picture."""
+        return (self.rows,) * len(sizes)
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the square that the tower's crop is cut from."""
+        del count  # one square each
+        return self.images.square(picture)
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [pictures, 3, side, side]."""
+        pixels = self.images(pictures).astype(np.float16)
+        return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(pictures))

@@ -1,0 +1,170 @@
+"""Views: an image becomes its whole view and the tiles of the grid that fits it best.
+
+Several images in one request are cut up each, or are one view each, padded to a square; the
+frames of a video are one view each: as the family was trained.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mm_api.families import FAMILIES
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
+from mm_runtime.serving.preprocess.processors.prepared import (
+    NO_VIDEO,
+    Colours,
+    InPrompt,
+    Prepared,
+    bounded,
+    read_config,
+)
+
+_LONGEST_SIDE = 8192
+"""Of an image that is padded to a square: a strip of 1 x 100,000 pixels would take 40 GB. What is
+longer, more than cameras make, is scaled down first."""
+
+
+@dataclass(frozen=True)
+class ViewProcessor(InPrompt):
+    """Grids and colours of one checkpoint."""
+
+    colours: Colours
+    tile: int
+    side: int
+    """Patches along a side of one tile."""
+
+    grids: tuple[Size, ...]
+    limit: int | None
+    single_views: bool
+    """Each of several images is one view."""
+
+    video: bool
+
+    @classmethod
+    def load(cls, engine: EngineDirectory) -> "ViewProcessor":
+        """Read the checkpoint's configuration."""
+        vision, family = engine.facts.vision, FAMILIES[engine.facts.family]
+        if vision is None or vision.grid_pinpoints is None:
+            raise ValueError(f"{engine.root}: the facts of a {family.title} have no grids")
+        return cls(
+            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
+            tile=vision.image_size,
+            side=vision.image_size // vision.patch_size,
+            grids=tuple(vision.grid_pinpoints),
+            limit=vision.grid_limit,
+            single_views=family.features_of_several is not None,
+            video=family.video_features is not None,
+        )
+
+    @property
+    def fixed_rows(self) -> None:
+        """Rows follow from an image's size."""
+        return
+
+    def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the rows of base view and grid, or of one view where that is all."""
+        if self.single_views and len(sizes) != 1:
+            return (self.side**2 + 1,) * len(sizes)
+        return tuple(
+            rows_of_picture(size, self.grids, tile=self.tile, side=self.side, limit=self.limit)
+            for size in sizes
+        )
+
+    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+        """Return the one view of an image, or the image as large as the largest grid.
+
+        An image beyond that grid is scaled down first, so what the tower sees of it was resized
+        twice; its grid is that of the smaller image.
+        """
+        if self.single_views and count > 1:
+            return self._squared(picture)
+        return bounded(picture, max(max(grid) for grid in self.grids) ** 2)
+
+    def video_rows(self, frames: int, size: Size) -> int:
+        """Return the pooled patches of all frames and one newline.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        del size  # every frame is one view
+        if not self.video:
+            raise NO_VIDEO
+        return frames * ceil(self.side / VIDEO_POOL) ** 2 + 1
+
+    def reduced_frame(self, frame: Image.Image) -> Image.Image:
+        """Return the frame's view.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        if not self.video:
+            raise NO_VIDEO
+        return self._resized(frame, (self.tile, self.tile))
+
+    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
+        sizes = [(picture.height, picture.width) for picture in pictures]
+        if self.single_views and len(pictures) != 1:
+            tiles = [self._squared(picture) for picture in pictures]
+        else:
+            tiles = [tile for picture in pictures for tile in self._tiles(picture)]
+        return self._prepared(tiles, self.rows_of(sizes), sizes, is_video=False)
+
+    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
+        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows.
+
+        Raises:
+            RequestError: the family reads no video.
+        """
+        views = [self.reduced_frame(frame) for frame in frames]
+        size = (frames[0].height, frames[0].width)
+        rows = self.video_rows(len(frames), size)
+        return self._prepared(views, (rows,), [size], is_video=True)
+
+    def _prepared(
+        self, tiles: list[Image.Image], rows: tuple[int, ...], sizes: list[Size], *, is_video: bool
+    ) -> Prepared:
+        pixels = np.stack([self.colours.normalised(tile) for tile in tiles]).astype(np.float16)
+        tensors: dict[str, Any] = {
+            "PIXEL_VALUES": pixels,
+            "IMAGE_SIZES": np.array(sizes, dtype=np.int64).reshape(-1),
+            "IS_VIDEO_INPUT": np.array([is_video]),
+        }
+        return Prepared(tensors, rows)
+
+    def _tiles(self, picture: Image.Image) -> list[Image.Image]:
+        high, wide = best_grid((picture.height, picture.width), self.grids)
+        # As transformers: the side that is scaled less is filled, the other one rounded up.
+        across, down = wide / picture.width, high / picture.height
+        if across < down:
+            fitted = (min(ceil(picture.height * across), high), wide)
+        else:
+            fitted = (high, min(ceil(picture.width * down), wide))
+        canvas = Image.new("RGB", (wide, high))
+        canvas.paste(
+            self._resized(picture, fitted), ((wide - fitted[1]) // 2, (high - fitted[0]) // 2)
+        )
+        corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
+        return [
+            self._resized(picture, (self.tile, self.tile)),
+            *(canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners),
+        ]
+
+    def _squared(self, picture: Image.Image) -> Image.Image:
+        """Return one view of an image on a square of the mean colour."""
+        longest = max(picture.size)
+        if longest > _LONGEST_SIDE:
+            height, width = (max(1, side * _LONGEST_SIDE // longest) for side in picture.size[::-1])
+            picture, longest = self._resized(picture, (height, width)), _LONGEST_SIDE
+        background = tuple(int(value * 255) for value in self.colours.mean)
+        square = Image.new("RGB", (longest, longest), background)
+        square.paste(picture, ((longest - picture.width) // 2, (longest - picture.height) // 2))
+        return self._resized(square, (self.tile, self.tile))
+
+    def _resized(self, picture: Image.Image, size: Size) -> Image.Image:
+        return picture.resize((size[1], size[0]), resample=self.colours.resample)

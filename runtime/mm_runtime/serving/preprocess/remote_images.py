@@ -1,0 +1,102 @@
+"""Pictures behind http(s) URLs of Triton requests, under the rules of the gateway's own fetches.
+
+A host that hangs must not hold up the requests behind it: fetches run on one event loop in a thread
+of their own, and a request that waits for one is finished there.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.serving.errors import QueueFullError, RequestError
+
+SCHEMES = ("http://", "https://")
+MAX_REQUESTS = 32
+"""Requests that wait for pictures at one time; each may hold the largest allowed pictures."""
+
+END_SECONDS = 5.0
+"""For the end of fetches that nobody waits for any more."""
+
+Fetched = Mapping[str, bytes]
+
+
+def is_remote(url: str) -> bool:
+    """Tell whether a picture has to be fetched."""
+    return url.lower().startswith(SCHEMES)
+
+
+class RemotePictures:
+    """Fetches the pictures of requests, many requests at a time."""
+
+    def __init__(self, policy: FetchPolicy) -> None:
+        """Start the thread."""
+        self._fetcher = ImageFetcher(policy)
+        self._places = threading.Semaphore(MAX_REQUESTS)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fetch", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def of(cls, serving: ServingPlan) -> "RemotePictures":
+        """Take the gateway's policy."""
+        gateway = serving.gateway
+        return cls(
+            FetchPolicy(
+                allowed_hosts=tuple(gateway.allowed_hosts),
+                allow_private_networks=gateway.allow_private_networks,
+                timeout_seconds=gateway.fetch_timeout_seconds,
+                max_bytes=gateway.max_image_bytes,
+            )
+        )
+
+    def fetch(self, urls: Sequence[str], then: Callable[[Fetched | Exception], None]) -> None:
+        """Fetch all URLs of one request and hand over their bodies by URL, or what went wrong.
+
+        Args:
+            urls: http or https.
+            then: called once, from another thread.
+
+        Raises:
+            QueueFullError: too many requests wait for pictures already.
+        """
+        if not self._places.acquire(blocking=False):
+            raise QueueFullError(
+                f"{MAX_REQUESTS} requests wait for pictures from other hosts already; try again "
+                "later, or send the pictures themselves"
+            )
+        work: Coroutine[Any, Any, None] = self._finish(list(dict.fromkeys(urls)), then)
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def end(self) -> None:
+        """End the thread; the server has let running requests finish before."""
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(END_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _finish(
+        self, urls: Sequence[str], then: Callable[[Fetched | Exception], None]
+    ) -> None:
+        try:
+            # One after the other: the time limit is each picture's, the memory all requests'.
+            found: Fetched | Exception = {url: await self._fetcher.fetch(url) for url in urls}
+        except FetchRefusedError as error:
+            found = RequestError(f"image_url_input: {error}")
+        except Exception as error:  # noqa: BLE001 (the request gets it, and the thread lives on)
+            found = error
+        try:
+            # Decoding takes up to a second; other requests' pictures arrive meanwhile.
+            await asyncio.to_thread(then, found)
+        finally:
+            self._places.release()
+
+
+async def _cancel_others() -> None:
+    """End all tasks of this loop but this one."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,49 @@
+"""PURE: ids that a request names must be tokens of the model.
+
+An id past the vocabulary is an index past the logits: on the Reference engine an error in the midst
+of a step, in a kernel on a GPU whatever lies there. So it is refused before anything runs.
+"""
+
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.words import TokenWords
+from mm_runtime.serving.tensors import Tensors, scalar
+
+NO_ID = -1
+"""No token: what upstream's client sends for an answer that only its length ends."""
+
+
+def check_end(name: str, token: int | None, vocabulary_size: int) -> None:
+    """Refuse an end or padding token that the model does not have.
+
+    Raises:
+        RequestError: it is neither a token nor `NO_ID`.
+    """
+    if token is not None and not NO_ID <= token < vocabulary_size:
+        raise RequestError(
+            f"{name} is {token}; a token of the model, 0 to {vocabulary_size - 1}, is needed, or "
+            f"{NO_ID} for none"
+        )
+
+
+def check_ends(inputs: Tensors, vocabulary_size: int) -> None:
+    """Refuse `END_ID` and `PAD_ID` of a request that are no tokens.
+
+    Raises:
+        RequestError: names the one that is not.
+    """
+    check_end("end_id", scalar(inputs, "END_ID"), vocabulary_size)
+    check_end("pad_id", scalar(inputs, "PAD_ID"), vocabulary_size)
+
+
+def check_words(name: str, words: TokenWords, vocabulary_size: int) -> None:
+    """Refuse words with ids that are no tokens.
+
+    Raises:
+        RequestError: names the first such id.
+    """
+    for token in (token for word in words for token in word):
+        if not 0 <= token < vocabulary_size:
+            raise RequestError(
+                f"{name} holds id {token}; ids of the model's tokens, 0 to "
+                f"{vocabulary_size - 1}, are needed"
+            )

@@ -1,0 +1,115 @@
+"""From a request's text and the rows of its pictures to token ids, by family."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mm_api.families.prompt import PromptStyle
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.starts import decoder_start
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.writers import PromptWriter, place_features, style_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """Token ids of one request."""
+
+    ids: list[int]
+    """The prompt; for an encoder-decoder what the encoder reads."""
+
+    decoder_ids: list[int] | None = None
+    """What the decoder reads first; None for a decoder without an encoder."""
+
+
+class QuestionWriter(Protocol):
+    """One family's way from text to ids."""
+
+    def write(
+        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+    ) -> Question:
+        """Return the ids of a request whose pictures become these rows.
+
+        Raises:
+            RequestError: placeholders and pictures disagree in number.
+        """
+
+
+@dataclass(frozen=True)
+class PromptQuestions:
+    """Decoders: the chat template around the text, features where the pictures stand."""
+
+    codec: TextCodec
+    prompts: PromptWriter
+    style: PromptStyle
+    image_token_id: int | None
+    vocabulary_size: int
+
+    def write(
+        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+    ) -> Question:
+        """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
+        del decoder_text  # there is no second prompt
+        prompt = self.prompts.write(text, len(rows), video=video)
+        if self.style.splits:
+            return Question(self._split(prompt, rows))
+        token = self.codec.id_of(self.style.video) if video else self.image_token_id
+        ids = self.codec.encode_prompt(prompt)
+        if any(rows):  # cross attention leaves the picture's token in its place
+            ids = place_features(
+                ids, image_token_id=token, rows=rows, vocabulary_size=self.vocabulary_size
+            )
+        return Question(ids)
+
+    def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
+        """Return ids with features between the parts of the text, which begins only once."""
+        parts = prompt.split(self.style.placeholder)
+        ids: list[int] = []
+        next_row, begun = self.vocabulary_size, False
+        for number, part in enumerate(parts):
+            if part:
+                encode = self.codec.encode_word if begun else self.codec.encode_prompt
+                ids += encode(part)
+                begun = True
+            if number < len(rows):
+                ids += range(next_row, next_row + rows[number])
+                next_row += rows[number]
+        return ids
+
+
+@dataclass(frozen=True)
+class TextQuestions:
+    """Encoder-decoders: the encoder reads the text, the decoder starts as the checkpoint says."""
+
+    codec: TextCodec
+    start: tuple[int, ...]
+    """Start token, and the token that checkpoints force after it (mBART: the language)."""
+
+    def write(
+        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
+    ) -> Question:
+        """Return the ids of text and decoder's prompt."""
+        del rows, video  # refused before
+        decoder = list(self.start)
+        if decoder_text:
+            decoder += self.codec.encode_word(decoder_text)
+        return Question(self.codec.encode_prompt(text), decoder)
+
+
+def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
+    """Return the way of an engine's family.
+
+    Raises:
+        OSError, ValueError, KeyError: a file is missing or not understood.
+    """
+    facts = engine.facts
+    if facts.encoder is not None:
+        return TextQuestions(codec, decoder_start(engine.llm))
+    style = style_of(facts.family)
+    return PromptQuestions(
+        codec=codec,
+        prompts=PromptWriter.from_folder(engine.processor, codec.begin_token, style),
+        style=style,
+        image_token_id=facts.image_token_id if engine.vision else None,
+        vocabulary_size=facts.text.vocabulary_size,
+    )

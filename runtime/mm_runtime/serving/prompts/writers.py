@@ -1,0 +1,98 @@
+"""From the text of a request to the prompt's token ids, with places for image features.
+
+Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token or with
+what opens its family's conversations, is the whole prompt. Any other text is one user's message:
+the chat template goes around it, with a placeholder for each picture.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from mm_api.families import FAMILIES
+from mm_api.families.prompt import PromptStyle
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.chat_template import find_chat_template
+
+
+def style_of(family: str) -> PromptStyle:
+    """Return how a family writes prompts.
+
+    Raises:
+        ValueError: an encoder-decoder, whose prompt is the text.
+    """
+    style = FAMILIES[family].prompt
+    if style is None:
+        raise ValueError(f"{family} has no style of prompts: its text is the prompt")
+    return style
+
+
+class PromptWriter:
+    """Puts the checkpoint's chat template around a bare question."""
+
+    def __init__(self, template: str, begin_token: str | None, style: PromptStyle) -> None:
+        """Compile the template in jinja's sandbox: it came with the checkpoint."""
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment.globals["raise_exception"] = _refuse
+        self._template = environment.from_string(template)
+        self._begin_token = begin_token
+        self._style = style
+
+    @classmethod
+    def from_folder(
+        cls, folder: Path, begin_token: str | None, style: PromptStyle
+    ) -> "PromptWriter":
+        """Take the template of a processor folder, or the family's wrapper when it has none."""
+        return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
+
+    def write(self, text: str, images: int, *, video: bool = False) -> str:
+        """Return the whole prompt for `text` and this many pictures, or one video.
+
+        Raises:
+            RequestError: placeholders and pictures disagree in number.
+        """
+        style = self._style
+        openings = tuple(filter(None, (self._begin_token, style.opening)))
+        whole = text.startswith(openings) if openings else False
+        placeholder = style.video if video else style.placeholder
+        if placeholder not in text and not whole:
+            kind = "video" if video else "image"
+            parts: list[dict[str, Any]] = [{"type": kind}] * images
+            parts.append({"type": "text", "text": text})
+            messages = [{"role": "user", "content": parts}]
+            text = self._template.render(messages=messages, add_generation_prompt=True)
+        placeholders = text.count(placeholder)
+        if placeholders != images:
+            raise RequestError(
+                f"the prompt has {placeholders} {placeholder} placeholder(s) and the request "
+                f"{images} image(s); send one image for each placeholder"
+            )
+        return text
+
+
+def place_features(
+    ids: Sequence[int], *, image_token_id: int | None, rows: Sequence[int], vocabulary_size: int
+) -> list[int]:
+    """Replace each image token by one id per feature row: vocabulary size + row of the table.
+
+    The tables of several pictures lie one after another, so the second picture's rows start after
+    the first one's. A token beyond those of `rows` stays.
+    """
+    placed: list[int] = []
+    next_row = vocabulary_size
+    waiting = list(rows)
+    for token in ids:
+        if token == image_token_id and waiting:
+            count = waiting.pop(0)
+            placed.extend(range(next_row, next_row + count))
+            next_row += count
+        else:
+            placed.append(token)
+    return placed
+
+
+def _refuse(message: str) -> None:
+    """What chat templates call to refuse a conversation."""
+    raise RequestError(f"the checkpoint's chat template refuses the request: {message}")

@@ -1,0 +1,35 @@
+"""A response that is sent after `execute` has returned."""
+
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from mm_runtime.serving.metrics.executing import Executing
+from mm_runtime.serving.triton import Outputs, refuse, respond
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class Later:
+    """Sends the one response of a request; from its making until then the request is counted.
+
+    Args:
+        request: Triton's.
+        executing: the model's count.
+    """
+
+    def __init__(self, request: Any, executing: Executing) -> None:
+        self._sender = request.get_response_sender()
+        self._executing = executing
+        executing.entered()
+
+    def send(self, outcome: Outputs | Exception) -> None:
+        """Send tensors or what is wrong, once; may be called from any thread."""
+        try:
+            response = refuse(outcome) if isinstance(outcome, Exception) else respond(outcome)
+        except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
+            response = refuse(error)
+        try:
+            self._sender.send(response, flags=FINAL)
+        finally:
+            self._executing.left()

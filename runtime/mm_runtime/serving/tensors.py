@@ -1,0 +1,78 @@
+"""Reading a request's tensors: one prompt a request, so every value has a batch dimension of one.
+
+Tensors are a mapping from name to array, as Triton hands them over; optional ones are absent.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.serving.errors import RequestError
+
+Tensors = Mapping[str, NDArray[Any]]
+
+
+def single(tensors: Tensors, name: str) -> NDArray[Any] | None:
+    """Return a tensor without its batch dimension, or None when it is absent.
+
+    Raises:
+        RequestError: more than one prompt in the request.
+    """
+    if name not in tensors:
+        return None
+    tensor = tensors[name]
+    if tensor.ndim == 0 or tensor.shape[0] != 1:
+        raise RequestError(
+            f"{name}: got shape {list(tensor.shape)}; the first dimension is the batch, "
+            "send one prompt a request"
+        )
+    first: NDArray[Any] = tensor[0]
+    return first
+
+
+def scalar(tensors: Tensors, name: str) -> Any:
+    """Return the one value of a tensor as a Python value, or None when it is absent.
+
+    Raises:
+        RequestError: it holds another number of values.
+    """
+    if name not in tensors:
+        return None
+    tensor = tensors[name]
+    if tensor.size != 1:
+        raise RequestError(f"{name}: got {tensor.size} values, expected one")
+    return tensor.reshape(-1)[0].item() if tensor.dtype != np.object_ else tensor.reshape(-1)[0]
+
+
+def required(tensors: Tensors, name: str) -> Any:
+    """Return the one value of a tensor.
+
+    Raises:
+        RequestError: it is absent or holds another number of values.
+    """
+    value = scalar(tensors, name)
+    if value is None:
+        raise RequestError(f"{name} is missing")
+    return value
+
+
+def texts(tensors: Tensors, name: str) -> list[str]:
+    """Return the strings of a tensor; none when it is absent.
+
+    Raises:
+        RequestError: bytes that are no UTF-8.
+    """
+    if name not in tensors:
+        return []
+    return [_text(name, value) for value in tensors[name].reshape(-1).tolist()]
+
+
+def _text(name: str, value: bytes | str) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{name}: not UTF-8: {error}") from error

@@ -1,0 +1,120 @@
+"""The one place that knows Triton's Python backend: tensors in, responses and error codes out.
+
+`triton_python_backend_utils` exists only inside the server's own process, so nothing but the models
+of `mm_runtime.repository.models` imports this module.
+"""
+
+import faulthandler
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import (
+    INVALID_ARGUMENT,
+    UNAVAILABLE,
+    EngineStoppedError,
+    QueueFullError,
+    RequestError,
+)
+from mm_runtime.serving.tensors import Tensors
+
+logger = logging.getLogger(__name__)
+
+Outputs = dict[str, NDArray[Any]]
+
+
+class ModelSettings:
+    """The parameters of one model's config.pbtxt, and the documents they name."""
+
+    def __init__(self, arguments: dict[str, str]) -> None:
+        """Parse what Triton passes to `initialize`."""
+        config = json.loads(arguments["model_config"])
+        self.parameters = {
+            name: value["string_value"] for name, value in config.get("parameters", {}).items()
+        }
+        self._outputs = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
+        self.decoupled = bool(config.get("model_transaction_policy", {}).get("decoupled"))
+        """The model may send any number of responses to a request."""
+
+        self._inputs = tuple(tensor["name"] for tensor in config["input"])
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        # A crash in C says in the pod's log which model it was and what it did: Triton says only
+        # that the model is not healthy.
+        faulthandler.enable()
+
+    @property
+    def engine(self) -> EngineDirectory:
+        """The engine this model serves."""
+        return EngineDirectory.open(Path(self.parameters["engine_dir"]))
+
+    @property
+    def serving(self) -> ServingPlan:
+        """How it is served."""
+        return ServingPlan.from_json(Path(self.parameters["serving_plan"]).read_bytes())
+
+    @property
+    def output_names(self) -> frozenset[str]:
+        """Every output that a response may hold."""
+        return frozenset(self._outputs)
+
+    def text(self, name: str) -> str:
+        """Return a parameter."""
+        found: str = self.parameters[name]
+        return found
+
+    def number(self, name: str, default: float) -> float:
+        """Return an optional numeric parameter."""
+        return float(self.parameters.get(name, default))
+
+    def output_dtype(self, name: str) -> Any:
+        """Return the numpy type that the config gives one of the outputs."""
+        return pb_utils.triton_string_to_numpy(self._outputs[name])
+
+    def inputs(self, request: Any) -> Tensors:
+        """Return the tensors that the request holds."""
+        found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
+        return {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
+
+    def kept_inputs(self, request: Any) -> Tensors:
+        """Return copies, for after the call: the request's own memory is Triton's again then."""
+        return {name: tensor.copy() for name, tensor in self.inputs(request).items()}
+
+
+def respond(outputs: Outputs) -> Any:
+    """Return a response with these tensors."""
+    tensors = [
+        pb_utils.Tensor(name, np.ascontiguousarray(array)) for name, array in outputs.items()
+    ]
+    return pb_utils.InferenceResponse(output_tensors=tensors)
+
+
+def refuse(error: Exception) -> Any:
+    """Return a response that carries an error with the code that tells whose fault it is."""
+    if isinstance(error, RequestError):
+        code, name = pb_utils.TritonError.INVALID_ARG, INVALID_ARGUMENT
+    elif isinstance(error, QueueFullError | EngineStoppedError):
+        code, name = pb_utils.TritonError.UNAVAILABLE, UNAVAILABLE
+    else:
+        code, name = pb_utils.TritonError.INTERNAL, ""
+        logger.error("a request failed", exc_info=error)
+    message = name + (str(error) or type(error).__name__)
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def answer_each(requests: Sequence[Any], answer: Callable[[Any], Outputs]) -> list[Any]:
+    """Return one response a request; what goes wrong with one stays with it."""
+    responses = []
+    for request in requests:
+        try:
+            responses.append(respond(answer(request)))
+        except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
+            responses.append(refuse(error))
+    return responses
