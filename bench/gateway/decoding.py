@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.decoding.jobs import picture_job
-from mm_runtime.gateway.decoding.pool import Decoders
-from mm_runtime.gateway.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.decoding.jobs import picture_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 

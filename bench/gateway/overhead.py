@@ -27,8 +27,8 @@ from in_process import InProcess
 from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.gateway.engine import EngineRequest, Sampling
-from mm_runtime.gateway.triton import TritonEngine
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import torch
 import transformers
 from openai import BadRequestError, OpenAI
 
-from mm_runtime.gateway.video import VideoLimits, decode_video
+from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests

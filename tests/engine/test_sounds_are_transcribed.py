@@ -16,8 +16,8 @@ from openai import BadRequestError, OpenAI
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 from transformers.generation import GenerationMixin
 
-from mm_runtime.gateway.preflight import PreflightFailedError
-from mm_runtime.gateway.triton import TritonEngine
+from mm_runtime.gateway.backends.triton import TritonEngine
+from mm_runtime.gateway.warmup.preflight import PreflightFailedError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.tones import sample_sound

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from mm_runtime.gateway.api.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
+from mm_runtime.gateway.api.openai import MAX_MESSAGES, MAX_PARTS
+from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.json_cost import MAX_ELEMENTS, TEXT_BYTES, check_cost
-from mm_runtime.gateway.openai import MAX_MESSAGES, MAX_PARTS
-from mm_runtime.gateway.parsing import parse_chat, parse_completion
 from support.pictures import data_url
 
 JSON = "application/json"

@@ -6,8 +6,9 @@ import itertools
 import pytest
 from starlette.types import Message
 
-from mm_runtime.gateway.body import BodyBudget, Pace, read_body
+from mm_runtime.gateway.admission.body_budget import BodyBudget
 from mm_runtime.gateway.errors import BodyTimeoutError, OverloadedError
+from mm_runtime.gateway.http.body import Pace, read_body
 
 PACE = Pace(60)
 

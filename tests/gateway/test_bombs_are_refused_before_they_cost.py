@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.gateway.recording import BadRecordingError, opened
-from mm_runtime.gateway.sound import decode_sound
-from mm_runtime.gateway.video import VideoLimits, decode_video
+from mm_runtime.gateway.media.audio import decode_sound
+from mm_runtime.gateway.media.container import BadRecordingError, opened
+from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.pictures.media import BadImageError, decode
 from mm_runtime.pictures.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
 from support import bombs

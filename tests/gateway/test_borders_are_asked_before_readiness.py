@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.borders import probes
+from mm_runtime.gateway.api.openai import ChatRequest
+from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.dataplane import ChatService
-from mm_runtime.gateway.engine import EngineRequest
 from mm_runtime.gateway.errors import engine_failed
-from mm_runtime.gateway.layout import PromptLayout
-from mm_runtime.gateway.openai import ChatRequest
-from mm_runtime.gateway.video import VideoLimits, read_video
+from mm_runtime.gateway.media.video import VideoLimits, read_video
+from mm_runtime.gateway.prompts.layout import PromptLayout
+from mm_runtime.gateway.warmup.limit_requests import probes
 from mm_runtime.serving.preprocess.processors.prepared import Size
 from support.eventually import eventually_async
 from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway

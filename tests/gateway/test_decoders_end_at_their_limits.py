@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.decoding.jobs import picture_job, sound_job, unreduced, video_job
-from mm_runtime.gateway.decoding.pool import Decoders
-from mm_runtime.gateway.decoding.process import (
+from mm_runtime.gateway.media.container import BadRecordingError
+from mm_runtime.gateway.media.decoding.jobs import picture_job, sound_job, unreduced, video_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import (
     DecoderEndedError,
     DecoderFailedError,
     DecoderLimits,
 )
-from mm_runtime.gateway.decoding.wire import Array, Job
-from mm_runtime.gateway.frames import same
-from mm_runtime.gateway.recording import BadRecordingError
-from mm_runtime.gateway.video import VideoLimits
+from mm_runtime.gateway.media.decoding.wire import Array, Job
+from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.pictures.media import BadImageError
 from support import breaking_jobs
 from support.ended import end, is_gone, wait_until_gone
@@ -227,8 +227,8 @@ def test_a_killed_gateway_leaves_no_decoder(tmp_path: Path) -> None:
     """Neither a busy nor an idle one, whatever ended it."""
     script = (
         "import asyncio, sys\n"
-        "from mm_runtime.gateway.decoding.pool import Decoders\n"
-        "from mm_runtime.gateway.decoding.process import DecoderLimits\n"
+        "from mm_runtime.gateway.media.decoding.pool import Decoders\n"
+        "from mm_runtime.gateway.media.decoding.process import DecoderLimits\n"
         "from support import breaking_jobs\n"
         "async def main():\n"
         "    two = Decoders(2, DecoderLimits(memory_bytes=1 << 29, wall_seconds=600))\n"

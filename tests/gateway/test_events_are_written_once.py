@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mm_runtime.gateway.json_text import TextFrame, encode
+from mm_runtime.gateway.api.json_text import TextFrame, encode
 
 
 def _event(text: str) -> dict[str, object]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.body import BodyBudget
-from mm_runtime.gateway.decoding.jobs import unreduced
-from mm_runtime.gateway.decoding.pool import Decoders, Found, Run
-from mm_runtime.gateway.decoding.process import DecoderLimits
+from mm_runtime.gateway.admission.body_budget import BodyBudget
 from mm_runtime.gateway.errors import OverloadedError
-from mm_runtime.gateway.frames import same
-from mm_runtime.gateway.images import ImageLimits, ImageLoader, ImageReference
-from mm_runtime.gateway.known_pictures import KnownPictures
+from mm_runtime.gateway.media.decoding.jobs import unreduced
+from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.gateway.media.known_images import KnownPictures
 from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.known_pictures import KnownPictures, Pixels
+from mm_runtime.gateway.media.known_images import KnownPictures, Pixels
 from mm_runtime.pictures.media import BadImageError
 
 BYTES = 2 * 2 * 3

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from mm_runtime.gateway import wiring
-from mm_runtime.gateway.openai import ChatRequest
-from mm_runtime.gateway.parsing import parse_chat
+from mm_runtime.gateway.api.openai import ChatRequest
+from mm_runtime.gateway.api.parsing import parse_chat
 from support.gateways import MODEL, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 

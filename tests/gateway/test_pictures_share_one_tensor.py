@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton import build_inputs
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.triton import build_inputs
 
 GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
 

@@ -6,8 +6,8 @@ import wave
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.recording import BadRecordingError
-from mm_runtime.gateway.sound import decode_sound, encode_wav
+from mm_runtime.gateway.media.audio import decode_sound, encode_wav
+from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_sound
 from support.sounds import RATE, encode_sound, noise
 

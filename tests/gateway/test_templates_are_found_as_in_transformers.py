@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoProcessor
 
 from mm_api.families.llava import PROMPT
-from mm_runtime.gateway.templates import Turn, load_template
+from mm_runtime.gateway.prompts.templates import Turn, load_template
 from mm_runtime.serving.prompts.chat_template import find_chat_template
 from mm_runtime.serving.prompts.writers import PromptWriter
 from support.tiny_llava import CHECKPOINT

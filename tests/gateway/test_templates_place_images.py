@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.families.llava import PROMPT
-from mm_runtime.gateway.templates import (
+from mm_runtime.gateway.prompts.templates import (
     ChatTemplate,
     Media,
     TemplateRefusedError,

@@ -8,10 +8,10 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_api.gateway_memory import decoder_bytes
-from mm_runtime.gateway.decoding.jobs import picture_job, video_job
-from mm_runtime.gateway.decoding.pool import Decoders
-from mm_runtime.gateway.decoding.process import DecoderLimits
-from mm_runtime.gateway.video import VideoLimits
+from mm_runtime.gateway.media.decoding.jobs import picture_job, video_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 from support import bombs

@@ -2,14 +2,14 @@
 
 import pytest
 
-from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.tokens import (
+from mm_runtime.gateway.admission.tokens import (
     ContextLimits,
     TokenBudget,
     TokenCounter,
     budget_tokens,
     check_characters,
 )
+from mm_runtime.gateway.errors import InvalidRequestError
 
 LIMITS = ContextLimits(max_input_len=100, max_seq_len=120)
 FEATURES = 16

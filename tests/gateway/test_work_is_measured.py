@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.costs import Timed, costs_of
-from mm_runtime.gateway.engine import EngineRequest
-from mm_runtime.gateway.work import probes_of
+from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.warmup.costs import Timed, costs_of
+from mm_runtime.gateway.warmup.work import probes_of
 from support.eventually import eventually_async
 from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine

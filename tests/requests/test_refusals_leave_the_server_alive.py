@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from mm_runtime.gateway.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton import TritonEngine
+from mm_runtime.gateway.backends.triton_errors import told_error
 from mm_runtime.gateway.errors import (
     EngineFailedError,
     EngineUnavailableError,
     GatewayError,
     InvalidRequestError,
 )
-from mm_runtime.gateway.triton import TritonEngine
-from mm_runtime.gateway.triton_errors import told_error
 from support.served import Served
 
 REFUSED, TOGETHER = 1000, 8

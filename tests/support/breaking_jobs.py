@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.gateway.decoding.wire import HEADER
+from mm_runtime.gateway.media.decoding.wire import HEADER
 
 Bytes = NDArray[np.uint8]
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from mm_runtime.gateway.engine import EngineRequest
+from mm_runtime.gateway.backends.engine import EngineRequest
 
 
 @dataclass

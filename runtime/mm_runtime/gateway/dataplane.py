@@ -6,44 +6,43 @@ alone is refused before an image is fetched.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.gateway.admission import Admission
-from mm_runtime.gateway.engine import (
-    Ended,
-    Engine,
-    EngineRequest,
-    FinishReason,
-    Sampling,
-    Scorer,
-)
-from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.images import ImageLoader, ImageReference
-from mm_runtime.gateway.layout import PromptLayout
-from mm_runtime.gateway.listener import DEFAULT_LANGUAGE, Listener
-from mm_runtime.gateway.model_names import ModelNames
-from mm_runtime.gateway.openai import (
-    ChatRequest,
-    CompletionRequest,
-    GenerationRequest,
-    TranscriptionRequest,
-)
-from mm_runtime.gateway.stops import StopCutter
-from mm_runtime.gateway.talk import Talk
-from mm_runtime.gateway.templates import Turn
-from mm_runtime.gateway.tokens import (
-    ContextLimits,
+from mm_runtime.gateway.admission.slots import Admission
+from mm_runtime.gateway.admission.tokens import (
     TokenBudget,
     TokenCounter,
     budget_tokens,
     check_characters,
 )
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.openai import (
+    ChatRequest,
+    CompletionRequest,
+    GenerationRequest,
+    TranscriptionRequest,
+)
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.api.stops import StopCutter
+from mm_runtime.gateway.backends.engine import (
+    Ended,
+    Engine,
+    EngineRequest,
+    Sampling,
+    Scorer,
+)
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.images import ImageLoader, ImageReference
+from mm_runtime.gateway.media.listener import DEFAULT_LANGUAGE, Listener
+from mm_runtime.gateway.prompts.conversation import Talk
+from mm_runtime.gateway.prompts.layout import PromptLayout
+from mm_runtime.gateway.prompts.templates import Turn
 from mm_runtime.serving.preprocess.processors.prepared import Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
@@ -53,34 +52,6 @@ LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, se
 
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """The one model behind this gateway.
-
-    Attributes:
-        created: seconds since the epoch, when its engine was built.
-        max_video_frames: of one video; 0: the model takes none.
-        temperature: used when a request gives none; the checkpoint's generation config says.
-        top_p: the same.
-        adapters: name of each LoRA adapter -> its id.
-    """
-
-    name: str
-    created: int
-    fingerprint: str
-    limits: ContextLimits
-    max_images: int
-    max_video_frames: int
-    temperature: float
-    top_p: float
-    adapters: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def names(self) -> ModelNames:
-        """What clients may call it."""
-        return ModelNames(self.name, self.adapters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 from mm_api.contract import GATEWAY_PORT, GRPC_PORT, ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.gateway.connection import ConnectionLimits, GatewayConfig
-from mm_runtime.gateway.drain import LAME_DUCK_SECONDS
-from mm_runtime.gateway.engines import open_engine
+from mm_runtime.gateway.admission.drain import LAME_DUCK_SECONDS
+from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.heap import return_large_pieces
+from mm_runtime.gateway.http.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 

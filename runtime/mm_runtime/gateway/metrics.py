@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 
 from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
-from mm_runtime.gateway.admission import Load
+from mm_runtime.gateway.admission.slots import Load
 from mm_runtime.gateway.phase import Phase
 
 CLIENT_GONE = 499

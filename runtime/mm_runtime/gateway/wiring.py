@@ -18,31 +18,33 @@ from mm_api.gateway_memory import (
     decoder_bytes,
     largest_body_bytes,
 )
-from mm_runtime.gateway.admission import Admission
-from mm_runtime.gateway.auth import BearerAuth
-from mm_runtime.gateway.body import BodyBudget, Pace
-from mm_runtime.gateway.dataplane import ChatService, ServedModel
-from mm_runtime.gateway.decoding.jobs import unreduced
-from mm_runtime.gateway.decoding.pool import Decoders
-from mm_runtime.gateway.decoding.process import DecoderLimits
-from mm_runtime.gateway.drain import Drain
-from mm_runtime.gateway.engine import Engine, Scorer
-from mm_runtime.gateway.exchange import Endpoint, ExchangeLimits
-from mm_runtime.gateway.fetching import Fetching
-from mm_runtime.gateway.frames import same
-from mm_runtime.gateway.http import Routes, build_app
-from mm_runtime.gateway.images import ImageLimits, ImageLoader
-from mm_runtime.gateway.known_pictures import KnownPictures
-from mm_runtime.gateway.layout import PromptLayout
-from mm_runtime.gateway.listener import Listener
+from mm_runtime.gateway.admission.auth import BearerAuth
+from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_runtime.gateway.admission.drain import Drain
+from mm_runtime.gateway.admission.fetching import Fetching
+from mm_runtime.gateway.admission.slots import Admission
+from mm_runtime.gateway.admission.tokens import ContextLimits
+from mm_runtime.gateway.api.parsing import parse_chat, parse_completion, parse_transcription
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.backends.engine import Engine, Scorer
+from mm_runtime.gateway.dataplane import ChatService
+from mm_runtime.gateway.http.body import Pace
+from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
+from mm_runtime.gateway.http.routes import Routes, build_app
+from mm_runtime.gateway.media.decoding.jobs import unreduced
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
+from mm_runtime.gateway.media.known_images import KnownPictures
+from mm_runtime.gateway.media.listener import Listener
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.parsing import parse_chat, parse_completion, parse_transcription
-from mm_runtime.gateway.preflight import Preflight
+from mm_runtime.gateway.prompts.conversation import Talk, control_pattern
+from mm_runtime.gateway.prompts.layout import PromptLayout
+from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
-from mm_runtime.gateway.talk import Talk, control_pattern
-from mm_runtime.gateway.templates import load_template
-from mm_runtime.gateway.tokens import ContextLimits
-from mm_runtime.gateway.work import WorkBenchmark
+from mm_runtime.gateway.warmup.preflight import Preflight
+from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears, load_spectrogram

@@ -1,0 +1,10 @@
+"""Why an answer ended."""
+
+from enum import StrEnum
+
+
+class FinishReason(StrEnum):
+    """Why an answer ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"

@@ -1,0 +1,172 @@
+"""Bytes of a request -> typed request, or an error that names the part and what was expected."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mm_runtime.gateway.api.form import read_form
+from mm_runtime.gateway.api.json_cost import check_cost
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.errors import InvalidRequestError
+
+_Request = TypeVar("_Request", ChatRequest, CompletionRequest, TranscriptionRequest)
+
+_NOT_SERVED = frozenset(
+    {
+        "audio",
+        "best_of",
+        "chunking_strategy",
+        "echo",
+        "function_call",
+        "functions",
+        "include",
+        "keywords",
+        "known_speaker_names",
+        "known_speaker_references",
+        "languages",
+        "logit_bias",
+        "logprobs",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "reasoning_effort",
+        "response_format",
+        "service_tier",
+        "store",
+        "suffix",
+        "tool_choice",
+        "timestamp_granularities",
+        "tools",
+        "top_logprobs",
+        "verbosity",
+        "web_search_options",
+    }
+)
+"""OpenAI's own parameters that this gateway does not serve, or only with one value."""
+
+_MOST_ERRORS = 1000
+"""All are written out to read the first, in 6 ms. Only thousands of unknown keys have more."""
+
+_PART_KINDS = "text, image_url, video_url"
+
+
+def parse_chat(body: bytes, content_type: str) -> ChatRequest:
+    """Parse the body of a chat completion.
+
+    Raises:
+        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
+    """
+    del content_type  # it is JSON whatever a client calls it
+    check_cost(body)
+    return _checked(lambda: ChatRequest.model_validate_json(body))
+
+
+def parse_completion(body: bytes, content_type: str) -> CompletionRequest:
+    """Parse the body of a text completion.
+
+    Raises:
+        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
+    """
+    del content_type  # it is JSON whatever a client calls it
+    check_cost(body)
+    return _checked(lambda: CompletionRequest.model_validate_json(body))
+
+
+def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:
+    """Parse the form of a transcription.
+
+    Raises:
+        InvalidRequestError: no form, or not a request that is served; `param` names the field.
+    """
+    fields: dict[str, bytes | str] = {
+        # OpenAI's clients write lists so.
+        name.removesuffix("[]"): content
+        if name == "file"
+        else content.decode("utf-8", errors="replace")
+        for name, content in read_form(body, content_type).items()
+    }
+    return _checked(lambda: TranscriptionRequest.model_validate(fields))
+
+
+def _checked(validate: Callable[[], _Request]) -> _Request:
+    try:
+        return validate()
+    except ValidationError as error:
+        if error.error_count() > _MOST_ERRORS:
+            raise InvalidRequestError(
+                f"The body has {error.error_count()} errors, too many to name one: expected a "
+                "request as OpenAI's API reference describes it."
+            ) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+    param = _path(first["loc"])
+    message, code = _explain_field(first, param) if param else (_explain_body(first), None)
+    raise InvalidRequestError(message, param=param, code=code)
+
+
+def _explain_body(error: ErrorDetails) -> str:
+    if error["type"] == "json_invalid":
+        return f"The body is not JSON: {error['ctx']['error']}."
+    return f"The body must be a completion request: {_lower(error['msg'])}."
+
+
+def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
+    """Return message and code for an error inside the body."""
+    message = _lower(error["msg"])
+    if error["loc"][0] in _NOT_SERVED:
+        return (
+            f"`{error['loc'][0]}` is not served with this value: {message}. Leave it out.",
+            "unsupported_parameter",
+        )
+    match error["type"]:
+        case "extra_forbidden":
+            explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
+        case "literal_error" if param == "prompt":
+            explained = (
+                "`prompt` is not served for sounds. Leave it out.",
+                "unsupported_parameter",
+            )
+        case "missing":
+            explained = (f"`{param}` is missing.", "missing_required_parameter")
+        case "union_tag_invalid" | "union_tag_not_found":
+            explained = (
+                f"`{param}` is of unknown type {_tag(error)}; expected one of: {_PART_KINDS}.",
+                "invalid_content_part",
+            )
+        case _:
+            return f"`{param}` is invalid: {message}.", None
+    return explained
+
+
+def _path(loc: tuple[int | str, ...]) -> str | None:
+    """Write pydantic's location as `messages[0].content[2].image_url.url`."""
+    path = ""
+    for index, item in enumerate(loc):
+        if isinstance(item, int):
+            path += f"[{item}]"
+        elif not _is_branch(loc, index):
+            path += f".{item}" if path else item
+    return path or None
+
+
+def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
+    """Say whether an item of a location is the branch of a union, not a key of the request.
+
+    Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
+    """
+    item = str(loc[index])
+    return item.startswith("<") or (
+        item in {"text", "image_url", "video_url"} and index > 0 and isinstance(loc[index - 1], int)
+    )
+
+
+def _tag(error: ErrorDetails) -> str:
+    context: dict[str, Any] = error.get("ctx", {})
+    return repr(context["tag"]) if "tag" in context else "(it has no `type`)"
+
+
+def _lower(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,35 @@
+"""PURE: the one model behind a gateway: its names, limits and defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mm_runtime.gateway.admission.tokens import ContextLimits
+from mm_runtime.gateway.api.model_names import ModelNames
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The one model behind this gateway.
+
+    Attributes:
+        created: seconds since the epoch, when its engine was built.
+        max_video_frames: of one video; 0: the model takes none.
+        temperature: used when a request gives none; the checkpoint's generation config says.
+        top_p: the same.
+        adapters: name of each LoRA adapter -> its id.
+    """
+
+    name: str
+    created: int
+    fingerprint: str
+    limits: ContextLimits
+    max_images: int
+    max_video_frames: int
+    temperature: float
+    top_p: float
+    adapters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> ModelNames:
+        """What clients may call it."""
+        return ModelNames(self.name, self.adapters)

@@ -1,0 +1,50 @@
+"""Shapes of OpenAI's answers to a sound: the whole transcription, and the events of a stream.
+
+The model is asked for no times, so answers have none: no segments, no words, no subtitles.
+"""
+
+import math
+
+from mm_runtime.gateway.api.completions import Event, Usage
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.json_text import encode
+from mm_runtime.gateway.api.openai import TranscriptionRequest
+
+
+class Transcript:
+    """One transcription and the objects that carry it."""
+
+    def __init__(self, request: TranscriptionRequest) -> None:
+        self._form = request.response_format
+        self._text = ""
+
+    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
+        """Return the answer in the form that was asked for."""
+        del reason  # OpenAI's shapes have no place for it
+        text = text.strip()
+        if self._form == "text":
+            return f"{text}\n"
+        answer: Event = {
+            "text": text,
+            "usage": {"type": "duration", "seconds": math.ceil(usage.seconds)},
+        }
+        if self._form == "json":
+            return answer
+        told = {"task": "transcribe", "language": usage.language}
+        return {**answer, **told, "duration": round(usage.seconds, 3)}
+
+    def opening(self, *, with_usage: bool) -> list[Event]:
+        """Return nothing: a stream begins with text."""
+        del with_usage
+        return []
+
+    def piece(self, text: str, *, with_usage: bool) -> bytes:
+        """Return the JSON of an event with some text."""
+        del with_usage
+        self._text += text
+        return encode({"type": "transcript.text.delta", "delta": text})
+
+    def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
+        """Return the event with the whole text."""
+        del reason, usage, with_usage
+        return [{"type": "transcript.text.done", "text": self._text.strip()}]

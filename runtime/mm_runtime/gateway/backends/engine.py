@@ -1,0 +1,92 @@
+"""What the dataplane needs of an engine: a prompt and pixels in, pieces of text out."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.prompts.templates import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen.
+
+    Attributes:
+        temperature: 0 means greedy; the other fields are without effect then.
+        seed: unsigned 64-bit; the same seed gives the same answer from the same engine.
+    """
+
+    temperature: float
+    top_p: float
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an answer ended, from an engine that says it; it comes last."""
+
+    reason: FinishReason
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One request to the engine.
+
+    Attributes:
+        prompt: whole prompt with the family's placeholder for each image.
+        images: uint8[height, width, 3] each.
+        video: uint8[frames, height, width, 3], or None.
+        turns: the conversation behind the prompt, for engines that write the prompt themselves;
+            empty: there is none.
+        sound: float32[samples] at the model's rate, or None.
+        adapter: id of the LoRA adapter that answers; None: the base model.
+        cache_salt: features of pictures are shared with requests of the same one; empty: of none.
+    """
+
+    request_id: str
+    prompt: str
+    images: tuple[NDArray[np.uint8], ...]
+    video: NDArray[np.uint8] | None
+    sound: NDArray[np.float32] | None
+    cache_salt: str
+    max_tokens: int
+    sampling: Sampling
+    turns: tuple[Turn, ...] = ()
+    adapter: int | None = None
+
+
+class Engine(Protocol):
+    """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
+
+    def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
+        """Yield one piece of text for each generated token, and an empty one at the natural end.
+
+        A token's piece can be empty too, while text is held back. An engine that yields `Ended` at
+        last is believed; the pieces of others are counted.
+
+        Closing the iterator stops the request and frees its slot; so does a caller's time-out.
+        """
+        ...
+
+    async def is_ready(self) -> bool:
+        """Say whether the engine can answer now; never raises, answers within about a second."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """An engine that tells how likely each token is to come first."""
+
+    async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
+        """Return the logits [vocabulary] of the first token of an answer.
+
+        Raises only errors of `mm_runtime.gateway.errors`, as `Engine.generate` does.
+        """
+        ...

@@ -1,0 +1,199 @@
+"""The engine behind Triton's gRPC: the only module that knows tensors and gRPC.
+
+Uses the ensemble alone, always as a stream (plain answers are collected by the caller):
+that is the only call a decoupled ensemble answers.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferInput, InferRequestedOutput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from mm_runtime.base.grpc_channel import CHANNEL
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.triton_errors import told_error
+from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
+from mm_runtime.gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
+)
+from mm_runtime.repository.configs.ensemble import NAME as ENSEMBLE
+
+_TEXT, _LOGITS = "text_output", "generation_logits"
+_LENGTH_BYTES = 4
+_MOST_PIXEL_BYTES = 512 << 20
+"""Of all pictures of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
+and 50,000 x 1 pixels would be padded to 15 GB."""
+
+_PROBE_SECONDS = 1.0
+"""Deadline of a readiness question; the kubelet's probe allows one second by default."""
+
+
+class TritonEngine:
+    """Implements `mm_runtime.gateway.backends.engine.Engine` on a Triton server."""
+
+    def __init__(self, address: str, model: str = ENSEMBLE) -> None:
+        """Ask nothing yet.
+
+        Args:
+            address: host:port of Triton's gRPC endpoint.
+            model: the ensemble that may answer in pieces.
+        """
+        self._model = model
+        self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._client.close()
+
+    async def is_ready(self) -> bool:
+        """Say whether the server and the ensemble are ready now."""
+        try:
+            return bool(
+                await self._client.is_server_ready(client_timeout=_PROBE_SECONDS)
+                and await self._client.is_model_ready(self._model, client_timeout=_PROBE_SECONDS)
+            )
+        except InferenceServerException:
+            return False
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+        """Yield one piece of text for each token; closing the iterator stops the generation."""
+        async with aclosing(self._responses(request, build_inputs(request), _TEXT)) as responses:
+            async for result in responses:
+                piece = _text(result)
+                if piece is not None:
+                    yield piece
+
+    async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
+        """Return the logits [vocabulary] of the first token of an answer."""
+        told = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
+        inputs = [*build_inputs(replace(request, max_tokens=1)), told]
+        found: NDArray[np.float32] | None = None
+        async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
+            async for result in responses:  # to its end: a stream that is left goes on
+                logits = result.as_numpy(_LOGITS)
+                if found is None and logits is not None and logits.size:
+                    found = logits.reshape(-1, logits.shape[-1])[0]
+        if found is None:
+            raise engine_failed()
+        return found
+
+    async def _responses(
+        self, request: EngineRequest, inputs: list[InferInput], output: str
+    ) -> AsyncGenerator[Any, None]:
+        """Yield each response of the ensemble, with one of its outputs."""
+        stream = TritonStream(
+            self._client,
+            {
+                "model_name": self._model,
+                "inputs": inputs,
+                "outputs": [InferRequestedOutput(output)],
+                "request_id": request.request_id,
+            },
+        )
+        try:
+            async for result in stream.results():
+                yield result
+        except grpc.aio.AioRpcError as error:
+            raise _broken_call(error.code()) from error
+        except InferenceServerException as error:
+            raise told_error(self._model, str(error)) from error
+        finally:
+            await stream.stop()
+
+
+def _text(result: Any) -> str | None:
+    """Return the text of a response that was asked for nothing else; None: it has no tensor.
+
+    From the bytes: making an array of them took longer than all else that is done to a response. A
+    string is its length in four bytes, little-endian, and its UTF-8 (Triton's BYTES).
+    """
+    tensors = result.get_response().raw_output_contents
+    if not tensors or len(tensors[0]) < _LENGTH_BYTES:
+        return None
+    end = _LENGTH_BYTES + int.from_bytes(tensors[0][:_LENGTH_BYTES], "little")
+    found: bytes = tensors[0][_LENGTH_BYTES:end]
+    return found.decode("utf-8", errors="replace")
+
+
+def build_inputs(request: EngineRequest) -> list[InferInput]:
+    """Return the ensemble's input tensors, each with a batch dimension of one."""
+    inputs = [
+        tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
+        tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
+        tensor("stream", np.array([[True]], dtype=np.bool_)),
+        *_sampling_inputs(request.sampling),
+    ]
+    if request.video is not None:
+        inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
+    if request.cache_salt and (request.images or request.video is not None):
+        salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
+        inputs.append(tensor("cache_salt", salt))
+    if request.adapter is not None:
+        inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
+    if request.sound is not None:
+        inputs.append(tensor("WAV", request.sound[np.newaxis]))
+    return [*inputs, *_picture_inputs(request.images)]
+
+
+def _picture_inputs(pictures: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
+    """Return one tensor of all pictures; different sizes are padded, and told.
+
+    Raises:
+        InvalidRequestError: of shapes so different that their padding would fill the memory.
+    """
+    if not pictures:
+        return []
+    sizes = np.array([picture.shape[:2] for picture in pictures], dtype=np.int64)
+    if (sizes == sizes[0]).all():
+        return [tensor("image_bytes_input", np.stack(pictures)[np.newaxis])]
+    shape = (len(pictures), *sizes.max(axis=0).tolist(), 3)
+    if prod(shape) > _MOST_PIXEL_BYTES:
+        raise InvalidRequestError(
+            f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
+            "too different in shape for one request. Cut them, or send them one by one.",
+            code="invalid_image",
+        )
+    padded = np.zeros(shape, dtype=np.uint8)
+    for canvas, picture in zip(padded, pictures, strict=True):
+        canvas[: picture.shape[0], : picture.shape[1]] = picture
+    return [
+        tensor("image_bytes_input", padded[np.newaxis]),
+        tensor("image_sizes_input", sizes[np.newaxis]),
+    ]
+
+
+def _sampling_inputs(sampling: Sampling) -> list[InferInput]:
+    inputs = []
+    if sampling.temperature > 0:
+        inputs += [
+            tensor("temperature", np.array([[sampling.temperature]], dtype=np.float32)),
+            tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
+            # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
+            tensor("top_k", np.array([[0]], dtype=np.int32)),
+            tensor("random_seed", np.array([[sampling.seed]], dtype=np.uint64)),
+        ]
+    else:
+        inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))
+    for name in ("presence_penalty", "frequency_penalty"):
+        value = getattr(sampling, name)
+        if value is not None:
+            inputs.append(tensor(name, np.array([[value]], dtype=np.float32)))
+    return inputs
+
+
+def _broken_call(code: grpc.StatusCode) -> GatewayError:
+    """Translate a stream that ended by itself: the server, not the request, is the cause."""
+    if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
+        return engine_unavailable()
+    return engine_failed()

@@ -1,0 +1,213 @@
+"""The engine behind `trtllm-serve`: OpenAI's chat as a stream, over HTTP on loopback.
+
+The server writes the prompt itself, with the checkpoint's template, so it is sent the conversation.
+Its wire is that of tensorrt_llm/serve/openai_protocol.py, which refuses fields it does not know.
+"""
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest
+from mm_runtime.gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    engine_failed,
+    engine_unavailable,
+)
+from mm_runtime.gateway.prompts.templates import Turn
+
+_PATH = "/v1/chat/completions"
+_PROBE_SECONDS = 1.0
+"""Deadline of a readiness question; the kubelet's probe allows one second by default."""
+_CONNECT_SECONDS = 1.0
+"""On loopback a server that listens accepts in microseconds."""
+_IDLE_SECONDS = 2.0
+"""Upstream closes connections that were idle for 5 s (TIMEOUT_KEEP_ALIVE of openai_server.py); one
+that is used again just then would fail its request."""
+_MESSAGE_CHARACTERS = 300
+"""Of an error's message that are passed on: upstream's can hold a whole request."""
+_PNG_LEVEL = 1
+"""zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
+_DONE = "[DONE]"
+
+
+class TrtllmServeEngine:
+    """Implements `mm_runtime.gateway.backends.engine.Engine` on trtllm-serve.
+
+    Args:
+        address: host:port.
+        model: the name that the server knows, for its answers.
+        request_seconds: of silence that a request may have, which its own deadline ends before.
+        takes_salt: the server knows `cache_salt`.
+    """
+
+    def __init__(
+        self, address: str, model: str, *, request_seconds: float, takes_salt: bool = True
+    ) -> None:
+        self._model = model
+        self._takes_salt = takes_salt
+        self._client = httpx.AsyncClient(
+            base_url=f"http://{address}",
+            timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
+            # Admission bounds them; a connection more never waits for one less.
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
+            trust_env=False,  # no proxy stands between two processes of one pod
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def is_ready(self) -> bool:
+        """Say whether the server answers: it listens when the model is loaded."""
+        try:
+            answer = await self._client.get("/health", timeout=_PROBE_SECONDS)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == httpx.codes.OK
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
+        """Yield the text of each chunk, then how it ended.
+
+        Closing the iterator closes the connection, which is how upstream learns that nobody wants
+        the rest: it looks once a second.
+        """
+        if request.cache_salt and not self._takes_salt:
+            # Served without it, others could learn from delays what this client has sent.
+            raise InvalidRequestError(
+                "The model's TensorRT-LLM keeps no caches apart: it knows `cache_salt` since 1.1. "
+                "Leave the field out, or have the model served by a newer one.",
+                param="cache_salt",
+            )
+        body = await asyncio.to_thread(_encoded, self._model, request)
+        try:
+            async with self._client.stream(
+                "POST", _PATH, content=body, headers={"content-type": "application/json"}
+            ) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise _refused(answer.status_code, await answer.aread())
+                async with aclosing(_events(answer.aiter_lines())) as events:
+                    async for event in events:
+                        yield event
+        except httpx.TransportError as error:
+            raise engine_unavailable() from error
+
+
+def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
+    """Return the body of a request; pictures are PNGs, which lose nothing."""
+    pictures = iter(request.images)
+    sampling = request.sampling
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_message(turn, pictures) for turn in request.turns],
+        "max_tokens": request.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": sampling.temperature,
+    }
+    if sampling.temperature > 0:
+        body |= {"top_p": sampling.top_p, "seed": sampling.seed}
+    for name in ("presence_penalty", "frequency_penalty"):
+        if (value := getattr(sampling, name)) is not None:
+            body[name] = value
+    if request.cache_salt:
+        body["cache_salt"] = request.cache_salt
+    return body
+
+
+def _encoded(model: str, request: EngineRequest) -> bytes:
+    return json.dumps(chat_body(model, request)).encode()
+
+
+def _message(turn: Turn, pictures: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
+    if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
+        return {"role": turn.role, "content": turn.parts[0]}
+    parts = [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {"type": "image_url", "image_url": {"url": _data_url(next(pictures))}}
+        for part in turn.parts
+    ]
+    return {"role": turn.role, "content": parts}
+
+
+def _data_url(pixels: NDArray[np.uint8]) -> str:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=_PNG_LEVEL)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[str | Ended, None]:
+    """Yield what server-sent events hold, up to the last one.
+
+    Raises:
+        EngineFailedError: an error among them, or an end without the last one.
+    """
+    reason: FinishReason | None = None
+    tokens: int | None = None
+    async for line in lines:
+        data = line.removeprefix("data:").strip()
+        if data == _DONE:
+            break
+        if not data or data == line.strip():  # between two events, or no field of ours
+            continue
+        chunk = _parsed(data)
+        for choice in chunk.get("choices", ()):
+            text = choice["delta"].get("content")
+            if text is not None:  # the first chunk names the role, and has no token
+                yield text
+            if choice.get("finish_reason"):
+                reason = _reason(choice["finish_reason"])
+        if usage := chunk.get("usage"):
+            tokens = usage["completion_tokens"]
+    if reason is None or tokens is None:
+        raise engine_failed()
+    yield Ended(reason, tokens)
+
+
+def _parsed(data: str) -> dict[str, Any]:
+    try:
+        chunk = json.loads(data)
+    except ValueError as error:
+        raise engine_failed() from error
+    if not isinstance(chunk, dict) or "choices" not in chunk:
+        raise engine_failed()
+    return chunk
+
+
+def _reason(word: str) -> FinishReason:
+    """Return the reason; upstream has others, for answers that it gave up."""
+    try:
+        return FinishReason(word)
+    except ValueError as error:
+        raise engine_failed() from error
+
+
+def _refused(status: int, content: bytes) -> GatewayError:
+    """Translate an answer that is no stream. Upstream answers 400 to whatever goes wrong."""
+    if status == httpx.codes.BAD_REQUEST:
+        message = _message_of(content)
+        return InvalidRequestError(f"The model refused the request: {message}.")
+    if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
+        return engine_unavailable()
+    return engine_failed()
+
+
+def _message_of(content: bytes) -> str:
+    try:
+        message = str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "it gives no reason"
+    first = message.strip().partition("\n")[0].rstrip(".")
+    return first[:_MESSAGE_CHARACTERS]

@@ -1,0 +1,109 @@
+"""Reads request bodies within limits of size, time and memory."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.types import Receive
+
+from mm_runtime.gateway.admission.body_budget import BodyClaim
+from mm_runtime.gateway.errors import BodyTimeoutError, BodyTooLargeError
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How slowly a body may come.
+
+    Attributes:
+        total_seconds: for the whole body.
+        window_seconds: a client may stop for so long, as a telephone between two cells does.
+        window_bytes: at least so many in each window.
+    """
+
+    total_seconds: float
+    window_seconds: float = 10.0
+    window_bytes: int = 40 * 1024
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection; nobody is left to answer."""
+
+
+async def read_body(
+    receive: Receive,
+    headers: Mapping[str, str],
+    claim: BodyClaim,
+    *,
+    limit: int,
+    pace: Pace,
+) -> bytes:
+    """Return the body; `claim` holds its memory.
+
+    Raises:
+        BodyTooLargeError: more than `limit` bytes, by its header or by what came.
+        OverloadedError: bodies of other requests leave no room for it.
+        BodyTimeoutError: it came more slowly than `pace`.
+        ClientGoneError: the client left.
+    """
+    declared = headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(pace.total_seconds):
+            return await _read(receive, claim, limit, pace)
+    except TimeoutError:
+        raise BodyTimeoutError(
+            f"The body was not complete within {pace.total_seconds:g} seconds."
+        ) from None
+
+
+async def discard_body(receive: Receive, *, timeout_seconds: float) -> None:
+    """Read on without keeping anything, so that a refusal is read before the connection closes."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while (message := await receive())["type"] == "http.request":
+                if not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return when the client has closed the connection. Call it after the whole body was read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> bytes:
+    body = bytearray()
+    due = pace.window_bytes
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(pace.window_seconds) as window:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                chunk = message.get("body", b"")
+                if len(body) + len(chunk) > limit:
+                    raise _too_large(limit)
+                claim.grow(len(chunk))
+                body += chunk
+                if not message.get("more_body"):
+                    return bytes(body)
+                if len(body) >= due:
+                    due = len(body) + pace.window_bytes
+                    window.reschedule(loop.time() + pace.window_seconds)
+    except TimeoutError:
+        raise BodyTimeoutError(
+            f"The body came too slowly: expected at least {pace.window_bytes} bytes in "
+            f"{pace.window_seconds:g} seconds."
+        ) from None
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(
+        f"The body is larger than {limit} bytes, the limit for this model. Send fewer or smaller "
+        "images, or send URLs.",
+        code="request_too_large",
+    )

@@ -1,0 +1,223 @@
+"""One client's connection: uvicorn's protocol with deadlines and a bound on their number.
+
+What never becomes a request is answered with OpenAI's error object, too.
+"""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.server import ServerState
+
+from mm_runtime.gateway.api.json_text import encode
+from mm_runtime.gateway.errors import GatewayError, InvalidRequestError, error_response
+from mm_runtime.gateway.http.idle import IdleConnections
+from mm_runtime.gateway.http.strict_http import HEAD_BYTES, MAX_HEADERS, StrictConnection
+
+_LINGER_SECONDS = 2.0
+"""How long input is read and dropped after a refusal: a connection that is closed with unread input
+is reset, and the client never sees why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits of a listening gateway.
+
+    Attributes:
+        most: connections at one time; each takes some 20 KiB, and up to 100 while a head arrives.
+        head_seconds: for a head from its first byte, and for the rest of a body nobody waits for.
+    """
+
+    most: int = 1024
+    head_seconds: float = 10.0
+
+
+class GatewayConfig(uvicorn.Config):
+    """uvicorn's configuration with the limits of connections."""
+
+    def __init__(self, app: Any, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(
+            app,
+            http=GuardedProtocol,
+            ws="none",
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            **options,
+        )
+        self.connection_limits = limits
+        self.idle_connections: IdleConnections[GuardedProtocol] = IdleConnections()
+
+
+class GuardedProtocol(H11Protocol):
+    """Ends connections that send no request, and those that send no HTTP."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        assert isinstance(config, GatewayConfig)  # noqa: S101  # build_server makes no other
+        self._limits = config.connection_limits
+        self._idle = config.idle_connections
+        self.conn = StrictConnection()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered; a part of one may have come."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; where there are too many, end the one that has been idle longest."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+        if len(self.connections) > self._limits.most:
+            ended = self._idle.take()
+            if ended is None:
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _TooManyConnectionsError())
+                return
+            ended.abandon()
+        self._idle.begun(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End; no timer is left."""
+        self._idle.ended(self)
+        self._unset_deadline()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; what follows a refusal is dropped."""
+        if self._refused:
+            return
+        super().data_received(data)
+        if not self.idle or self.transport.is_closing():
+            self._unset_deadline()
+        elif self._deadline is None and not self._refused:
+            self._deadline = self.loop.call_later(self._limits.head_seconds, self._head_is_late)
+
+    def on_response_complete(self) -> None:
+        """Note that the connection is idle from now on."""
+        if not self._refused:
+            self._idle.answered(self)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; uvicorn calls it while it handles h11's error."""
+        error = sys.exception()
+        status = getattr(error, "error_status_hint", HTTPStatus.BAD_REQUEST)
+        if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+            unread = self.conn.trailing_data[0]
+            if len(unread) > HEAD_BYTES and b"\n" not in unread[:HEAD_BYTES]:
+                status = HTTPStatus.REQUEST_URI_TOO_LONG
+            text = f"at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers are read before the body"
+            self._refuse(
+                status, InvalidRequestError(f"The head of the request is too large: {text}.")
+            )
+            return
+        self._refuse(
+            status, InvalidRequestError(f"The request is not valid HTTP/1.1: {error or msg}.")
+        )
+
+    def shutdown(self) -> None:
+        """Close when the server stops."""
+        if self._refused:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def abandon(self) -> None:
+        """Close an idle connection without an answer, as servers do with those kept alive."""
+        self._refused = True
+        self._idle.ended(self)
+        self._unset_keepalive_if_required()
+        self._close_soon()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that was idle for long, also when its client reads nothing."""
+        super().timeout_keep_alive_handler()
+        self._close_soon()
+
+    def _should_upgrade(self) -> bool:
+        """Never: a request that asks for another protocol is answered in this one."""
+        return False
+
+    def _head_is_late(self) -> None:
+        self._deadline = None
+        if self.cycle is not None and self.conn.our_state is not h11.IDLE:
+            # The answer is out, and a body goes on that was refused or that nobody asked for.
+            self.abandon()
+            return
+        seconds = self._limits.head_seconds
+        text = f"The head of the request was not complete within {seconds:g} seconds."
+        self._refuse(HTTPStatus.REQUEST_TIMEOUT, InvalidRequestError(text))
+
+    def _refuse(self, status: int, error: GatewayError) -> None:
+        """Answer, read on for a moment, close."""
+        self._refused = True
+        self._idle.ended(self)
+        self._unset_deadline()
+        self._unset_keepalive_if_required()
+        if self.cycle is not None:
+            # To a request whose body went wrong its client has left.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            self._answer(status, error)
+            self.flow.resume_reading()
+            self._abort_later()
+        else:
+            self.transport.close()
+
+    def _answer(self, status: int, error: GatewayError) -> None:
+        content = encode(error_response(error).body)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+            *((name.encode(), value.encode()) for name, value in error.headers.items()),
+        ]
+        for event in (
+            h11.Response(status_code=status, headers=headers, reason=STATUS_PHRASES[status]),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _close_soon(self) -> None:
+        self.transport.close()
+        self._abort_later()
+
+    def _abort_later(self) -> None:
+        self._unset_deadline()
+        self._deadline = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    def _unset_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class _TooManyConnectionsError(GatewayError):
+    """Every connection is being answered."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Tell clients when to come back."""
+        return {"retry-after": "1"}
+
+    def __init__(self) -> None:
+        text = "Too many connections are being answered. Try again."
+        super().__init__(text, code="rate_limit_exceeded")

@@ -1,0 +1,353 @@
+"""One completion over ASGI, from the first byte to the last: the only stateful part of HTTP.
+
+Headers go out with the first piece of text, so everything that fails before it gets its own status.
+A client that leaves ends the work at once: the generation is cancelled and its slot is free.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import Executor
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Self
+from uuid import uuid4
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from mm_runtime.gateway.admission.auth import BearerAuth
+from mm_runtime.gateway.admission.body_budget import BodyBudget, BodyClaim
+from mm_runtime.gateway.admission.drain import Drain
+from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
+from mm_runtime.gateway.api.completions import ChatCompletion, Shapes, TextCompletion, Usage
+from mm_runtime.gateway.api.json_text import encode
+from mm_runtime.gateway.api.openai import ChatRequest, TranscriptionRequest
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.api.transcription import Transcript
+from mm_runtime.gateway.dataplane import (
+    Admitted,
+    AnyRequest,
+    ChatService,
+    Event,
+    Finished,
+    Piece,
+    PreparedChat,
+)
+from mm_runtime.gateway.errors import (
+    EngineTimeoutError,
+    ErrorResponse,
+    RetryLaterError,
+    error_response,
+)
+from mm_runtime.gateway.http.body import (
+    ClientGoneError,
+    Pace,
+    discard_body,
+    read_body,
+    wait_for_disconnect,
+)
+from mm_runtime.gateway.http.record import ExchangeRecord
+from mm_runtime.gateway.http.reply import Reply
+from mm_runtime.gateway.media.audio import seconds_of
+from mm_runtime.gateway.metrics import GatewayMetrics
+
+_log = logging.getLogger(__name__)
+
+_DISCARD_SECONDS = 2.0
+"""How long the rest of a refused body is read before a connection that ends is closed."""
+
+_PARSED_AT_ONCE_BYTES = 64 * 1024
+"""In about a millisecond, which is less than a thread costs on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeLimits:
+    """Limits of one exchange."""
+
+    max_body_bytes: int
+    pace: Pace
+    request_timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamForm:
+    """What a streamed answer holds."""
+
+    with_usage: bool
+
+    @classmethod
+    def of(cls, request: AnyRequest) -> Self | None:
+        """Return the form a client asked for, or None for a plain answer."""
+        if not request.stream:
+            return None
+        options = request.stream_options
+        return cls(with_usage=options is not None and options.include_usage)
+
+
+def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
+    """Return the objects that carry the answer to a request."""
+    if isinstance(request, TranscriptionRequest):
+        return Transcript(request)
+    kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
+    return kind(model=model, asked=request.model, request_id=request_id, created=int(time.time()))
+
+
+class Endpoint:
+    """ASGI application behind one of the three paths that models are asked at."""
+
+    def __init__(
+        self,
+        *,
+        service: ChatService,
+        metrics: GatewayMetrics,
+        auth: BearerAuth,
+        drain: Drain,
+        limits: ExchangeLimits,
+        bodies: BodyBudget,
+        fetching: Fetching,
+        parse: Callable[[bytes, str], AnyRequest],
+        parser: Executor,
+    ) -> None:
+        """Connect the parts; `parse` reads a body of a content type, large ones in `parser`."""
+        self._service = service
+        self._metrics = metrics
+        self._auth = auth
+        self._drain = drain
+        self._limits = limits
+        self._bodies = bodies
+        self._fetching = fetching
+        self._parse = parse
+        self._parser = parser
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request_id = uuid4().hex
+        record = ExchangeRecord(self._metrics, request_id)
+        reply = Reply(send, partial(self._headers, request_id), record.completed)
+        try:
+            failed = await self._attempt(Headers(scope=scope), receive, reply, record)
+            if failed is not None:
+                await _refuse(failed, receive, reply)
+        finally:
+            record.close()
+
+    def _headers(self, request_id: str) -> dict[str, str]:
+        """Return headers of an answer that begins now: the drain may have begun after its request.
+
+        A client that was not told would come back on this connection when new work is refused.
+        """
+        headers = {"x-request-id": request_id}
+        return {**headers, "connection": "close"} if self._drain.closing else headers
+
+    async def _attempt(
+        self,
+        headers: Headers,
+        receive: Receive,
+        reply: Reply,
+        record: ExchangeRecord,
+    ) -> ErrorResponse | None:
+        """Answer a request; return the refusal where it failed.
+
+        The exception ends here: its traceback holds the body, which a client that takes its
+        refusal slowly would keep beyond the claim.
+        """
+        try:
+            with self._drain.inside():
+                await self._exchange(headers, receive, reply, record)
+                record.completed()
+        except ClientGoneError:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one answer
+            return self._failed(error, record)
+        return None
+
+    async def _exchange(
+        self,
+        headers: Headers,
+        receive: Receive,
+        reply: Reply,
+        record: ExchangeRecord,
+    ) -> None:
+        self._auth.check(headers.get("authorization"))
+        # Refused now where it would be refused later, before its body takes memory.
+        self._service.admission.check()
+        with self._bodies.claim() as claim:
+            body = await read_body(
+                receive,
+                headers,
+                claim,
+                limit=self._limits.max_body_bytes,
+                pace=self._limits.pace,
+            )
+            request = await self._parsed(body, headers.get("content-type", ""))
+            # The request holds the same once more, while its files wait for a decoder.
+            del body
+            with (
+                self._fetching.claim(fetches=request.fetches) as fetching,
+                # Not before: bodies that never end, or that are none, would hold every place.
+                self._service.admission.place(),
+            ):
+                work = self._answer(request, claim, fetching, reply, record)
+                del request
+                await _until_disconnect(work, receive, reply)
+
+    async def _answer(
+        self,
+        request: AnyRequest,
+        claim: BodyClaim,
+        fetching: FetchClaim,
+        reply: Reply,
+        record: ExchangeRecord,
+    ) -> None:
+        limit = self._limits.request_timeout_seconds
+        left = limit - record.elapsed
+        try:
+            async with asyncio.timeout(left):
+                chat = await self._service.prepare(request)
+                shapes = shapes_of(request, self._service.model, record.request_id)
+                streamed = _StreamForm.of(request)
+                # Up to tens of megabytes that are not needed while the request waits and runs.
+                del request
+                claim.release()
+                fetching.release()
+                # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
+                claim.grow(chat.media_bytes)
+                record.prepared(chat)
+                answer = self._service.answer(chat, request_id=record.request_id)
+                async with aclosing(_watched(answer, record)) as events:
+                    if streamed is not None:
+                        await _send_stream(streamed, events, shapes, chat, reply)
+                    else:
+                        await _send_whole(events, shapes, chat, reply)
+        except TimeoutError:
+            raise EngineTimeoutError(
+                f"The request was not finished within {limit:g} seconds.", code="timeout"
+            ) from None
+
+    async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
+        """Read a body; a large one in a thread, which lets others' streams go on meanwhile."""
+        if len(body) <= _PARSED_AT_ONCE_BYTES:
+            return self._parse(body, kind)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parser, self._parse, body, kind)
+
+    def _failed(self, error: Exception, record: ExchangeRecord) -> ErrorResponse:
+        """Count and log a failure; return what its client gets."""
+        response = error_response(error)
+        record.status = response.status
+        if isinstance(error, RetryLaterError):
+            self._metrics.count_rejected(error.reason)
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # Refusals are not logged: their messages can hold what the client wrote.
+            _log.warning("request failed", exc_info=error, extra={"request": record.request_id})
+        return response
+
+
+async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> None:
+    """Answer a request that failed, as far as its answer has not begun."""
+    if reply.complete:
+        return
+    if reply.started:
+        await reply.break_stream(response.body)
+        return
+    if "connection" in response.headers:
+        await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
+    await reply.send_json(response.status, response.body, response.headers)
+
+
+async def _watched(
+    events: AsyncGenerator[Event, None], record: ExchangeRecord
+) -> AsyncGenerator[Piece | Finished, None]:
+    """Record every event; pass on those that a client sees."""
+    async with aclosing(events):
+        async for event in events:
+            record.event(event)
+            if not isinstance(event, Admitted):
+                yield event
+
+
+async def _send_whole(
+    events: AsyncGenerator[Piece | Finished, None],
+    shapes: Shapes,
+    chat: PreparedChat,
+    reply: Reply,
+) -> None:
+    pieces = []
+    async for event in events:
+        match event:
+            case Piece():
+                pieces.append(event.text)
+            case Finished():
+                answer = shapes.whole("".join(pieces), event.reason, _usage(chat, event))
+                if isinstance(answer, str):
+                    await reply.send_text(answer)
+                else:
+                    await reply.send_json(200, answer)
+
+
+async def _send_stream(
+    form: _StreamForm,
+    events: AsyncGenerator[Piece | Finished, None],
+    shapes: Shapes,
+    chat: PreparedChat,
+    reply: Reply,
+) -> None:
+    with_usage = form.with_usage
+    unsent: list[bytes] = []
+    async for event in events:
+        if not reply.started:
+            await reply.open_stream()
+            unsent += map(encode, shapes.opening(with_usage=with_usage))
+        match event:
+            case Piece():
+                if event.text:
+                    unsent.append(shapes.piece(event.text, with_usage=with_usage))
+                if unsent:
+                    await reply.send_events(*unsent)
+                    unsent.clear()
+            case Finished():
+                usage = _usage(chat, event)
+                ending = shapes.ending(event.reason, usage, with_usage=with_usage)
+                await reply.end_stream(*unsent, *map(encode, ending))
+
+
+def _usage(chat: PreparedChat, end: Finished) -> Usage:
+    seconds = 0.0 if chat.sound is None else seconds_of(chat.sound)
+    return Usage(
+        chat.budget.prompt_tokens,
+        end.completion_tokens,
+        features=chat.budget.features,
+        seconds=seconds,
+        language=end.language,
+    )
+
+
+async def _until_disconnect(
+    work: Coroutine[None, None, None], receive: Receive, reply: Reply
+) -> None:
+    """Do the work; cancel it when the client leaves before the answer is complete.
+
+    Raises:
+        ClientGoneError: the client left.
+    """
+    task = asyncio.create_task(work)
+    watcher = asyncio.create_task(wait_for_disconnect(receive))
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or reply.complete:
+            await task
+            return
+        task.cancel()
+        await asyncio.wait({task})
+        raise ClientGoneError
+    finally:
+        watcher.cancel()
+        task.cancel()
+        await asyncio.wait({task, watcher})
+        # An exception of the task holds this frame by its traceback, and the frame the task: such
+        # a ring, with the body inside, stays until a full collection comes by.
+        del task, watcher

@@ -1,0 +1,102 @@
+"""Sends one HTTP answer: JSON, or server-sent events; never a second one after the first began."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from starlette.types import Send
+
+from mm_runtime.gateway.api.json_text import encode
+from mm_runtime.gateway.http.body import ClientGoneError
+
+JSON = "application/json"
+PLAIN = "text/plain; charset=utf-8"
+_STALLED_SECONDS = 1.0
+"""Until a client that takes nothing more counts as gone. Sending waits only when some 64 KiB and
+the kernel's own buffers are full: half a minute of an answer's text that nobody has read."""
+
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+
+class Reply:
+    """The one answer of one request.
+
+    Args:
+        send: of ASGI.
+        headers: returns those of every answer; asked when it begins.
+        completed: called when the last byte is out, before the event loop does anything else.
+
+    Attributes:
+        started: headers are out; an error can only be an event from here on.
+        complete: the last byte is out.
+    """
+
+    def __init__(
+        self, send: Send, headers: Callable[[], Mapping[str, str]], completed: Callable[[], None]
+    ) -> None:
+        self._send = send
+        self._headers = headers
+        self._completed = completed
+        self.started = False
+        self.complete = False
+
+    async def send_json(
+        self, status: int, body: object, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with one JSON document."""
+        content = encode(body)
+        length = {"content-length": str(len(content))}
+        await self._start(status, JSON, {**length, **(headers or {})})
+        await self._write(content, more=False)
+
+    async def send_text(self, text: str) -> None:
+        """Answer with plain text."""
+        content = text.encode("utf-8", errors="replace")
+        await self._start(200, PLAIN, {"content-length": str(len(content))})
+        await self._write(content, more=False)
+
+    async def open_stream(self) -> None:
+        """Answer with server-sent events, and ask proxies not to hold them back."""
+        extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        await self._start(200, EVENT_STREAM, extra)
+
+    async def send_events(self, *bodies: bytes) -> None:
+        """Send events at once, each the JSON of one."""
+        await self._write(_written(bodies), more=True)
+
+    async def end_stream(self, *bodies: bytes) -> None:
+        """Send the last events of a whole answer, and that it is one."""
+        await self._write(_written((*bodies, b"[DONE]")), more=False)
+
+    async def break_stream(self, body: object) -> None:
+        """Send an error as the last event."""
+        await self._write(_written((encode(body),)), more=False)
+
+    async def _start(self, status: int, content_type: str, extra: Mapping[str, str]) -> None:
+        if self.started:
+            message = "the answer has begun already"
+            raise RuntimeError(message)
+        self.started = True
+        headers = {"content-type": content_type, **self._headers(), **extra}
+        pairs = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def _write(self, content: bytes, *, more: bool) -> None:
+        """Send a part of the body.
+
+        Raises:
+            ClientGoneError: the client has stopped reading.
+        """
+        try:
+            async with asyncio.timeout(_STALLED_SECONDS):
+                await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        except TimeoutError:
+            raise ClientGoneError from None
+        self.complete = not more
+        if self.complete:
+            self._completed()
+
+
+def _written(events: Iterable[bytes]) -> bytes:
+    return b"".join([b"data: " + event + b"\n\n" for event in events])

@@ -1,0 +1,123 @@
+"""Routes of the gateway. Thin: each asks one object and writes down what it says."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mm_api.contract import GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
+from mm_runtime.gateway.admission.auth import BearerAuth
+from mm_runtime.gateway.admission.drain import Drain
+from mm_runtime.gateway.api.served_model import ServedModel
+from mm_runtime.gateway.errors import (
+    ErrorResponse,
+    GatewayError,
+    InvalidRequestError,
+    error_response,
+)
+from mm_runtime.gateway.http.exchange import Endpoint
+from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.phase import Phase
+from mm_runtime.gateway.server_metrics import ServerMetrics
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The GET endpoints and what they ask."""
+
+    model: ServedModel
+    metrics: GatewayMetrics
+    auth: BearerAuth
+    drain: Drain
+    state: Callable[[], Awaitable[tuple[Phase, str]]]
+    server_metrics: ServerMetrics
+
+    async def list_models(self, request: Request) -> Response:
+        """List the model and its adapters."""
+        self.auth.check(request.headers.get("authorization"))
+        described = [self._describe(name) for name in self.model.names.parents()]
+        return JSONResponse({"object": "list", "data": described})
+
+    async def get_model(self, request: Request) -> Response:
+        """Describe a model."""
+        self.auth.check(request.headers.get("authorization"))
+        name = request.path_params["name"]
+        self.model.names.adapter(name)
+        return JSONResponse(self._describe(name))
+
+    async def healthz(self, _: Request) -> Response:
+        """Say that the process answers; Triton's state does not matter here."""
+        return JSONResponse({"status": "alive"})
+
+    async def readyz(self, _: Request) -> Response:
+        """Say whether a request sent now would be answered."""
+        if self.drain.closing:
+            return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        phase, detail = await self.state()
+        if phase is not Phase.READY:
+            body = {"status": "not ready", "phase": phase, "detail": detail}
+            return JSONResponse(body, HTTPStatus.SERVICE_UNAVAILABLE)
+        return JSONResponse({"status": "ready", "phase": phase})
+
+    async def metrics_text(self, _: Request) -> Response:
+        """Write the metrics down: the gateway's, and after them those of the server beside it."""
+        page = self.metrics.render() + await self.server_metrics.read()
+        return Response(page, headers={"content-type": _METRICS_TYPE})
+
+    def _describe(self, name: str) -> dict[str, object]:
+        described: dict[str, object] = {
+            "id": name,
+            "object": "model",
+            "created": self.model.created,
+            "owned_by": "multimodal-operator",
+        }
+        return described if name == self.model.name else {**described, "parent": self.model.name}
+
+
+def build_app(
+    routes: Routes, *, chat: Endpoint, text: Endpoint, transcription: Endpoint
+) -> Starlette:
+    """Return the ASGI application."""
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", text, methods=["POST"]),
+            Route("/v1/audio/transcriptions", transcription, methods=["POST"]),
+            Route("/v1/models", routes.list_models),
+            Route("/v1/models/{name:path}", routes.get_model),
+            Route(GATEWAY_LIVE, routes.healthz),
+            Route(GATEWAY_READY, routes.readyz),
+            Route(METRICS_PATH, routes.metrics_text),
+        ],
+        exception_handlers={
+            HTTPException: _routing_error,
+            GatewayError: _gateway_error,
+        },
+    )
+    # It would send clients where their Host header says, over http.
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _gateway_error(_: Request, error: Exception) -> Response:
+    return _to_response(error_response(error))
+
+
+async def _routing_error(request: Request, error: Exception) -> Response:
+    """Turn starlette's own 404 and 405 into OpenAI's error object."""
+    if not isinstance(error, HTTPException):
+        return _to_response(error_response(error))
+    text = f"{request.method} {request.url.path[:100]}: {error.detail}."
+    body = error_response(InvalidRequestError(text)).body
+    return _to_response(ErrorResponse(error.status_code, dict(error.headers or {}), body))
+
+
+def _to_response(response: ErrorResponse) -> Response:
+    return JSONResponse(response.body, response.status, response.headers)

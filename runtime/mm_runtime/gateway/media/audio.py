@@ -1,0 +1,94 @@
+"""Encoded sounds -> samples as the model reads them, within a length; and samples -> a file."""
+
+import io
+import wave
+from itertools import chain
+
+import numpy as np
+from av import AudioFrame, AudioResampler
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.media.container import BadRecordingError, opened
+from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
+
+Samples = NDArray[np.float32]
+
+LEAST_RATE, MOST_RATE = 4_000, 192_000
+"""Samples a second: half of a telephone's, and what studios record at most."""
+
+MOST_CHANNELS = 8
+"""Of a room with eight loudspeakers."""
+
+_SLACK = 8192
+"""Samples that resampling may still drop at the end: more than the longest block of a codec
+(AAC: 2048 at 8 kHz)."""
+
+
+def decode_sound(encoded: bytes, *, most_samples: int) -> Samples:
+    """Return float32 samples of -1 to 1 of one channel at the model's rate.
+
+    Raises:
+        BadRecordingError: no sound that is read here, damaged, empty or longer than allowed.
+    """
+    if not encoded:
+        raise BadRecordingError("the file is empty (0 bytes)")
+    parts: list[NDArray[np.int16]] = []
+    count = 0
+    # Sixteen bits, one channel: what OpenAI's own loader asks FFmpeg for.
+    resampler = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
+    with opened(encoded, "audio") as container:
+        # A frame at a time: all frames of a long file are gigabytes.
+        for frame in chain(container.decode(audio=0), (None,)):
+            if frame is not None:
+                _check_frame(frame)
+                # Before it is resampled: a frame of 65,535 samples at 1 Hz becomes 18 hours.
+                if count + frame.samples * SAMPLE_RATE / frame.sample_rate > most_samples + _SLACK:
+                    raise _too_long(most_samples)
+            for piece in resampler.resample(frame):
+                parts.append(piece.to_ndarray().reshape(-1).astype(np.int16, copy=False))
+                count += len(parts[-1])
+            if count > most_samples:
+                raise _too_long(most_samples)
+    if not count:
+        raise BadRecordingError("the sound has no samples")
+    return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
+
+
+def _check_frame(frame: AudioFrame) -> None:
+    """Check rate and channels, which may change in mid-stream."""
+    if not LEAST_RATE <= frame.sample_rate <= MOST_RATE:
+        raise BadRecordingError(
+            f"the sound has {frame.sample_rate} samples a second; expected {LEAST_RATE} to "
+            f"{MOST_RATE}"
+        )
+    channels = frame.layout.nb_channels
+    if channels > MOST_CHANNELS:
+        raise BadRecordingError(
+            f"the sound has {channels} channels; expected at most {MOST_CHANNELS}"
+        )
+
+
+def _too_long(most_samples: int) -> BadRecordingError:
+    return BadRecordingError(
+        f"the sound is longer than {most_samples / SAMPLE_RATE:g} seconds, which is what the model "
+        "hears at a time; send it in parts"
+    )
+
+
+def seconds_of(sound: Samples) -> float:
+    """Return how long a sound is."""
+    return len(sound) / SAMPLE_RATE
+
+
+def encode_wav(sound: Samples) -> bytes:
+    """Return samples of -1 to 1 as a file of sixteen bits, as users send it."""
+    # Sixteen bits hold no +1.0: it would come out as -1.0.
+    steps = np.clip(sound * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype("<i2")
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(SAMPLE_RATE)
+        writer.writeframes(steps.tobytes())
+    return file.getvalue()

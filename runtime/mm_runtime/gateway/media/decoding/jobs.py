@@ -1,0 +1,71 @@
+"""What a decoder does: one file -> the pixels or samples that the engine needs."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mm_runtime.gateway.media.audio import decode_sound
+from mm_runtime.gateway.media.decoding.wire import Job
+from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
+from mm_runtime.pictures.media import decode
+
+Reduce = Callable[[Image.Image, int], Image.Image]
+"""A picture and the number of pictures of its request -> the picture as the engine needs it."""
+
+ReduceFrame = Callable[[Image.Image], Image.Image]
+
+PICTURE_SECONDS = 10
+"""Of processor time: a JPEG of fifty million pixels in a hundred scans takes 4.3 s."""
+
+VIDEO_SECONDS = 30
+"""A film of two thousand million pixels of H.264 takes 6 s; newer codecs take more."""
+
+SOUND_SECONDS = 10
+"""Half a minute of sound takes a tenth of one."""
+
+
+def picture_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
+    """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3]."""
+    return partial(_picture, reduce, count, max_pixels)
+
+
+def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
+    """Return the job of a video, or of its `data:` URL in UTF-8.
+
+    It gives uint8[frames, height, width, 3].
+    """
+    return partial(_video_of_url if is_url else _video, keep, limits)
+
+
+def sound_job(most_samples: int) -> Job:
+    """Return the job of a sound. It gives float32[samples]."""
+    return partial(_sound, most_samples)
+
+
+def unreduced(picture: Image.Image, count: int) -> Image.Image:
+    """Return a picture as it is."""
+    del count
+    return picture
+
+
+def _picture(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArray[np.uint8]:
+    return np.asarray(reduce(decode(encoded, max_pixels=max_pixels), count))
+
+
+def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> NDArray[np.uint8]:
+    return _stacked(decode_video(encoded, limits, keep))
+
+
+def _video_of_url(keep: ReduceFrame, limits: VideoLimits, url: bytes) -> NDArray[np.uint8]:
+    return _stacked(read_video(url.decode("utf-8", "surrogatepass"), limits, keep))
+
+
+def _sound(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
+    return decode_sound(encoded, most_samples=most_samples)
+
+
+def _stacked(frames: list[Image.Image]) -> NDArray[np.uint8]:
+    return np.stack([np.asarray(frame) for frame in frames])

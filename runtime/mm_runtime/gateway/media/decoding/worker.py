@@ -1,0 +1,96 @@
+"""A decoder's process: takes jobs from its gateway, one at a time, until the gateway has gone.
+
+Started as `python -m mm_runtime.gateway.media.decoding.worker MEMORY_BYTES PARENT_PID`.
+"""
+
+import ctypes
+import math
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+import mm_runtime.gateway.media.decoding.jobs  # noqa: F401
+from mm_runtime.gateway.media.container import BadRecordingError
+
+# Imported before it is asked, and before its memory is bounded.
+from mm_runtime.gateway.media.decoding.wire import READY, TASK, Array, array_header, error_header
+from mm_runtime.pictures.media import BadImageError
+from mm_runtime.serving.errors import RequestError
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+_REFUSALS = (
+    (BadImageError, "image"),
+    (BadRecordingError, "recording"),
+    (RequestError, "request"),
+    (MemoryError, "memory"),
+)
+
+
+def main() -> None:
+    """Serve one gateway."""
+    memory_bytes, parent = (int(word) for word in sys.argv[1:3])
+    # Ends with a gateway that was killed; one that is gone already would never say so.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the gateway's group
+    # Where the container's memory is short all the same, a decoder goes and not the gateway.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    # Private writable memory: a bound of addresses would count what libraries map and never touch.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What a library prints must not stand among the answers.
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    answers.write(READY)
+    tasks = os.fdopen(os.dup(0), "rb")
+    while len(head := tasks.read(TASK.size)) == TASK.size:
+        job_bytes, file_bytes, seconds = TASK.unpack(head)
+        job, content = tasks.read(job_bytes), tasks.read(file_bytes)
+        if len(content) != file_bytes:
+            return
+        _bound_processor_time(seconds)
+        header, array = _answer(job, content)
+        del content
+        _write(answers.fileno(), header)
+        if array is not None:
+            _write(answers.fileno(), array.data.cast("B"))
+
+
+def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
+    try:
+        found = np.ascontiguousarray(pickle.loads(job)(content))  # noqa: S301  # our gateway's own
+    except Exception as error:  # noqa: BLE001  # the gateway decides what becomes of it
+        for kind, name in _REFUSALS:
+            if isinstance(error, kind):
+                return error_header(name, str(error)), None
+        traceback.print_exc()
+        return error_header("failure", f"{type(error).__name__}: {error}"), None
+    return array_header(found), found if found.size else None
+
+
+def _bound_processor_time(seconds: int) -> None:
+    """Let the kernel end this process after so many more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _write(answers: int, content: bytes | memoryview) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(answers, left) :]
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        main()

@@ -1,0 +1,146 @@
+"""Image and video parts of a request -> pixels for the engine: fetch, decode, make small."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.admission.body_budget import BodyBudget
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.decoding.jobs import (
+    PICTURE_SECONDS,
+    VIDEO_SECONDS,
+    Reduce,
+    ReduceFrame,
+    picture_job,
+    video_job,
+)
+from mm_runtime.gateway.media.decoding.pool import Decoders, Run
+from mm_runtime.gateway.media.decoding.process import DecoderEndedError
+from mm_runtime.gateway.media.known_images import KnownPictures
+from mm_runtime.gateway.media.video import VideoLimits
+from mm_runtime.pictures.data_urls import decode_data_url
+from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
+from mm_runtime.pictures.media import BadImageError
+from mm_runtime.serving.errors import RequestError
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReference:
+    """One image of a request: its URL and the part that holds it, for messages."""
+
+    url: str
+    param: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """Limits of one image."""
+
+    max_bytes: int
+    max_pixels: int
+
+
+class ImageLoader:
+    """Loads the images of requests."""
+
+    def __init__(
+        self,
+        *,
+        fetcher: ImageFetcher,
+        limits: ImageLimits,
+        reduce: Reduce,
+        reduce_frame: ReduceFrame,
+        decoders: Decoders,
+        known: KnownPictures,
+        bodies: BodyBudget,
+    ) -> None:
+        self._fetcher = fetcher
+        self._limits = limits
+        self._reduce = reduce
+        self._reduce_frame = reduce_frame
+        # Few on purpose: a decoded picture of the largest size takes hundreds of MB.
+        self._decoders = decoders
+        self._known = known
+        # What is fetched waits for a decoder like what arrives in a body, and counts with it.
+        self._bodies = bodies
+
+    async def load(
+        self, references: Sequence[ImageReference], salt: str = ""
+    ) -> tuple[Pixels, ...]:
+        """Return uint8[height, width, 3] of each reference, in their order.
+
+        Args:
+            references: all pictures of a request.
+            salt: decoded pictures are shared with requests of the same one only.
+
+        Raises:
+            InvalidRequestError: an image is refused; `param` names the first such part.
+        """
+        # All are awaited before the first error is raised: which one is named does not depend on
+        # which host answers first.
+        count = len(references)
+        loading = [self._load(reference, count, salt) for reference in references]
+        loaded = await asyncio.gather(*loading, return_exceptions=True)
+        refused = next((one for one in loaded if isinstance(one, BaseException)), None)
+        if refused is not None:
+            try:
+                raise refused
+            finally:
+                # Its traceback holds this frame and the files of all frames below: without a name
+                # here they go with it, and with one they stay until a full collection comes by.
+                del refused, loaded
+        return tuple(one for one in loaded if not isinstance(one, BaseException))
+
+    async def load_video(self, reference: ImageReference, *, most_frames: int) -> Pixels:
+        """Return uint8[frames, height, width, 3]; a longer video is sampled evenly.
+
+        Raises:
+            InvalidRequestError: the video is refused.
+        """
+        limits = VideoLimits(self._limits.max_bytes, self._limits.max_pixels, most_frames)
+
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
+            job = video_job(self._reduce_frame, limits, is_url=encoded is None)
+            content = url.encode("utf-8", "surrogatepass") if encoded is None else encoded
+            return run(job, content, VIDEO_SECONDS)
+
+        return await self._read(reference, decoded, code="invalid_video")
+
+    async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
+        job = picture_job(self._reduce, count, self._limits.max_pixels)
+
+        def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
+            if encoded is None:
+                encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
+            reduced = partial(run, job, encoded, PICTURE_SECONDS)
+            return self._known.through(encoded, count, reduced, salt)
+
+        return await self._read(reference, decoded, code="invalid_image")
+
+    async def _read(
+        self,
+        reference: ImageReference,
+        decoded: Callable[[Run, str, bytes | None], Pixels],
+        *,
+        code: str,
+    ) -> Pixels:
+        """Fetch, and decode; a `data:` URL holds its bytes itself."""
+        url, param = reference.url, reference.param
+        try:
+            with self._bodies.claim() as claim:
+                encoded = None
+                if url[:5].lower() != "data:":
+                    encoded = await self._fetcher.fetch(url, claim.grow)
+                return await self._decoders.through(lambda run: decoded(run, url, encoded))
+        except FetchRefusedError as error:
+            raise InvalidRequestError(
+                f"`{param}`: {error}.", param=param, code=f"{code}_url"
+            ) from error
+        except (BadImageError, RequestError, DecoderEndedError) as error:
+            raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error

@@ -1,0 +1,79 @@
+"""Sounds of requests -> samples for the engine, and the prefix that names their language."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.audio import Samples
+from mm_runtime.gateway.media.container import BadRecordingError
+from mm_runtime.gateway.media.decoding.jobs import SOUND_SECONDS, sound_job
+from mm_runtime.gateway.media.decoding.pool import Decoders, Run
+from mm_runtime.gateway.media.decoding.process import DecoderEndedError
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.prefixes import DEFAULT_LANGUAGE, START, Prefixes
+
+__all__ = ["DEFAULT_LANGUAGE", "Listener"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What a model that hears is asked with.
+
+    Attributes:
+        prefixes: what its decoder begins with.
+        most_samples: what it hears at a time.
+        decoders: few, since one takes memory.
+        may_detect: the engine tells the logits of a token.
+    """
+
+    prefixes: Prefixes
+    most_samples: int
+    decoders: Decoders
+    may_detect: bool
+
+    @property
+    def detects(self) -> bool:
+        """Say whether a sound whose language nobody named is asked for it."""
+        return self.may_detect and len(self.prefixes.languages) > 1
+
+    @property
+    def question(self) -> str:
+        """The prefix whose next token is the language."""
+        return START
+
+    def detected(self, logits: NDArray[np.float32]) -> str:
+        """Return the language that the engine's answer to the question names."""
+        return self.prefixes.detected(logits)
+
+    def prefix(self, language: str | None) -> tuple[str, int]:
+        """Return the prefix of a language and its number of tokens.
+
+        Raises:
+            InvalidRequestError: the checkpoint does not know the language.
+        """
+        try:
+            written = self.prefixes.write(language)
+        except RequestError as error:
+            raise InvalidRequestError(
+                f"`language`: {error}.", param="language", code="unsupported_language"
+            ) from None
+        return written, len(self.prefixes.ids(written))
+
+    async def read(self, encoded: bytes) -> Samples:
+        """Return the samples of a file.
+
+        Raises:
+            InvalidRequestError: it is refused.
+        """
+
+        def decoded(run: Run) -> Samples:
+            return run(sound_job(self.most_samples), encoded, SOUND_SECONDS)
+
+        try:
+            return await self.decoders.through(decoded)
+        except (BadRecordingError, DecoderEndedError) as error:
+            raise InvalidRequestError(
+                f"`file`: {error}.", param="file", code="invalid_audio"
+            ) from error

@@ -1,0 +1,130 @@
+"""Encoded videos of users -> a bounded number of upright RGB frames, within limits.
+
+Animated GIF, WebP and PNG, and a row of JPEG pictures, are what the decoders of pictures read;
+films are `film`'s.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
+
+from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
+from mm_runtime.gateway.media.video_file import decode_film, is_film
+from mm_runtime.pictures.data_urls import decode_base64, split_data_url
+from mm_runtime.pictures.media import BadImageError, check_pixels, decode, opened, to_rgb
+
+FORMATS = ("GIF", "WEBP", "PNG")
+FRAME_ROW = "video/jpeg"
+"""Media type of frames in a row: `data:video/jpeg;base64,<frame>,<frame>`, each a picture."""
+
+_MOST_STORED_FRAMES = 4096
+"""Frames of a file. It is decoded from the first frame on, whichever are wanted."""
+
+MOST_ANIMATED_PIXELS = 4 * 10**8
+"""Of all frames up to the last one that is wanted: four hundred of 1000 x 1000, three seconds of
+one core (8 ns a pixel of WebP, 4 of GIF)."""
+
+_OTHER = (
+    "send an MP4 or WebM, an animated GIF, WebP or PNG, or the frames themselves as "
+    "data:video/jpeg;base64,<frame>,<frame>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoLimits:
+    """Limits of one video: of all bytes, of a frame's pixels, and of frames that are kept."""
+
+    max_bytes: int
+    max_pixels: int
+    max_frames: int
+
+
+def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
+    """Return the frames of a `data:` URL.
+
+    Args:
+        url: the video itself, or its frames in a row.
+        limits: of the video.
+        keep: makes a frame small as soon as it is decoded; only what it returns is held.
+
+    Raises:
+        BadImageError: no video this gateway takes, or one above a limit.
+    """
+    media_type, encoded = split_data_url(url)
+    if media_type.lower() != FRAME_ROW:
+        return decode_video(decode_base64(encoded, max_bytes=limits.max_bytes), limits, keep)
+    count = encoded.count(",") + 1
+    _check_frames(count)
+    pictures = encoded.split(",")
+    left, frames, sizes = limits.max_bytes, [], set()
+    for at in _sampled(count, limits.max_frames):
+        content = decode_base64(pictures[at], max_bytes=left)
+        left -= len(content)
+        frame = decode(content, max_pixels=limits.max_pixels)
+        sizes.add(frame.size)
+        if len(sizes) > 1:
+            raise BadImageError("the frames of the video have different sizes; make them equal")
+        frames.append(keep(frame))
+    return frames
+
+
+def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
+    """Return frames of a film or an animation, evenly spread when it has more than are kept.
+
+    Args:
+        encoded: the file.
+        limits: of the video.
+        keep: as in `read_video`.
+
+    Raises:
+        BadImageError: neither, truncated, of another format, or above a limit.
+    """
+
+    def wanted(count: int) -> Sequence[int]:
+        _check_frames(count)
+        return _sampled(count, limits.max_frames)
+
+    if is_film(encoded):
+        return decode_film(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
+    try:
+        with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
+            return _animation(image, wanted(getattr(image, "n_frames", 1)), limits, keep)
+    except UnidentifiedImageError:
+        raise BadImageError(f"the bytes are no video that is read here; {_OTHER}") from None
+    except BadImageError as error:
+        raise BadImageError(str(error).replace("the image", "the video", 1)) from None
+
+
+def _animation(
+    image: ImageFile, places: Sequence[int], limits: VideoLimits, keep: Keep
+) -> list[Image.Image]:
+    """Return some frames; every frame up to the last of them is decoded, so all are counted."""
+    budget = PixelBudget(MOST_ANIMATED_PIXELS, places[-1] + 1)
+    budget.check(image.size)
+    frames, wanted = [], set(places)
+    for at in range(places[-1] + 1):
+        image.seek(at)
+        # A frame of a GIF may reach beyond its canvas, which then grows.
+        check_pixels(image.size, limits.max_pixels)
+        budget.spend(image.size)
+        if at in wanted:
+            frame = to_rgb(image)
+            frames.append(keep(frame.copy() if frame is image else frame))
+    return frames
+
+
+def _sampled(count: int, most: int) -> Sequence[int]:
+    """Return which frames are kept: evenly spread, the first and the last among them."""
+    if count <= most:
+        return range(count)
+    return [int(at) for at in np.linspace(0, count - 1, most).round()]
+
+
+def _check_frames(count: int) -> None:
+    if count > _MOST_STORED_FRAMES:
+        raise BadImageError(
+            f"the video has {count} frames, more than {_MOST_STORED_FRAMES}; send fewer of them"
+        )

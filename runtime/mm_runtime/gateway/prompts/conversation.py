@@ -1,0 +1,105 @@
+"""From the messages of a chat to the model's whole prompt and the media that belong in it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mm_api.families.prompt import PromptStyle
+from mm_runtime.gateway.api.openai import ChatRequest, ImagePart, TextPart, VideoPart
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.images import ImageReference
+from mm_runtime.gateway.prompts.templates import ChatTemplate, Media, TemplateRefusedError, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A chat, its media set apart, each kind in order."""
+
+    turns: list[Turn]
+    images: list[ImageReference]
+    videos: list[ImageReference]
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How one model's conversations are written.
+
+    Attributes:
+        begin: text of the begin token, empty when the tokenizer has none.
+        control: finds what becomes a control token: with it a text could end its own turn and
+            begin another role's. None: the tokenizer has none.
+    """
+
+    template: ChatTemplate
+    style: PromptStyle
+    begin: str
+    control: re.Pattern[str] | None = None
+
+    def take_apart(self, request: ChatRequest) -> Conversation:
+        """Split the messages into turns for the template and references to media.
+
+        Raises:
+            InvalidRequestError: a text holds what stands for an image, or a control token.
+        """
+        found = Conversation([], [], [])
+        for number, message in enumerate(request.messages):
+            parts: list[str | Media] = []
+            content = message.content
+            where = f"messages[{number}].content"
+            for index, part in enumerate([content] if isinstance(content, str) else content):
+                match part:
+                    case str():
+                        parts.append(self._plain(part, where))
+                    case TextPart():
+                        parts.append(self._plain(part.text, f"{where}[{index}]"))
+                    case ImagePart():
+                        parts.append(Media.IMAGE)
+                        found.images.append(ImageReference(part.image_url.url, f"{where}[{index}]"))
+                    case VideoPart():
+                        parts.append(Media.VIDEO)
+                        found.videos.append(ImageReference(part.video_url.url, f"{where}[{index}]"))
+            role = "system" if message.role == "developer" else message.role
+            found.turns.append(Turn(role, tuple(parts)))
+        return found
+
+    def write(self, turns: list[Turn]) -> str:
+        """Return the whole prompt.
+
+        It begins with the begin token's text when nothing else marks it as whole: to the
+        preprocessing model a prompt without such a mark is a bare question, which it would wrap
+        once more.
+
+        Raises:
+            InvalidRequestError: the template refuses the conversation.
+        """
+        try:
+            prompt = self.template.render(turns)
+        except TemplateRefusedError as error:
+            raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
+        marks = tuple(filter(None, (self.begin, self.style.opening)))
+        whole = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
+        return prompt if whole else self.begin + prompt
+
+    def _plain(self, text: str, param: str) -> str:
+        """Refuse a text that holds a placeholder, which claims an image, or a control token."""
+        for mark in self.style.reserved:
+            if mark in text:
+                raise InvalidRequestError(
+                    f"`{param}` contains {mark!r}, which stands for an image or a video. Leave "
+                    "it out: those parts are placed by their position.",
+                    param=param,
+                )
+        if self.control is not None and (found := self.control.search(text)):
+            raise InvalidRequestError(
+                f"`{param}` contains {found[0]!r}, a control token of this model. Write it in "
+                "another way, for example with a blank inside.",
+                param=param,
+                code="control_token",
+            )
+        return text
+
+
+def control_pattern(tokens: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what finds the first of some texts, the longest where several begin together."""
+    texts = sorted(tokens, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, texts))) if texts else None

@@ -1,0 +1,191 @@
+"""Requests at the borders of what a model's pods take: the first users to send them wait for none.
+
+Engines, kernels and memory pools are chosen by shapes, and the largest are those that fail: so each
+is asked once before a pod is ready. Pictures of one colour will do, since nobody reads the answers;
+no two of a request are alike, or they would be encoded once.
+"""
+
+import base64
+import io
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from PIL import Image
+
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
+from mm_runtime.gateway.dataplane import AnyRequest, ChatService
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.video import FRAME_ROW
+from mm_runtime.serving.preprocess.processors.prepared import Size
+
+_WORD = "a "
+_QUESTION = "What is in the image?"
+_TYPICAL: Size = (768, 1024)
+"""What photos and screens are when they are sent: as large as chat clients leave them."""
+_LEAST_SIDE = 28
+"""One block of patches of Qwen2-VL; other families make any picture as large as they need it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One request, and what it is for."""
+
+    name: str
+    request: AnyRequest
+
+
+def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
+    """Yield the requests of a model, each made when it is wanted: pictures take memory.
+
+    Args:
+        service: what they are for.
+        most_pixels: of one picture, as the gateway lets in.
+    """
+    if service.hears:  # every sound takes the encoder's whole window
+        return
+    if service.chats and service.model.max_images:
+        for name, sizes in _pictures(service, isqrt(most_pixels)).items():
+            yield Probe(f"{name} ({_told(sizes)})", _with_pictures(service, sizes))
+        if video := _longest_video(service, isqrt(most_pixels)):
+            yield Probe(f"the longest video ({_told(video)})", _with_video(service, video))
+    words = _most_words(service)
+    longest = _with_words(service, words)
+    yield Probe(f"the longest prompt ({service.text_tokens(longest)} tokens)", longest)
+
+
+def _pictures(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]:
+    """Return the pictures of each request: those that the typical one has already are left out."""
+    most = service.model.max_images
+    by_features = sorted(_sizes(most_side), key=lambda one: (service.features([one]), -one[0]))
+    fitting = [size for size in by_features if _fits(service, [size])]
+    if not fitting:
+        return {}
+    smallest = min(fitting, key=lambda one: (service.features([one]), one[0]))
+    found: dict[str, Sequence[Size]] = {}
+    if service.features([smallest]) < service.features([fitting[-1]]):
+        found["the smallest picture"] = [smallest]
+        if _is_between(service, smallest, fitting[-1], most_side):
+            found["a typical picture"] = [_TYPICAL]
+        found["the largest picture"] = [fitting[-1]]
+    for count in range(most, 1, -1):
+        sizes = [size for size in by_features if _fits(service, [size] * count)]
+        if sizes:
+            return found | {"the most pictures": [sizes[-1]] * count}
+    return found
+
+
+def _is_between(service: ChatService, smallest: Size, largest: Size, most_side: int) -> bool:
+    """Say whether the typical picture has another number of features than both."""
+    height, width = _TYPICAL
+    if height * width > most_side**2:
+        return False
+    ends = service.features([smallest]), service.features([largest])
+    return ends[0] < service.features([_TYPICAL]) < ends[1]
+
+
+def _longest_video(service: ChatService, most_side: int) -> Sequence[Size]:
+    """Return the frames of the video that has the most tokens; none where none is taken."""
+    frames = service.model.max_video_frames
+    while frames:
+        try:
+            size = _largest_frame(service, frames, most_side)
+        except InvalidRequestError:  # a family without videos, whatever its plan says
+            return []
+        if size is not None:
+            return [size] * frames
+        frames //= 2
+    return []
+
+
+def _largest_frame(service: ChatService, frames: int, most_side: int) -> Size | None:
+    """Return the size with the most tokens that fit, the smallest of those; None: none does."""
+    blank = _with_video(service, [(1, 1)] * frames)
+    left = _most_tokens(service) - service.text_tokens(blank)
+    rows = {size: service.video_rows(frames, size) for size in _sizes(most_side)}
+    fitting = (size for size in rows if rows[size] <= left)
+    return max(fitting, key=lambda one: (rows[one], -one[0]), default=None)
+
+
+def _sizes(most_side: int) -> Iterator[Size]:
+    """Yield squares from the least to the largest.
+
+    Whatever families make of shapes, some squares have the fewest features, and some the most.
+    """
+    side = _LEAST_SIDE
+    while side < most_side:
+        yield side, side
+        side *= 2
+    yield most_side, most_side
+
+
+def _fits(service: ChatService, sizes: Sequence[Size]) -> bool:
+    """Say whether pictures and their question leave room for an answer."""
+    blank = _with_pictures(service, [(1, 1)] * len(sizes))
+    return service.text_tokens(blank) + service.rows(sizes) <= _most_tokens(service)
+
+
+def _most_tokens(service: ChatService) -> int:
+    """Return the tokens of the longest prompt that an answer of one token can follow."""
+    limits = service.model.limits
+    if limits.decoder_tokens is not None:  # the answer has a sequence of its own
+        return limits.max_input_len
+    return min(limits.max_input_len, limits.max_seq_len - 1)
+
+
+def _most_words(service: ChatService) -> int:
+    """Return the most words of a prompt within its limit; every word is a token or more."""
+    limit = _most_tokens(service)
+
+    def tokens(words: int) -> int:
+        return service.text_tokens(_with_words(service, words))
+
+    return max(1, bisect_right(range(limit + 1), limit, lo=1, key=tokens) - 1)
+
+
+def _with_words(service: ChatService, words: int) -> ChatRequest | CompletionRequest:
+    text = (_WORD * words).strip()
+    if service.chats:
+        return _chat(service, [{"type": "text", "text": text}])
+    return CompletionRequest.model_validate({**_common(service), "prompt": text})
+
+
+def _with_pictures(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+    pictures = [
+        {"type": "image_url", "image_url": {"url": _picture_url(size, shade=number)}}
+        for number, size in enumerate(sizes)
+    ]
+    return _chat(service, [{"type": "text", "text": _QUESTION}, *pictures])
+
+
+def _with_video(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+    frames = ",".join(_encoded(size, "JPEG", shade=at) for at, size in enumerate(sizes))
+    video = {"type": "video_url", "video_url": {"url": f"data:{FRAME_ROW};base64,{frames}"}}
+    return _chat(service, [{"type": "text", "text": _QUESTION}, video])
+
+
+def _chat(service: ChatService, content: Sequence[object]) -> ChatRequest:
+    messages = [{"role": "user", "content": content}]
+    return ChatRequest.model_validate({**_common(service), "messages": messages})
+
+
+def _common(service: ChatService) -> dict[str, object]:
+    return {"model": service.model.name, "max_tokens": 1, "temperature": 0}
+
+
+def _picture_url(size: Size, *, shade: int) -> str:
+    return "data:image/png;base64," + _encoded(size, "PNG", shade=shade)
+
+
+def _encoded(size: Size, kind: str, *, shade: int) -> str:
+    buffer = io.BytesIO()
+    colour = (220, 20, shade % 256)
+    Image.new("RGB", (size[1], size[0]), colour).save(buffer, format=kind)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _told(sizes: Sequence[Size]) -> str:
+    height, width = sizes[0]
+    each = f"{width} x {height} pixels"
+    return each if len(sizes) == 1 else f"{len(sizes)} of {each}"

@@ -1,0 +1,228 @@
+"""Proof before readiness: requests at the borders of the plan, then one real question.
+
+A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
+in an answer, and a pool or an engine that is too small only in the largest request. All of it is
+repeated when Triton was away in between. Nothing of it is in the users' metrics.
+"""
+
+import asyncio
+import base64
+import io
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from uuid import uuid4
+
+from PIL import Image
+
+from mm_api.documents.engine_manifest import GoldenPrompt
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.dataplane import (
+    LIKELIEST,
+    AnyRequest,
+    ChatService,
+    Piece,
+    PreparedChat,
+)
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.audio import encode_wav
+from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.phase import Phase
+from mm_runtime.gateway.warmup.limit_requests import Probe, probes
+from mm_runtime.pictures.sample import sample_picture
+from mm_runtime.serving.preprocess.audio.tones import sample_sound
+
+_log = logging.getLogger(__name__)
+
+_LEAST_SECONDS = 60.0
+"""For one request: the first one of a big engine warms kernels up. A user's gets the plan's time,
+so a pod where the longest prompt takes more would only fail it later."""
+_RETRY_SECONDS = 0.5
+_WATCH_SECONDS = 2.0
+_MAX_TOKENS = 4
+_TEXT = "Are you ready?"
+_AWAY = "Triton is not ready yet"
+
+
+class PreflightFailedError(Exception):
+    """Triton is away, or the path answered, but with nothing."""
+
+
+class Preflight:
+    """Knows whether the whole path has been proved since Triton was last away.
+
+    Args:
+        service: the path.
+        metrics: is told the phase.
+        most_pixels: of one picture, as the gateway lets in.
+        request_seconds: what a user's request may take.
+        golden: what the engine must answer; None: anything.
+        after_first: done once, after the first proof and before anybody is let in.
+    """
+
+    def __init__(
+        self,
+        service: ChatService,
+        metrics: GatewayMetrics,
+        *,
+        most_pixels: int,
+        request_seconds: float,
+        golden: GoldenPrompt | None = None,
+        after_first: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.service = service
+        self._metrics = metrics
+        self._most_pixels = most_pixels
+        self._seconds = max(_LEAST_SECONDS, request_seconds)
+        self._golden = golden
+        self._after_first = after_first
+        self._asked = ""
+        self._problem = ""
+        self._phase = Phase.LOADING
+        self._enter(Phase.LOADING)
+
+    async def state(self) -> tuple[Phase, str]:
+        """Return what the pod does now, and what is asked or what went wrong."""
+        if self._phase is Phase.READY and not await self.service.engine.is_ready():
+            return Phase.LOADING, _AWAY
+        told = (self._asked and f"asking {self._asked}", self._problem)
+        return self._phase, "; ".join(text for text in told if text)
+
+    async def watch(self) -> None:
+        """Prove the path, then watch Triton, for ever."""
+        while True:
+            if self._phase is Phase.READY:
+                await asyncio.sleep(_WATCH_SECONDS)
+                if not await self.service.engine.is_ready():
+                    self._enter(Phase.LOADING)
+                    _log.warning("Triton is not ready; the path is proved again when it is back")
+                continue
+            try:
+                await self.prove()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the pod stays unready and tries
+                self._note(error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                if self._after_first is not None:
+                    self._asked = "requests that measure what work costs"
+                    await self._after_first()
+                    self._after_first = None
+                self._asked = self._problem = ""
+                self._enter(Phase.READY)
+                _log.info("preflight passed: a question was answered")
+
+    async def prove(self) -> None:
+        """Ask what the plan allows at most and at least, then one real question.
+
+        Raises:
+            GatewayError: a stage refused or failed.
+            PreflightFailedError: Triton is away, or an answer was nothing.
+            TimeoutError: no answer in time.
+        """
+        self._asked = ""
+        if not await self.service.engine.is_ready():
+            self._enter(Phase.LOADING)
+            raise PreflightFailedError(_AWAY)
+        self._enter(Phase.WARMING_UP)
+        if self._problem == _AWAY:
+            self._problem = ""
+        began, asked = time.monotonic(), 0
+        # A tokenizer and a picture's encoder take a second where the limits are large.
+        remaining = probes(self.service, most_pixels=self._most_pixels)
+        while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
+            await self._warm_up(probe)
+            asked += 1
+        self._asked = "the question that shows that it answers"
+        await self._answered(await self.service.prepare(self._question()))
+        if self._golden is not None:
+            self._asked = "the golden prompt of the engine's manifest"
+            await self._compare(self._golden)
+        took = time.monotonic() - began
+        _log.info("%d requests at the borders of the plan, then questions: %.1f s", asked, took)
+
+    async def _compare(self, golden: GoldenPrompt) -> None:
+        """Ask what the build has asked, as it was asked there: no template around it."""
+        request = EngineRequest(
+            request_id=f"preflight-{uuid4().hex}",
+            prompt=golden.text,
+            images=(sample_picture(),) * golden.pictures,
+            video=None,
+            sound=sample_sound() if golden.sounds else None,
+            cache_salt="",
+            max_tokens=len(golden.tokens),
+            sampling=LIKELIEST,
+        )
+        admission = self.service.admission
+        async with asyncio.timeout(self._seconds):
+            with admission.place():
+                async with admission.slot(), aclosing(self.service.engine.generate(request)) as got:
+                    pieces = [piece async for piece in got if isinstance(piece, str)]
+        answer = "".join(pieces)
+        if answer != golden.answer:
+            raise PreflightFailedError(
+                f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "
+                "Its files or its server are other ones: build it again, or compare the images"
+            )
+
+    async def _warm_up(self, probe: Probe) -> None:
+        self._asked = probe.name
+        try:
+            chat = await self.service.prepare(probe.request)
+        except InvalidRequestError as error:
+            # What the gateway itself refuses reaches no engine, whoever sends it.
+            _log.info("%s is not asked: %s", probe.name, error)
+            return
+        await self._answered(chat)
+
+    async def _answered(self, chat: PreparedChat) -> None:
+        async with asyncio.timeout(self._seconds):
+            with self.service.admission.place():
+                events = self.service.answer(chat, request_id=f"preflight-{uuid4().hex}")
+                kinds = [type(event) async for event in events]
+                # An ensemble that misses an input ends its stream with nothing in it, as if well.
+                if Piece not in kinds:
+                    raise PreflightFailedError("the model's answer was nothing, not even an end")
+
+    def _note(self, error: Exception) -> None:
+        """Keep what went wrong, and log it once; that Triton loads is no news over a failure."""
+        told = str(error) or f"no answer within {self._seconds:.0f} s"
+        if self._asked:
+            told = f"{self._asked} failed: {told}"
+        elif self._problem and self._phase is Phase.LOADING:
+            return
+        self._asked = ""
+        if told != self._problem:
+            self._problem = told
+            _log.warning("preflight failed, trying again: %s", told)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._metrics.set_phase(phase)
+
+    def _question(self) -> AnyRequest:
+        common = {
+            "model": self.service.model.name,
+            "max_tokens": _MAX_TOKENS,
+            "temperature": 0,
+        }
+        if self.service.hears:
+            return TranscriptionRequest.model_validate(
+                {**common, "file": encode_wav(sample_sound())}
+            )
+        if not self.service.chats:
+            return CompletionRequest.model_validate({**common, "prompt": _TEXT})
+        parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
+        if self.service.model.max_images:
+            parts.append({"type": "image_url", "image_url": {"url": _picture_url()}})
+        return ChatRequest.model_validate(
+            {**common, "messages": [{"role": "user", "content": parts}]}
+        )
+
+
+def _picture_url() -> str:
+    """Return the sample picture as a PNG data URL."""
+    buffer = io.BytesIO()
+    Image.fromarray(sample_picture()).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,201 @@
+"""What a unit of work costs a replica, measured once between the proof and readiness.
+
+A replica's second is spent on requests as such, on prompt tokens of pictures and of text, and on
+generated tokens. Four kinds of requests that differ in one of them each tell the four costs; the
+autoscaler multiplies them with what arrives. No user waits yet, and nothing here is counted as
+traffic.
+"""
+
+import asyncio
+import base64
+import io
+import logging
+import random
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+from PIL import Image
+
+from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
+from mm_runtime.gateway.dataplane import AnyRequest, ChatService, Finished
+from mm_runtime.gateway.media.audio import encode_wav
+from mm_runtime.gateway.metrics import GatewayMetrics
+from mm_runtime.gateway.warmup.costs import Costs, Timed, costs_of
+from mm_runtime.serving.preprocess.audio.tones import tone
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 30.0
+"""For all of it. Rounds that were whole by then count if they are enough; else the replica serves
+without costs, and demand is the costs known before or slots taken."""
+_ROUNDS: Final = 5
+"""Two of them may be outliers: the first one, which warms kernels up, and a moment of a busy node.
+"""
+_FEWEST_ROUNDS: Final = 3
+"""One of them may be an outlier."""
+_ENOUGH_SECONDS: Final = 10.0
+"""After so long no round begins beyond the fewest: it is part of every cold start."""
+_PREFILL_AT_ONCE: Final = 16
+"""Prompts fill a device by themselves: more of them at a time only take longer. Generating does
+not, so its probe takes the whole batch."""
+_MOST_WORDS: Final = 256
+_MOST_OUTPUT: Final = 32
+_PICTURE_PIXELS: Final = 336
+_HERTZ: Final = (200.0, 2000.0)
+_WORDS: Final = ("what", "color", "is", "the", "shape", "in", "red", "blue", "a", "small")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One kind of request."""
+
+    words: int
+    images: int
+    max_tokens: int
+    at_once: int
+
+
+class WorkBenchmark:
+    """Measures the costs of one replica and puts them into its metrics.
+
+    Args:
+        service: answers; nobody else asks it meanwhile.
+        metrics: receives `mm_work_seconds`.
+        slots: requests that run at a time.
+    """
+
+    def __init__(self, service: ChatService, metrics: GatewayMetrics, *, slots: int) -> None:
+        self._service = service
+        self._metrics = metrics
+        self._slots = slots
+        # The same questions at each start; no two alike, or a cache would answer the second.
+        self._random = random.Random(1)  # noqa: S311  # load, not secrets
+
+    async def run(self) -> None:
+        """Measure; a replica that cannot be measured is told in the log and serves all the same."""
+        began = time.monotonic()
+        try:
+            costs = await self._measured(began)
+        except Exception as error:  # noqa: BLE001 - costs are a help; without them the pod serves
+            _log.warning("what work costs was not measured, slots are counted instead: %s", error)
+            return
+        for unit, seconds in costs.seconds.items():
+            self._metrics.set_work_seconds(unit, seconds)
+        for unit, why in costs.refused.items():
+            # Zero is no cost: the autoscaler goes by another pod's, or by the one before.
+            self._metrics.set_work_seconds(unit, 0.0)
+            _log.warning("what %s costs was measured and is not believed: %s", unit, why)
+        told = ", ".join(f"{unit} {value * 1000:.3g} ms" for unit, value in costs.seconds.items())
+        _log.info("work was measured in %.1f s: %s", time.monotonic() - began, told or "nothing")
+
+    async def _measured(self, began: float) -> Costs:
+        rounds: list[dict[str, Timed]] = []
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                while len(rounds) < _ROUNDS:
+                    late = time.monotonic() - began > _ENOUGH_SECONDS
+                    if late and len(rounds) >= _FEWEST_ROUNDS:
+                        break
+                    rounds.append(await self._round())
+        except TimeoutError as error:
+            if len(rounds) < _FEWEST_ROUNDS:
+                raise TimeoutError(
+                    f"{len(rounds)} of {_FEWEST_ROUNDS} rounds were done after "
+                    f"{_TIMEOUT_SECONDS:.0f} s"
+                ) from error
+        timed: dict[str, list[Timed]] = defaultdict(list)
+        for one in rounds:
+            for name, value in one.items():
+                timed[name].append(value)
+        return costs_of(timed)
+
+    async def _round(self) -> dict[str, Timed]:
+        probes = probes_of(
+            slots=self._slots,
+            max_input_len=self._service.model.limits.max_input_len,
+            max_seq_len=self._service.model.limits.max_seq_len,
+            pictures=self._service.model.max_images > 0,
+        )
+        return {name: await self._time(probe) for name, probe in probes.items()}
+
+    async def _time(self, probe: Probe) -> Timed:
+        questions = [self._question(probe) for _ in range(probe.at_once)]
+        began = time.monotonic()
+        contents = await asyncio.gather(*map(self._answered, questions))
+        seconds = (time.monotonic() - began) / probe.at_once
+        return Timed(seconds, *_means(contents))
+
+    async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
+        """Answer a question; return its tokens of pictures, of text, and of the answer."""
+        output = 0
+        with self._service.admission.place():
+            chat = await self._service.prepare(question)
+            events = self._service.answer(chat, request_id=f"work-{uuid4().hex}")
+            async for event in events:
+                if isinstance(event, Finished):
+                    output = event.completion_tokens
+        return chat.budget.features, chat.budget.text_tokens, output
+
+    def _question(self, probe: Probe) -> AnyRequest:
+        text = " ".join(self._random.choices(_WORDS, k=probe.words))
+        common = {
+            "model": self._service.model.name,
+            "max_tokens": probe.max_tokens,
+            "temperature": 0,
+        }
+        if self._service.hears:  # each sound takes the encoder's whole window, long or short
+            return TranscriptionRequest.model_validate(
+                {**common, "file": encode_wav(tone(self._random.uniform(*_HERTZ)))}
+            )
+        if not self._service.chats:
+            return CompletionRequest.model_validate({**common, "prompt": text})
+        parts: list[dict[str, object]] = [{"type": "text", "text": text}]
+        parts += [
+            {"type": "image_url", "image_url": {"url": _picture_url(self._random.getrandbits(32))}}
+            for _ in range(probe.images)
+        ]
+        return ChatRequest.model_validate(
+            {**common, "messages": [{"role": "user", "content": parts}]}
+        )
+
+
+def probes_of(
+    *, slots: int, max_input_len: int, max_seq_len: int, pictures: bool
+) -> dict[str, Probe]:
+    """Return the probes: each but the first has more of one kind of work.
+
+    Args:
+        slots: requests that run at a time.
+        max_input_len: tokens of a prompt at most; a word may take several.
+        max_seq_len: tokens of prompt and answer at most.
+        pictures: whether requests may have pictures.
+    """
+    few = min(slots, _PREFILL_AT_ONCE)
+    short = len(_WORDS)
+    words = max(short, min(_MOST_WORDS, max_input_len // 4))
+    output = max(1, min(_MOST_OUTPUT, max_seq_len // 4))
+    probes = {
+        "request": Probe(short, 0, 1, few),
+        "text_token": Probe(words, 0, 1, few),
+        "output_token": Probe(short, 0, output, slots),
+    }
+    return probes | ({"image_token": Probe(short, 1, 1, few)} if pictures else {})
+
+
+def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
+    return [sum(column) / len(contents) for column in zip(*contents, strict=True)]
+
+
+def _picture_url(seed: int) -> str:
+    """Return a picture of random blocks as a PNG data URL: no two alike, small to send."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    side = (_PICTURE_PIXELS, _PICTURE_PIXELS)
+    picture = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
