@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
-from mm_runtime.serving.encode.disaggregated import backoff as rests
+from mm_runtime.serving.encode.disaggregated import backoff
 from mm_runtime.serving.encode.disaggregated.answers import Wanted
 from mm_runtime.serving.encode.disaggregated.client import (
     OWN_IDENTITY,
@@ -121,8 +121,8 @@ def test_others_are_refused(answer: Tensors, why: Why, told: str) -> None:
 
 def test_the_next_encoder_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that sends nonsense is left alone, and another one answers."""
-    monkeypatch.setattr(rests, "FIRST_SECONDS", 600.0)
-    monkeypatch.setattr(rests, "LONGEST_SECONDS", 600.0)
+    monkeypatch.setattr(backoff, "FIRST_SECONDS", 600.0)
+    monkeypatch.setattr(backoff, "LONGEST_SECONDS", 600.0)
     bad = _features(**{TABLE: HOLED})
     with (
         scripted_encoder(lambda: bad) as (strange, asked),

@@ -1,0 +1,94 @@
+"""A module that calls itself pure computes: it reads no file, no clock and no environment.
+
+The contract of `.importlinter` holds the pure packages; this holds single modules among others.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("crds", "operator", "runtime", "devcluster", "observability", "tools")
+CLAIM = re.compile(r"^PURE: |\bPure\.$")
+"""In the first line of a docstring."""
+
+FORBIDDEN = frozenset(
+    {
+        *("aiohttp", "asyncio", "http", "httpx", "kopf", "kubernetes", "socket", "ssl"),
+        *("concurrent", "multiprocessing", "queue", "select", "signal", "subprocess", "threading"),
+        *("importlib", "io", "os", "shutil", "sys", "tempfile"),
+        *("random", "secrets", "time", "uuid"),
+    }
+)
+PATH_READS = frozenset(
+    {
+        *("exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "readlink", "resolve"),
+        *("lstat", "mkdir", "open", "read_bytes", "read_text", "rename", "rglob", "stat", "touch"),
+        *("unlink", "write_bytes", "write_text"),
+    }
+)
+"""Methods of `pathlib.Path` that leave the process; joining paths is arithmetic."""
+
+
+def calls_itself_pure(tree: ast.Module) -> bool:
+    """Return whether the first line of a module's docstring makes the claim."""
+    return bool(CLAIM.search((ast.get_docstring(tree) or "").partition("\n")[0]))
+
+
+def impurities(tree: ast.Module) -> Iterator[str]:
+    """Yield what of a module leaves the process: imports, and calls of a path's methods."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names if one.name.split(".")[0] in FORBIDDEN)
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in FORBIDDEN:
+                yield module
+            case ast.Call(func=ast.Attribute(attr=method)) if method in PATH_READS:
+                yield f".{method}()"
+            case ast.Call(func=ast.Name(id="open" | "print" | "input" as name)):
+                yield f"{name}()"
+
+
+def pure_modules() -> dict[str, ast.Module]:
+    """Return the modules that make the claim, by path seen from the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", *(f"{source}/*.py" for source in SOURCES)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    trees = {
+        name: ast.parse((ROOT / name).read_text(encoding="utf-8"))
+        for name in listed
+        if (ROOT / name).exists()
+    }
+    return {name: tree for name, tree in trees.items() if calls_itself_pure(tree)}
+
+
+def test_pure_modules_are_pure() -> None:
+    """The claim holds wherever it is made."""
+    found = {name: sorted(impurities(tree)) for name, tree in pure_modules().items()}
+
+    assert {name: what for name, what in found.items() if what} == {}
+    assert found != {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param("import os.path", ["os.path"], id="module"),
+        pytest.param("from time import monotonic", ["time"], id="name"),
+        pytest.param("def f():\n    import socket", ["socket"], id="within-a-function"),
+        pytest.param("Path('a').read_text()", [".read_text()"], id="file"),
+        pytest.param("open('a')", ["open()"], id="open"),
+        pytest.param("from pathlib import Path\nPath('a') / 'b'", [], id="arithmetic"),
+    ],
+)
+def test_impurities_are_found(source: str, found: list[str]) -> None:
+    """Each way of leaving the process is seen."""
+    assert list(impurities(ast.parse(source))) == found
