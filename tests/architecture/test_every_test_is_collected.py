@@ -9,7 +9,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
-    """By default pytest skips `build`, `dist` and others: 420 tests of builds were not collected."""
+    """By default pytest skips `build`, `dist` and others: 420 tests were never run."""
     patterns = pytestconfig.getini("norecursedirs")
     folders = {file.parent.relative_to(TESTS) for file in TESTS.rglob("test_*.py")}
     skipped = [
