@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from fleet import Board, Fleet, create, deployments, scale, until_applied, until_right
-from harness import RESULTS, OperatorProcess, client_of, control_plane, machine, write_result
+from harness import (
+    RESULTS,
+    OperatorProcess,
+    client_of,
+    control_plane,
+    cpu_seconds_by_part,
+    machine,
+    write_result,
+)
 from kubelet import Kubelet
 from phase import Phase, Quiet
 from stranger import stranger_at
@@ -104,6 +112,8 @@ class Bench:
         numbers["seconds_to_create"] = round(created, 1)
         numbers["seconds_until_quiet"] = round(quiet - phase.started, 1)
         numbers["writes_per_model"] = round(numbers["writes"] / self._fleet.models, 2)
+        parts = cpu_seconds_by_part(self._cluster, operator)
+        numbers["cpu_seconds_by_part"] = {name: round(value, 1) for name, value in parts.items()}
         self._note("all_ready", numbers)
 
     async def _rest(self, operator: OperatorProcess, seconds: float) -> None:
