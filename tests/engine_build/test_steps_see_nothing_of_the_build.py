@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.root
 TOKEN = "hf_never_to_be_read"  # a marker to search for
 USER = 65532
 """Of the images; the superuser reads everything of everybody."""

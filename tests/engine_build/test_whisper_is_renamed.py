@@ -1,14 +1,13 @@
 """A Whisper of Hugging Face becomes the file that OpenAI would have published."""
 
 import pytest
+from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from mm_runtime.errors import PermanentError
 
 
 def test_names_are_openais() -> None:
     """Every tensor of a whole model gets the name that OpenAI's state dict has."""
-    from transformers import WhisperConfig, WhisperForConditionalGeneration  # noqa: PLC0415
-
     from mm_runtime.engine_build.commands.openai_layout import TIED, openai_name  # noqa: PLC0415
 
     config = WhisperConfig(
