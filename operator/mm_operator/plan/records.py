@@ -36,6 +36,9 @@ BUILT_AT_KEY = "built-at"
 DAMAGE_KEY = "damage.json"
 """Why the engine was built again."""
 
+_GPU_MEMORY_BYTES_MAX = 1 << 40
+"""Of one GPU: 1 TiB, above three times the largest of `data/gpus.yaml`."""
+
 D = TypeVar("D", bound=Document)
 
 
@@ -46,6 +49,14 @@ class Inspection(Document):
     inputs_hash: str
     round: int = Field(ge=0, description="Times the source changed between inspection and build.")
     inspected_at: AwareDatetime
+
+
+class _RecordedGpu(GpuModel):
+    """A GPU within the bounds of `spec.runtime.gpu`: a tenant may write into the ConfigMap."""
+
+    product: str = Field(pattern=r"^[-._a-zA-Z0-9]+$", max_length=63)
+    memory_bytes: int = Field(ge=1, le=_GPU_MEMORY_BYTES_MAX)
+    compute_capability: str = Field(pattern=r"^[0-9]{1,2}\.[0-9]$", max_length=4)
 
 
 def parse(kind: type[D], text: str | None) -> D | None:
@@ -68,8 +79,12 @@ def read_inspection(config: ConfigState | None) -> tuple[Inspection, ModelFacts]
 
 
 def read_gpu(config: ConfigState | None) -> GpuModel | None:
-    """Return the GPU that the model was last planned for, or None when none is recorded."""
-    return parse(GpuModel, config.data.get(GPU_KEY)) if config else None
+    """Return the GPU that the model was last planned for.
+
+    None when none is recorded, or when the record is beyond the bounds of `spec.runtime.gpu`.
+    """
+    recorded = parse(_RecordedGpu, config.data.get(GPU_KEY)) if config else None
+    return GpuModel(**recorded.model_dump()) if recorded else None
 
 
 def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:
