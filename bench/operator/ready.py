@@ -221,14 +221,14 @@ async def _quiet(operator: OperatorProcess) -> float:
     return quiet.since
 
 
-def goals_of(models: int) -> dict[str, float]:
+def goals_of(models: int, baseline: Path) -> dict[str, float]:
     """Return the goals of a fleet: of more than 1,000 models those that do not grow with it.
 
-    Their time is compared with what 1,000 took here, which `results/ready-1000.json` holds.
+    Their time is compared with what 1,000 took on the same machine, which `baseline` holds.
     """
     if models <= _THOUSAND:
         return GOALS
-    thousand = json.loads((RESULTS / "ready-1000.json").read_text())["phases"]["all_ready"]
+    thousand = json.loads(baseline.read_text())["phases"]["all_ready"]
     kept = {name: goal for name, goal in GOALS.items() if name in _OF_ANY_SIZE}
     return kept | {
         "ready_seconds": round(thousand["seconds"] * _GROWTH * models / (3 * _THOUSAND), 1)
@@ -293,7 +293,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                 result["machine"]["load_average_at_end"] = [round(x, 2) for x in os.getloadavg()]
                 if "sigterm_without_api_server" not in bench.phases:
                     write_result(f"{options.result}-unfinished", result)
-    goals = goals_of(fleet.models)
+    goals = goals_of(fleet.models, options.baseline)
     result["goals"] = goals
     result["missed"] = missed(bench.phases, goals)
     return result
@@ -313,6 +313,12 @@ def main() -> int:
     parser.add_argument("--logs", help="an existing folder that keeps the operators' logs")
     parser.add_argument("--note", default="", help="what else the machine did")
     parser.add_argument("--result", default="ready")
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        default=RESULTS / "ready-1000.json",
+        help="result of 1,000 models on the same machine, to compare larger fleets with",
+    )
     options = parser.parse_args()
     result = asyncio.run(measure(options))
     write_result(options.result, result)
