@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from mm_runtime.pictures.structure import MAX_SCANS
+from mm_runtime.images.structure import MAX_SCANS
 from support import bombs
 from support.gateways import serve, toy_gateway
 from support.pictures import data_url, encode, picture

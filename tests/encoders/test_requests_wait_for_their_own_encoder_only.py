@@ -27,7 +27,7 @@ class Scripted:
     told: list[tuple[str, int]] = field(default_factory=list)
     answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
 
-    def ask(self, inputs: Tensors) -> Outputs:
+    def encode(self, inputs: Tensors) -> Outputs:
         """Answer as an encoder does."""
         number = inputs["IMAGE"].item()
         if number in self.may_answer:
@@ -74,7 +74,7 @@ def encoders_first(script: Scripted, parallel: int = 2) -> EncodersFirst:
     own = EncodeQueue(
         script.own, reads=reads, together=2, begins=lambda: None, waited=lambda _: None
     )
-    return EncodersFirst(own, client=script, parallel=parallel, told=script)
+    return EncodersFirst(own, client=script, parallel=parallel, observer=script)
 
 
 def test_others_pass_by_a_slow_encoder() -> None:

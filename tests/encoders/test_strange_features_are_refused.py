@@ -50,14 +50,14 @@ def _client(*addresses: str, seconds: float = SECONDS) -> EncoderClient:
 
 def _refused(client: EncoderClient) -> tuple[Why, str]:
     with pytest.raises(EncoderError) as refused:
-        client.ask(PIXELS)
+        client.encode(PIXELS)
     return refused.value.why, str(refused.value)
 
 
 def test_features_are_taken() -> None:
     """What looks right comes through, without the encoder's name."""
     with scripted_encoder(_features) as (address, _):
-        found = _client(address).ask(PIXELS)
+        found = _client(address).encode(PIXELS)
     assert {"OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"} == found.keys()
     assert found["OUT_PROMPT_EMBEDDING_TABLE"].tolist() == np.ones((1, ROWS, HIDDEN)).tolist()
 
@@ -100,7 +100,7 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
                 }
             ),
             Why.INVALID,
-            "got 1 rows for 1 pictures, not 4",
+            "got 1 rows for 1 images, not 4",
             id="rows",
         ),
         pytest.param(
@@ -132,10 +132,10 @@ def test_the_next_encoder_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         number = 0
         while not asked.asked:  # which images go there first depends on both ports
             assert number < 256, "each goes there first with probability 1/2"
-            client.ask(_image(number))
+            client.encode(_image(number))
             number += 1
         for later in range(number, number + 8):
-            client.ask(_image(later))
+            client.encode(_image(later))
     assert asked.asked == 1
 
 

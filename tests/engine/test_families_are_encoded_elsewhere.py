@@ -54,7 +54,7 @@ def test_features_travel(family: str, tmp_path: Path) -> None:
             wanted=Wanted.of(directory.facts, directory.vision, np.float32),
             timeout_seconds=TIMEOUT_SECONDS,
         )
-        found = client.ask(inputs)
+        found = client.encode(inputs)
     assert expected.keys() == found.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.image_ids import PictureIds, extra_ids, picture_id
+from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, image_id
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.tiny_llava import (
@@ -55,7 +55,7 @@ def test_the_picture_decides(preprocessor: Preprocessor) -> None:
     turn = _marked(_prepare(preprocessor, "What is it?", "red-square.png"))
     later = _marked(_prepare(preprocessor, "And which colour is that?", "red-square.png"))
     other = _marked(_prepare(preprocessor, "What is it?", "big-green-triangle.png"))
-    assert [picture_id(_picture("red-square.png"))] * FEATURES_PER_IMAGE == turn
+    assert [image_id(_picture("red-square.png"))] * FEATURES_PER_IMAGE == turn
     assert turn == later
     assert not set(turn) & set(other)
 
@@ -79,7 +79,7 @@ def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
     """A client that sends `image_input` gets reuse as well."""
     values = ImagePreprocessor.from_folder(CHECKPOINT)([_picture("red-square.png")])
     outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
-    assert [picture_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
+    assert [image_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
 
 
 def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> None:
@@ -90,7 +90,7 @@ def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> No
         return set(_marked(_prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=asked)))
 
     ann, again, bob = marked("ann"), marked("ann"), marked("bob")
-    plain = {picture_id(_picture("red-square.png"))}
+    plain = {image_id(_picture("red-square.png"))}
     assert (ann, 3) == (again, len(ann | bob | plain))
 
 
@@ -103,10 +103,10 @@ def test_ids_are_never_that_of_text() -> None:
     """Shape and order count; 0 means text and is never given."""
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
     found = {
-        picture_id(Image.new("RGB", (4, 2))),
-        picture_id(Image.new("RGB", (2, 4))),
-        PictureIds().of_video(frames),
-        PictureIds().of_video(frames[::-1]),
+        image_id(Image.new("RGB", (4, 2))),
+        image_id(Image.new("RGB", (2, 4))),
+        ImageIds().of_video(frames),
+        ImageIds().of_video(frames[::-1]),
     }
     assert len(found) == 4
     assert 0 not in found
@@ -115,8 +115,8 @@ def test_ids_are_never_that_of_text() -> None:
 def test_a_collision_is_seen_in_debug() -> None:
     """With one id for all pictures the second digest keeps their KV blocks apart, in every turn."""
     red, blue = (np.asarray(Image.new("RGB", (4, 4), colour)) for colour in ("red", "blue"))
-    ids = PictureIds(verify=True, key=lambda _: 7)
-    found = [ids.of_picture(one) for one in (red, blue, red, blue)]
+    ids = ImageIds(verify=True, key=lambda _: 7)
+    found = [ids.of_image(one) for one in (red, blue, red, blue)]
     assert found[:2] == found[2:]
     assert (found[0], len(set(found)), ids.collisions) == (7, 2, 2)
 

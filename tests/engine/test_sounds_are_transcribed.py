@@ -20,7 +20,7 @@ from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.warmup.preflight import PreflightFailedError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build
@@ -175,7 +175,7 @@ async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
     golden = ears.engine.manifest.golden
     assert golden is not None
     assert golden.sounds == 1
-    assert golden.answer == ears.expected(sample_sound(), tokens=len(golden.tokens))
+    assert golden.answer == ears.expected(sample_audio(), tokens=len(golden.tokens))
     other = golden.model_copy(update={"answer": f"{golden.answer} more"})
     triton_engine = TritonEngine(ears.pair.triton_grpc)
     gateway = build_gateway(

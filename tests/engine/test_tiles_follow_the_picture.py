@@ -72,11 +72,9 @@ def test_picture(upstream: Upstream, size: tuple[int, int]) -> None:
             **CASES[upstream.family].packing,
         )
     newline = model.image_newline.detach().numpy()
-    found = anyres.pack_picture(
-        features.numpy(), size, grid, tile=TILE, limit=limit, newline=newline
-    )
+    found = anyres.pack_image(features.numpy(), size, grid, tile=TILE, limit=limit, newline=newline)
     np.testing.assert_allclose(wanted[0].numpy(), found, atol=1e-5)
-    rows = anyres.rows_of_picture(size, grids, tile=TILE, side=SIDE, limit=limit)
+    rows = anyres.rows_of_image(size, grids, tile=TILE, side=SIDE, limit=limit)
     assert len(wanted[0]) == rows
 
 

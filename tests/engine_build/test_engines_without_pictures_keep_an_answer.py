@@ -17,7 +17,7 @@ from mm_runtime.engine_build.steps import steps
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
-from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from support.families import texts
 from support.families.pipeline import Pipeline, build, plan_of
 from support.families.words import tokenizer
@@ -85,7 +85,7 @@ def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
     # Whisper's own generate() cuts sound into windows; this is the one below it.
     answer = GenerationMixin.generate(
         WhisperForConditionalGeneration.from_pretrained(checkpoint).eval(),
-        **extractor(sample_sound(), sampling_rate=SAMPLE_RATE, return_tensors="pt"),
+        **extractor(sample_audio(), sampling_rate=SAMPLE_RATE, return_tensors="pt"),
         decoder_input_ids=torch.tensor([prefix]),
         max_new_tokens=len(golden.tokens),
         do_sample=False,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm_runtime.pictures.addresses import why_not_public
+from mm_runtime.images.addresses import why_not_public
 
 REFUSED_V4 = [
     "0.0.0.0/8",

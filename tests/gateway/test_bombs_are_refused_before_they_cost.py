@@ -11,8 +11,8 @@ from PIL import Image
 from mm_runtime.gateway.media.audio import decode_sound
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
-from mm_runtime.pictures.media import BadImageError, decode
-from mm_runtime.pictures.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
+from mm_runtime.images.media import BadImageError, decode
+from mm_runtime.images.structure import MAX_CHUNKS, MAX_COMMENT_BLOCKS, MAX_SCANS
 from support import bombs
 from support.films import film
 from support.pictures import RED, encode, picture

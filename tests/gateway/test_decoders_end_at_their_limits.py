@@ -22,7 +22,7 @@ from mm_runtime.gateway.media.decoding.process import (
 from mm_runtime.gateway.media.decoding.wire import Array, Job
 from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.video import VideoLimits
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 from support import breaking_jobs
 from support.ended import end, is_gone, wait_until_gone
 from support.films import film

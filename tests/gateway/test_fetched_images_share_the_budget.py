@@ -16,7 +16,7 @@ from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.frames import same
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
 from mm_runtime.gateway.media.known_images import KnownPictures
-from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.pictures import data_url, encode, picture

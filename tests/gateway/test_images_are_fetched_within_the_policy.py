@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.pictures.fetch import (
+from mm_runtime.images.fetch import (
     FetchPolicy,
     FetchRefusedError,
     ImageFetcher,
     refuse_private,
 )
-from mm_runtime.pictures.resolver import Entry, Resolver
+from mm_runtime.images.resolver import Entry, Resolver
 from support.http_servers import Exchange, serve_local
 from support.pictures import encode, picture
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.gateway.media.known_images import KnownPictures, Pixels
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 
 BYTES = 2 * 2 * 3
 

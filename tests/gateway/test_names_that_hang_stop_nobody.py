@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
-from mm_runtime.pictures.resolver import Entry, NoAddressError, Resolver
+from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.images.resolver import Entry, NoAddressError, Resolver
 from support.eventually import eventually_async
 from support.http_servers import Exchange, serve_local
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.pictures.media import BadImageError, decode
+from mm_runtime.images.media import BadImageError, decode
 from support.pictures import RED, encode, picture
 
 LIMIT = 1_000_000

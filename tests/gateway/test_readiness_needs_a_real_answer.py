@@ -11,7 +11,7 @@ import pytest
 from mm_api.documents.engine_manifest import EngineManifest, GoldenPrompt
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.wiring import Gateway, build_gateway
-from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from support.eventually import eventually_async
 from support.gateways import (
     Running,
@@ -131,7 +131,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
         (golden.pictures, 2, 0)
     }
     for one in asked:
-        heard = one.sound is not None and np.array_equal(one.sound, sample_sound())
+        heard = one.sound is not None and np.array_equal(one.sound, sample_audio())
         assert heard == (golden.sounds == 1)
 
 

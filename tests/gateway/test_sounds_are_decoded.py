@@ -8,7 +8,7 @@ import pytest
 
 from mm_runtime.gateway.media.audio import decode_sound, encode_wav
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_sound
+from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_audio
 from support.sounds import RATE, encode_sound, noise
 
 MOST = 30 * RATE
@@ -59,8 +59,8 @@ def test_wav_of_the_models_rate_is_untouched() -> None:
 
 def test_a_file_of_our_own_sound_is_the_sound() -> None:
     """What a pod asks through its front door is, sample by sample, what a build asks inside."""
-    found = decode_sound(encode_wav(sample_sound()), most_samples=MOST)
-    np.testing.assert_array_equal(sample_sound(), found)
+    found = decode_sound(encode_wav(sample_audio()), most_samples=MOST)
+    np.testing.assert_array_equal(sample_audio(), found)
 
 
 FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")

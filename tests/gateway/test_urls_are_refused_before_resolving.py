@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_runtime.pictures.urls import UrlRefusedError, join_redirect, parse_target
+from mm_runtime.images.urls import UrlRefusedError, join_redirect, parse_target
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 from support.films import SIDE, film, grey, long_film
 from support.pictures import data_url, encode, picture
 from support.sounds import encode_sound, noise

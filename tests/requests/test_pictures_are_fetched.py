@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from mm_runtime.pictures.fetch import FetchPolicy
+from mm_runtime.images.fetch import FetchPolicy
 from mm_runtime.serving.errors import QueueFullError, RequestError
 from mm_runtime.serving.preprocess.remote_images import (
     MAX_REQUESTS,
     Fetched,
-    RemotePictures,
+    RemoteImages,
     is_remote,
 )
 from support.ensemble import Ensemble, EnsembleError
@@ -82,7 +82,7 @@ def _is_passed_by(served: Served, host: PictureHost) -> bool:
     return passed
 
 
-def _fetch(pictures: RemotePictures, *urls: str) -> Fetched | Exception:
+def _fetch(pictures: RemoteImages, *urls: str) -> Fetched | Exception:
     found: queue.Queue[Fetched | Exception] = queue.Queue()
     pictures.fetch(urls, found.put)
     return found.get(timeout=SECONDS)
@@ -90,7 +90,7 @@ def _fetch(pictures: RemotePictures, *urls: str) -> Fetched | Exception:
 
 def test_private_hosts_are_refused(host: PictureHost) -> None:
     """A server of strangers' requests does not reach its own network."""
-    pictures = RemotePictures(STRANGERS)
+    pictures = RemoteImages(STRANGERS)
     found = _fetch(pictures, host.url("red-square.png").replace(str(host.port), "80"))
     pictures.end()
     assert isinstance(found, RequestError)
@@ -99,7 +99,7 @@ def test_private_hosts_are_refused(host: PictureHost) -> None:
 
 def test_one_url_is_fetched_once(host: PictureHost) -> None:
     """A request that names a picture twice gets it once; the bytes are the file's."""
-    pictures = RemotePictures(FRIENDS)
+    pictures = RemoteImages(FRIENDS)
     url = host.url("red-square.png")
     found = _fetch(pictures, url, url)
     pictures.end()
@@ -110,7 +110,7 @@ def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
     """Hosts that are slow cannot fill the memory: a request too many is told to come later."""
     found: queue.Queue[Fetched | Exception] = queue.Queue()
     with serve_pictures() as slow:
-        pictures = RemotePictures(FRIENDS)
+        pictures = RemoteImages(FRIENDS)
         for _ in range(MAX_REQUESTS):
             pictures.fetch([slow.url("late")], found.put)
         with pytest.raises(QueueFullError, match="wait for pictures from other hosts already"):
@@ -123,7 +123,7 @@ def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
     pictures.end()
 
 
-def _is_fetched(pictures: RemotePictures, url: str) -> bool:
+def _is_fetched(pictures: RemoteImages, url: str) -> bool:
     try:
         return isinstance(_fetch(pictures, url), dict)
     except QueueFullError:

@@ -12,7 +12,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 
 ADDRESS = "93.184.216.34"
 """Public, and nobody's in here."""

@@ -6,6 +6,6 @@ what is accepted, `media` and `prompts` what a request becomes, `backends` the s
 gRPC, only `backends.trtllm_serve` the other server, only `errors` HTTP status codes. Must not:
 import torch or transformers, read the engine's weights, or put what users wrote into metrics or
 logs. May import: mm_api, the tokenizer and image sizes of mm_runtime.serving (both sides of Triton
-read a checkpoint alike), mm_runtime.pictures, starlette, uvicorn, Pillow, numpy, jinja2,
+read a checkpoint alike), mm_runtime.images, starlette, uvicorn, Pillow, numpy, jinja2,
 tritonclient, httpx.
 """

@@ -155,7 +155,7 @@ class ChatService:
         self._listener = listener
 
     @property
-    def hears(self) -> bool:
+    def accepts_audio(self) -> bool:
         """Say whether the model transcribes sounds, and does nothing else."""
         return self._listener is not None
 

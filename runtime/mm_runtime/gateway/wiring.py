@@ -45,9 +45,9 @@ from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.preflight import Preflight
 from mm_runtime.gateway.warmup.work import WorkBenchmark
-from mm_runtime.pictures.fetch import FetchPolicy, ImageFetcher
+from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears, load_spectrogram
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.starts import decoder_start
@@ -150,7 +150,9 @@ def build_gateway(
         images=images,
         layout=PromptLayout(load_questions(directory, codec), pictures),
         talk=None if directory.facts.encoder else _talk(directory, codec),
-        listener=_listener(directory, codec, decoders, engine) if hears(directory) else None,
+        listener=_listener(directory, codec, decoders, engine)
+        if accepts_audio(directory)
+        else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
     preflight = Preflight(
@@ -163,7 +165,7 @@ def build_gateway(
     )
     drain = Drain()
     auth = BearerAuth(auth_token_file)
-    one_file = int(plan.max_video_frames > 0 or service.hears)
+    one_file = int(plan.max_video_frames > 0 or service.accepts_audio)
     limits = ExchangeLimits(
         max_body_bytes=largest_body_bytes(
             files=max(plan.max_images_per_request, one_file), file_bytes=plan.max_image_bytes
@@ -218,7 +220,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
         fingerprint=serving.fingerprint,
         limits=ContextLimits(
             max_input_len=(limits.max_encoder_input_len or limits.max_input_len)
-            if encoder and not hears(directory)
+            if encoder and not accepts_audio(directory)
             else limits.max_input_len,
             max_seq_len=limits.max_seq_len,
             decoder_tokens=len(decoder_start(directory.llm)) if encoder else None,

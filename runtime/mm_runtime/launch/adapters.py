@@ -24,10 +24,10 @@ def link_adapters(built: Path, folder: Path) -> int:
         return 0
     folder.mkdir(parents=True)
     links = {
-        str(told["uid"]): built / told["name"] / part
-        for told in json.loads((built / INDEX).read_bytes())
+        str(entry["uid"]): built / entry["name"] / part
+        for entry in json.loads((built / INDEX).read_bytes())
         for part in ("llm", "decoder")
-        if part in told.get("engines", ())
+        if part in entry.get("engines", ())
     }
     for uid, target in links.items():
         (folder / uid).symlink_to(target.absolute(), target_is_directory=True)

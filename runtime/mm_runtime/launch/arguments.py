@@ -46,7 +46,7 @@ CLOSED = ("model-repository", "shared-memory", "trace", "logging", "statistics")
 """Triton's names of what only a key opens: the first four change what others get, or files of the
 server; statistics tell of others' requests."""
 
-NOBODY = "mm-closed"
+CLOSED_HEADER = "mm-closed"
 """Header of that key, which nobody is given."""
 
 PORTS_A_RANK = 3
@@ -122,7 +122,7 @@ def _restrictions(options: ServerOptions) -> tuple[str, ...]:
     Its supervisor needs health and metrics, the gateway inference. Triton looks for the key in a
     header of its own name, for gRPC with `triton-grpc-protocol-` before it.
     """
-    closed = f"{','.join(CLOSED)}:{NOBODY}={options.secret}"
+    closed = f"{','.join(CLOSED)}:{CLOSED_HEADER}={options.secret}"
     words = [f"--http-restricted-api={closed}", f"--grpc-restricted-protocol={closed}"]
     if options.encoder_key:
         words.append(f"--grpc-restricted-protocol=inference:{ENCODER_KEY}={options.encoder_key}")

@@ -66,11 +66,11 @@ class MpsDaemon:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self.ask("quit")
+            self.send_command("quit")
         except MpsUnavailableError as failure:
             log.warning("MPS: the daemon did not end by itself: %s", failure)
 
-    def ask(self, command: str) -> str:
+    def send_command(self, command: str) -> str:
         """Return what the daemon says to a command.
 
         Raises:
@@ -92,8 +92,8 @@ class MpsDaemon:
         """
         return frozenset(
             pid
-            for server in numbers(self.ask("get_server_list"))
-            for pid in numbers(self.ask(f"get_client_list {server}"))
+            for server in numbers(self.send_command("get_server_list"))
+            for pid in numbers(self.send_command(f"get_client_list {server}"))
         )
 
     def _run(self, argv: list[str], text: str = "") -> "subprocess.CompletedProcess[str]":

@@ -38,13 +38,13 @@ def wait_until_ready(
             return True
         code = child.wait(STARTUP_POLL_SECONDS, stop)
         if code is not None:
-            told = (
+            message = (
                 f"{server.name} ended with exit code {code} before it was ready; last lines:\n  "
                 + "\n  ".join(child.tail)
             )
             if code > BY_A_SIGNAL:
-                raise ServerKilledError(told, code)
-            raise ServerFailedError(told)
+                raise ServerKilledError(message, code)
+            raise ServerFailedError(message)
         if waited > seconds:
             raise ServerFailedError(
                 f"{server.name} is {state.value} after {waited:.0f} s; ended. Last lines:\n  "

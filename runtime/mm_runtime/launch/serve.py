@@ -42,8 +42,8 @@ def serve(options: ServeOptions) -> int:
     with StopSignal() as stop:
         engine = _verified_engine(options)
         server = _prepared(options, engine)
-        with _exposition(options, server) as told:
-            _supervise(options, server, told, stop)
+        with _exposition(options, server) as exposition:
+            _supervise(options, server, exposition, stop)
     return ExitCode.OK
 
 
@@ -66,13 +66,15 @@ def _prepared(options: ServeOptions, engine: EngineManifest) -> Server:
     return prepare_triton(options, engine)
 
 
-def _supervise(options: ServeOptions, server: Server, told: Exposition, stop: StopSignal) -> None:
+def _supervise(
+    options: ServeOptions, server: Server, exposition: Exposition, stop: StopSignal
+) -> None:
     """Run the server until a signal comes; start it again when it dies, as often as allowed."""
     crashes = Crashes()
     while not stop.is_set:
         # A daemon for each start: what a killed client leaves in the old one stays with it.
         with shared(options.sharing, Path(options.folder / "mps")) as sharing:
-            code = _run_once(options, server, told, sharing, stop)
+            code = _run_once(options, server, exposition, sharing, stop)
         if code is None:
             return
         if not server.restarts:
@@ -92,12 +94,16 @@ def _supervise(options: ServeOptions, server: Server, told: Exposition, stop: St
             code,
             crashes.delay_seconds,
         )
-        told.restarted()
+        exposition.restarted()
         stop.wait(crashes.delay_seconds)
 
 
 def _run_once(
-    options: ServeOptions, server: Server, told: Exposition, sharing: Sharing, stop: StopSignal
+    options: ServeOptions,
+    server: Server,
+    exposition: Exposition,
+    sharing: Sharing,
+    stop: StopSignal,
 ) -> int | None:
     """Run the server once; return its exit code if it died, else None.
 
@@ -112,14 +118,14 @@ def _run_once(
     child = ChildProcess(
         command.argv,
         {**command.environment, **sharing.environment},
-        told.watch(_forward),
+        exposition.watch(_forward),
         folder=command.folder,
     )
     code: int | None = None
     try:
         if wait_until_ready(child, server, stop, seconds=options.startup_seconds):
             sharing.check()
-            told.shares(sharing.mode, sharing.problem)
+            exposition.shares(sharing.mode, sharing.problem)
             code = _wait_for_an_end(child, server, stop)
             if code is None:
                 drain(

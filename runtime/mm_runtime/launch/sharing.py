@@ -59,10 +59,10 @@ class Sharing:
 
     def _fall_back(self, reason: str) -> None:
         self.mode, self.problem = Mode.TIME_SLICES, reason
-        tell(reason)
+        log_time_slices(reason)
 
 
-def tell(reason: str) -> None:
+def log_time_slices(reason: str) -> None:
     """Say that the GPU is shared by time slices, what that costs and what to do."""
     log.error(
         "MPS does not work here: %s. Encoder and language model take turns on the GPU, so that"
@@ -90,5 +90,5 @@ def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
                 sharing = Sharing(Mode.MPS, stack.enter_context(MpsDaemon(folder)))
             except MpsUnavailableError as error:
                 sharing.problem = str(error)
-                tell(sharing.problem)
+                log_time_slices(sharing.problem)
         yield sharing

@@ -110,8 +110,8 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
     write_repository(repository, files)
     link_adapters(options.manifest.parent / "lora", folder / "adapters")
     copy_backends(installation, folder / "backends")
-    whole = engine.plan.trtllm if options.role is Role.SERVER else None
-    ranks = whole.ranks if whole else 1
+    build = engine.plan.trtllm if options.role is Role.SERVER else None
+    ranks = build.ranks if build else 1
     return TritonServer(
         argv=world_argv(installation, server, ranks),
         environment=server_environment(installation, os.environ),

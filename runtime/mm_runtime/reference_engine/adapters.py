@@ -78,9 +78,9 @@ class Adapters:
         layer: Any = LoraLayer
         for module in stack.modules():
             if isinstance(module, layer):
-                module.register_forward_pre_hook(self._tell, with_kwargs=True)
+                module.register_forward_pre_hook(self._add_names, with_kwargs=True)
 
-    def _tell(
+    def _add_names(
         self, _: Any, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Give a layer the adapter of each of its rows.
@@ -105,12 +105,12 @@ def _config(adapter: AdapterFolder, tensors: Mapping[str, Any]) -> Any:
     """Return peft's configuration for exactly the modules that there are matrices for."""
     from peft import LoraConfig  # noqa: PLC0415 (see above)
 
-    told = read_config(adapter.name, adapter.folder)
-    alpha: Any = told.alpha  # peft's declaration says int, its arithmetic takes what files hold
+    settings = read_config(adapter.name, adapter.folder)
+    alpha: Any = settings.alpha  # peft's declaration says int, its arithmetic takes what files hold
     return LoraConfig(
-        r=told.rank,
+        r=settings.rank,
         lora_alpha=alpha,
-        use_rslora=told.root,
+        use_rslora=settings.root,
         target_modules=sorted({name.partition(".lora_")[0] for name in tensors}),
         init_lora_weights=False,
         inference_mode=True,

@@ -10,7 +10,7 @@ import transformers
 from transformers import DynamicCache
 
 from mm_runtime.reference_engine.adapters import AdapterFolder
-from mm_runtime.reference_engine.language_model import load_whole, refuse_beams
+from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
 from mm_runtime.reference_engine.solo import SoloModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
@@ -49,16 +49,16 @@ class CrossingModel(SoloModel):
         """
         super().__init__(slots)
         kind = transformers.MllamaForConditionalGeneration
-        whole = load_whole(kind, folder, getattr(torch, dtype))
-        self._model: Any = whole.model.language_model
+        loaded = load_full_model(kind, folder, getattr(torch, dtype))
+        self._model: Any = loaded.model.language_model
         self.adapt({"llm": self._model}, adapters)
-        self._head: Any = whole.lm_head
+        self._head: Any = loaded.lm_head
         self._max_encoder_length = max_encoder_length
-        self.vocabulary_size = int(whole.config.text_config.vocab_size)
+        self.vocabulary_size = int(loaded.config.text_config.vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
         """Ids that have an embedding: the picture's token lies behind the vocabulary."""
 
-        self._hidden_size = int(whole.config.text_config.hidden_size)
+        self._hidden_size = int(loaded.config.text_config.hidden_size)
 
     def check(self, request: Request) -> None:
         """Refuse features of another width or number, and a mask that does not fit them."""

@@ -17,7 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Kind
 from mm_runtime.reference_engine.adapters import AdapterFolder
-from mm_runtime.reference_engine.language_model import load_whole
+from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.sampling import NEVER
 from mm_runtime.reference_engine.solo import SoloModel
 from mm_runtime.serving.errors import RequestError
@@ -63,10 +63,12 @@ class EncoderDecoderModel(SoloModel):
             adapters: those that requests may ask for.
         """
         super().__init__(slots)
-        self._model: Any = load_whole(getattr(transformers, KINDS[family]), folder, dtype_of(dtype))
+        self._model: Any = load_full_model(
+            getattr(transformers, KINDS[family]), folder, dtype_of(dtype)
+        )
         self._encoder: Any = self._model.get_encoder()
         self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
-        self._hears = FAMILIES[family].reads_sound
+        self._accepts_audio = FAMILIES[family].reads_sound
         self._max_encoder_length = max_encoder_length
         config, generation = self._model.config, self._model.generation_config
         # Whisper never says its marks of music and speakers, and never begins with a space.
@@ -83,8 +85,8 @@ class EncoderDecoderModel(SoloModel):
             raise RequestError("decoder_input_ids is missing: the decoder needs a start token")
         if not all(0 <= token < self.vocabulary_size for token in request.decoder_ids):
             raise RequestError(f"decoder_input_ids must be 0 to {self.vocabulary_size - 1}")
-        if self._hears:
-            self._check_sound(request)
+        if self._accepts_audio:
+            self._check_audio(request)
             return
         if request.features is not None:
             raise RequestError("encoder_input_features: this model reads text; send input_ids")
@@ -97,7 +99,7 @@ class EncoderDecoderModel(SoloModel):
         if not all(0 <= token < self._source_size for token in request.ids):
             raise RequestError(f"input_ids must be 0 to {self._source_size - 1}")
 
-    def _check_sound(self, request: Request) -> None:
+    def _check_audio(self, request: Request) -> None:
         config = self._model.config
         frames, bins = 2 * config.max_source_positions, config.num_mel_bins
         if request.features is None or request.features.shape != (frames, bins):

@@ -27,9 +27,9 @@ from mm_runtime.serving.generate.request import Request, Sink
 
 logger = logging.getLogger(__name__)
 
-StepsTold = Callable[[Mapping[int, int]], None]
+StepObserver = Callable[[Mapping[int, int]], None]
 
-TOLD_EVERY_SECONDS = 1.0
+REPORT_INTERVAL_SECONDS = 1.0
 """Prometheus asks every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
 
 WAITING_CHECKED_EVERY = 10
@@ -91,22 +91,22 @@ class Engine:
         self._sizes: Counter[int] = Counter()
         """Decoding steps that nobody was told of yet: requests of a step -> such steps."""
 
-        self._told: StepsTold = _nobody
-        self._told_at = 0.0
+        self._observe_steps: StepObserver = _no_observer
+        self._reported_at = 0.0
         self._stopping = False
         self._checked = 0.0
         self._checks = 0
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
 
-    def start(self, told: StepsTold | None = None) -> None:
+    def start(self, observe_steps: StepObserver | None = None) -> None:
         """Begin to serve.
 
         Args:
-            told: learns from time to time, and before the engine falls idle, of the steps since the
-                last time: requests of a step -> such steps. Called from the engine's thread; must
-                not block.
+            observe_steps: receives, from time to time and before the engine is idle, the steps
+                since its last call: requests of a step -> such steps. Called from the engine's
+                thread; must not block.
         """
-        self._told = told or _nobody
+        self._observe_steps = observe_steps or _no_observer
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -180,19 +180,19 @@ class Engine:
         try:
             self._drop_cancelled()
             self._step()
-            self._tell()
+            self._report_steps()
         except Exception as error:
             logger.exception("a pass of the engine failed with all requests in it")
             self._fail_running(error)
 
-    def _tell(self) -> None:
+    def _report_steps(self) -> None:
         """Tell of the steps, once in a while: each time costs calls into Triton."""
         now = time.monotonic()
-        if self._sizes and (not self._busy or now - self._told_at >= TOLD_EVERY_SECONDS):
-            self._told_at = now
+        if self._sizes and (not self._busy or now - self._reported_at >= REPORT_INTERVAL_SECONDS):
+            self._reported_at = now
             sizes, self._sizes = self._sizes, Counter()
             try:
-                self._told(sizes)
+                self._observe_steps(sizes)
             except Exception:
                 logger.exception("the steps could not be counted; answers go on")
 
@@ -331,5 +331,5 @@ class Engine:
                 fail(one.sink, error)
 
 
-def _nobody(_: Mapping[int, int]) -> None:
-    """Tell nobody."""
+def _no_observer(_: Mapping[int, int]) -> None:
+    """Report to no observer."""

@@ -66,7 +66,7 @@ class LanguageModel:
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
         self._adapters = Adapters({"llm": self._model}, adapters)
-        self._asked: list[Adapter] = [None] * slots
+        self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
         self._cache = SlotCache(
@@ -106,7 +106,7 @@ class LanguageModel:
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Keep whose the slot is; return the prompt's embeddings [ids, hidden]."""
-        self._asked[slot] = request.adapter
+        self._adapter_of_slot[slot] = request.adapter
         return self.embed(request.ids, request.table)
 
     @torch.inference_mode()
@@ -130,7 +130,10 @@ class LanguageModel:
         if part is not None:
             rows = torch.cat((rows, part.rows))
         places = self._cache.aim(positions, 0 if part is None else part.start, count)
-        whose = [*self._asked[:decoding], *self._asked[decoding : decoding + 1] * count]
+        whose = [
+            *self._adapter_of_slot[:decoding],
+            *self._adapter_of_slot[decoding : decoding + 1] * count,
+        ]
         self._adapters.aim(whose)
         states = self._model(
             inputs_embeds=rows[:, None],
@@ -150,7 +153,7 @@ class LanguageModel:
     def move(self, source: int, target: int, length: int) -> None:
         """Give the first `length` positions of one slot to another, and its adapter."""
         self._cache.move(source, target, length)
-        self._asked[target] = self._asked[source]
+        self._adapter_of_slot[target] = self._adapter_of_slot[source]
 
 
 def refuse_beams(request: Request) -> None:
@@ -166,7 +169,7 @@ def refuse_beams(request: Request) -> None:
         )
 
 
-def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
+def load_full_model(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
     """Return a checkpoint of one of transformers' classes, ready to answer."""
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
@@ -174,23 +177,23 @@ def load_whole(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
 
 
 def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
-    whole = load_whole(getattr(transformers, kind), folder, dtype)
-    return Parts(whole.model.language_model, whole.lm_head, whole.config.text_config)
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype)
+    return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)
 
 
-def _whole_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
-    whole = load_whole(getattr(transformers, kind), folder, dtype).language_model
-    return Parts(whole.model.decoder, whole.lm_head, whole.config)
+def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype) -> Parts:
+    loaded = load_full_model(getattr(transformers, kind), folder, dtype).language_model
+    return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
 
 
 def _folder(_: str, folder: Path, dtype: torch.dtype) -> Parts:
-    whole = load_whole(transformers.AutoModelForCausalLM, folder / "llm", dtype)
-    return Parts(whole.model, whole.lm_head, whole.config)
+    loaded = load_full_model(transformers.AutoModelForCausalLM, folder / "llm", dtype)
+    return Parts(loaded.model, loaded.lm_head, loaded.config)
 
 
 _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
     Decoder.BESIDE_TOWER: _beside_a_tower,
-    Decoder.WHOLE_MODEL: _whole_model,
+    Decoder.WHOLE_MODEL: _decoder_of_model,
     Decoder.FOLDER: _folder,
 }
 

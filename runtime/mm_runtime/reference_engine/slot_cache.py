@@ -114,9 +114,9 @@ class SlotCache:
         for group in self._groups:
             # Queries that share a key head are rows of one product: repeating the keys for each of
             # them would read them several times.
-            asked = query[group.rows].reshape(-1, heads, shared, size)
+            queries = query[group.rows].reshape(-1, heads, shared, size)
             found = scaled_dot_product_attention(
-                asked.permute(1, 2, 0, 3).flatten(1, 2)[None] if group.together else asked,
+                queries.permute(1, 2, 0, 3).flatten(1, 2)[None] if group.together else queries,
                 keys[group.slots, :, : group.span],
                 values[group.slots, :, : group.span],
                 attn_mask=group.mask.repeat(1, 1, shared if group.together else 1, 1),

@@ -24,7 +24,7 @@ class SoloModel:
     def __init__(self, slots: int) -> None:
         """Make empty slots."""
         self._slots: list[Any] = [None] * (slots)
-        self._asked: list[Adapter] = [None] * slots
+        self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
         self._adapters = Adapters({}, ())
@@ -60,7 +60,7 @@ class SoloModel:
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Open the request in the slot; return the ids of its decoder's prompt."""
-        self._asked[slot] = request.adapter
+        self._adapter_of_slot[slot] = request.adapter
         self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long)
@@ -77,7 +77,7 @@ class SoloModel:
         rows = []
         for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
             state = self._slots[slot]
-            self._adapters.aim([self._asked[slot]])
+            self._adapters.aim([self._adapter_of_slot[slot]])
             ids = torch.tensor([[token]] if isinstance(token, int) else token.tokens).reshape(-1, 1)
             if not isinstance(token, int):
                 self.branch(state, torch.LongTensor(token.parents))
@@ -85,7 +85,7 @@ class SoloModel:
         if part is None:
             return Passed(torch.cat(rows), rows[0][:0])
         slot = len(tokens)
-        self._adapters.aim([self._asked[slot]])
+        self._adapters.aim([self._adapter_of_slot[slot]])
         read = self.step(self._slots[slot], part.rows[None], part.start)
         return Passed(torch.cat(rows) if rows else read[:0], read)
 
@@ -97,4 +97,4 @@ class SoloModel:
         """Give one slot's request to another slot."""
         del length  # a cache of its own holds no more than the request's positions
         self._slots[target], self._slots[source] = self._slots[source], None
-        self._asked[target] = self._asked[source]
+        self._adapter_of_slot[target] = self._adapter_of_slot[source]

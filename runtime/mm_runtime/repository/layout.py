@@ -9,6 +9,7 @@ from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.configs import (
+    bls_ensemble,
     ensemble,
     multimodal_encoders,
     postprocessing,
@@ -18,7 +19,6 @@ from mm_runtime.repository.configs import (
     tensorrt_llm_bls,
     vision_encoder,
     whisper_bls,
-    whole_ensemble,
 )
 from mm_runtime.repository.model_config import as_text
 from mm_runtime.repository.values import RepositoryValues, values_of
@@ -37,7 +37,7 @@ ENCODER_MODELS = (vision_encoder,)
 
 SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
 """Models with a file `model.py`."""
-SAME_SOURCE = {whisper_bls: tensorrt_llm_bls.NAME, whole_ensemble: tensorrt_llm_bls.NAME}
+SAME_SOURCE = {whisper_bls: tensorrt_llm_bls.NAME, bls_ensemble: tensorrt_llm_bls.NAME}
 """Model -> another one whose `model.py` it runs, with tensors of its own."""
 
 
@@ -48,14 +48,14 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     absent: list[ModuleType] = []
     if not values.has_vision:
         absent.append(multimodal_encoders)
-    if values.hears or not values.bls_instances:
+    if values.accepts_audio or not values.bls_instances:
         absent.append(tensorrt_llm_bls)
     added: list[ModuleType] = []
-    if values.hears and values.bls_instances:
+    if values.accepts_audio and values.bls_instances:
         added.append(whisper_bls)
     if name_of_streaming(streaming=values.streaming, chains=values.bls_instances) != ensemble.NAME:
         absent.append(ensemble)
-        added += [whole_ensemble, streaming_ensemble]
+        added += [bls_ensemble, streaming_ensemble]
     return (*(one for one in MODELS if one not in absent), *added)
 
 

@@ -55,7 +55,7 @@ class RepositoryValues:
     has_vision: bool
     """The engine encodes pictures; without it there is no encoder model."""
 
-    hears: bool
+    accepts_audio: bool
     """The engine reads sound: a spectrogram comes from `preprocessing`."""
 
     max_queue_size: int
@@ -121,7 +121,7 @@ def values_of(
         max_beam_width=engine.limits.max_beam_width,
         max_images=engine.limits.max_images_per_request,
         has_vision=engine.vision is not None,
-        hears=facts.encoder is not None and facts.encoder.mel_bins is not None,
+        accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         max_queue_size=serving.max_queue_size,
         accumulate_tokens=serving.accumulate_tokens,
         streaming=serving.streaming,

@@ -9,12 +9,12 @@ import numpy as np
 
 from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
-from mm_runtime.pictures.sample import sample_picture
+from mm_runtime.images.sample import sample_image
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.serving.bls.chain import Chain, Outputs
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears
-from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 TEXT = "What is in the image?"
@@ -38,7 +38,7 @@ def ask(directory: EngineDirectory) -> GoldenPrompt | None:
         outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
         accumulate=False,
     )
-    sees, listens = directory.vision is not None, hears(directory)
+    sees, listens = directory.vision is not None, accepts_audio(directory)
     text = TEXT if sees else SENTENCE
     if listens:
         text = Prefixes.load(directory, TextCodec(directory.tokenizer)).write(None)
@@ -50,9 +50,9 @@ def ask(directory: EngineDirectory) -> GoldenPrompt | None:
         "return_generation_logits": np.array([[True]]),
     }
     if sees:
-        inputs["image_bytes_input"] = sample_picture()[np.newaxis, np.newaxis]
+        inputs["image_bytes_input"] = sample_image()[np.newaxis, np.newaxis]
     if listens:
-        inputs["WAV"] = sample_sound()[np.newaxis]
+        inputs["WAV"] = sample_audio()[np.newaxis]
     loaded.engine.start()
     try:
         pieces = [piece for piece, _ in chain.answer(inputs, calls, lambda: False)]

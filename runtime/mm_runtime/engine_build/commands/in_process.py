@@ -15,8 +15,8 @@ from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.generate.generation import read_request, write_piece
 from mm_runtime.serving.generate.request import Piece
 from mm_runtime.serving.postprocess.postprocessing import write_text
-from mm_runtime.serving.preprocess.audio.prefixes import hears
-from mm_runtime.serving.preprocess.by_family import SoundPreprocessor
+from mm_runtime.serving.preprocess.audio.prefixes import accepts_audio
+from mm_runtime.serving.preprocess.by_family import AudioPreprocessor
 from mm_runtime.serving.preprocess.media import MediaLimits
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from mm_runtime.serving.preprocess.processors import load_processor
@@ -29,7 +29,9 @@ PIECE_SECONDS = 60.0
 
 def ensemble_steps(directory: EngineDirectory) -> list[Step]:
     """Return the steps of the ensemble that an engine's requests take."""
-    chosen = chosen_steps(hears=hears(directory), has_vision=directory.vision is not None)
+    chosen = chosen_steps(
+        accepts_audio=accepts_audio(directory), has_vision=directory.vision is not None
+    )
     return [Step(one.model_name, one.input_map, one.output_map) for one in chosen]
 
 
@@ -43,12 +45,12 @@ class InProcess:
         self._codec = codec
         self._loaded = loaded
         self._preprocessor = (
-            SoundPreprocessor.load(directory)
-            if hears(directory)
+            AudioPreprocessor.load(directory)
+            if accepts_audio(directory)
             else Preprocessor(
                 codec=codec,
                 questions=load_questions(directory, codec),
-                pictures=load_processor(directory, vision) if vision else None,
+                image_processor=load_processor(directory, vision) if vision else None,
                 engine=directory,
                 media=MediaLimits(1 << 20, 1 << 20),
                 max_images=1,

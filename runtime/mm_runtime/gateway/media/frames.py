@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 
 Keep = Callable[[Image.Image], Image.Image]
 """A frame -> what is held of it until the last one is decoded."""

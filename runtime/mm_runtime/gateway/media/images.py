@@ -22,9 +22,9 @@ from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
 from mm_runtime.gateway.media.known_images import KnownPictures
 from mm_runtime.gateway.media.video import VideoLimits
-from mm_runtime.pictures.data_urls import decode_data_url
-from mm_runtime.pictures.fetch import FetchRefusedError, ImageFetcher
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.data_urls import decode_data_url
+from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
+from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 
 Pixels = NDArray[np.uint8]

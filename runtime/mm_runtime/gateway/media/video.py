@@ -13,8 +13,8 @@ from PIL.ImageFile import ImageFile
 
 from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
 from mm_runtime.gateway.media.video_file import decode_film, is_film
-from mm_runtime.pictures.data_urls import decode_base64, split_data_url
-from mm_runtime.pictures.media import BadImageError, check_pixels, decode, opened, to_rgb
+from mm_runtime.images.data_urls import decode_base64, split_data_url
+from mm_runtime.images.media import BadImageError, check_pixels, decode, opened, to_rgb
 
 FORMATS = ("GIF", "WEBP", "PNG")
 FRAME_ROW = "video/jpeg"

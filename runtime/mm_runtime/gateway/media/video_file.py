@@ -11,7 +11,7 @@ from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of, opened
 from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
-from mm_runtime.pictures.media import BadImageError, check_pixels
+from mm_runtime.images.media import BadImageError, check_pixels
 
 FORMATS = frozenset({"mp4", "matroska"})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor, Size
+from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 from mm_runtime.serving.prompts.questions import QuestionWriter
 
 
@@ -17,16 +17,16 @@ class PromptLayout:
     """Tokens of prompts and rows of pictures of one engine."""
 
     questions: QuestionWriter
-    pictures: PictureProcessor | None
+    image_processor: ImageProcessor | None
 
     @property
     def rows_are_fixed(self) -> bool:
         """Say whether a picture's tokens are known before its size is."""
-        return self.pictures is None or self.pictures.fixed_rows is not None
+        return self.image_processor is None or self.image_processor.fixed_rows is not None
 
     def least_rows(self, images: int) -> int:
         """Return the fewest tokens that so many pictures become; exact where rows are fixed."""
-        fixed = 1 if self.pictures is None else self.pictures.fixed_rows
+        fixed = 1 if self.image_processor is None else self.image_processor.fixed_rows
         return images * (1 if fixed is None else fixed)
 
     def rows(self, sizes: Sequence[Size]) -> int:
@@ -35,16 +35,16 @@ class PromptLayout:
         Raises:
             InvalidRequestError: a picture of a shape that the family cannot read.
         """
-        if self.pictures is None or not sizes:
+        if self.image_processor is None or not sizes:
             return 0
         try:
-            return sum(self.pictures.rows_of(sizes))
+            return sum(self.image_processor.rows_of(sizes))
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error
 
     def crossed(self, sizes: Sequence[Size]) -> int:
         """Return the features of pictures that are read beside the prompt."""
-        return 0 if self.pictures is None else self.pictures.crossed(sizes)
+        return 0 if self.image_processor is None else self.image_processor.crossed(sizes)
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the tokens that so many frames of one size become.
@@ -52,10 +52,10 @@ class PromptLayout:
         Raises:
             InvalidRequestError: frames of a shape that the family cannot read.
         """
-        if self.pictures is None:
+        if self.image_processor is None:
             return 0
         try:
-            return self.pictures.video_rows(frames, size)
+            return self.image_processor.video_rows(frames, size)
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 

@@ -43,7 +43,7 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
         service: what they are for.
         most_pixels: of one picture, as the gateway lets in.
     """
-    if service.hears:  # every sound takes the encoder's whole window
+    if service.accepts_audio:  # every sound takes the encoder's whole window
         return
     if service.chats and service.model.max_images:
         for name, sizes in _pictures(service, isqrt(most_pixels)).items():

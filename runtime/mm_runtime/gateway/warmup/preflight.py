@@ -31,8 +31,8 @@ from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
-from mm_runtime.pictures.sample import sample_picture
-from mm_runtime.serving.preprocess.audio.tones import sample_sound
+from mm_runtime.images.sample import sample_image
+from mm_runtime.serving.preprocess.audio.tones import sample_audio
 
 _log = logging.getLogger(__name__)
 
@@ -147,9 +147,9 @@ class Preflight:
         request = EngineRequest(
             request_id=f"preflight-{uuid4().hex}",
             prompt=golden.text,
-            images=(sample_picture(),) * golden.pictures,
+            images=(sample_image(),) * golden.pictures,
             video=None,
-            sound=sample_sound() if golden.sounds else None,
+            sound=sample_audio() if golden.sounds else None,
             cache_salt="",
             max_tokens=len(golden.tokens),
             sampling=LIKELIEST,
@@ -207,9 +207,9 @@ class Preflight:
             "max_tokens": _MAX_TOKENS,
             "temperature": 0,
         }
-        if self.service.hears:
+        if self.service.accepts_audio:
             return TranscriptionRequest.model_validate(
-                {**common, "file": encode_wav(sample_sound())}
+                {**common, "file": encode_wav(sample_audio())}
             )
         if not self.service.chats:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
@@ -224,5 +224,5 @@ class Preflight:
 def _picture_url() -> str:
     """Return the sample picture as a PNG data URL."""
     buffer = io.BytesIO()
-    Image.fromarray(sample_picture()).save(buffer, format="PNG")
+    Image.fromarray(sample_image()).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

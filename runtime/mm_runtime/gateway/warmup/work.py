@@ -148,7 +148,7 @@ class WorkBenchmark:
             "max_tokens": probe.max_tokens,
             "temperature": 0,
         }
-        if self._service.hears:  # each sound takes the encoder's whole window, long or short
+        if self._service.accepts_audio:  # the encoder pads each recording to its full window
             return TranscriptionRequest.model_validate(
                 {**common, "file": encode_wav(tone(self._random.uniform(*_HERTZ)))}
             )

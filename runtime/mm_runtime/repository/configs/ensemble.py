@@ -56,7 +56,7 @@ _BIAS = (
 _ADAPTER = (optional("lora_task_id", DataType.UINT64, 1),)
 """Upstream's ensemble of language models takes it, its ensemble of pictures does not."""
 
-SOUND_INPUTS = (
+AUDIO_INPUTS = (
     optional("text_input", DataType.STRING, 1),
     tensor("WAV", DataType.FP32, -1),
     optional("WAV_LENS", DataType.INT32, 1),
@@ -248,7 +248,7 @@ _LISTENING = EnsembleStep(
     output_map={
         **{
             one.name: _PREPARING.output_map[one.name]
-            for one in preprocessing.sound_outputs(DataType.FP32)
+            for one in preprocessing.audio_outputs(DataType.FP32)
             if one.name in _PREPARING.output_map
         },
         "ENCODER_INPUT_FEATURES": "encoder_input_features",
@@ -258,15 +258,15 @@ _LISTENING = EnsembleStep(
 """The first step of a family that hears: it makes what its language model's encoder reads."""
 
 
-def chosen_steps(*, hears: bool, has_vision: bool) -> list[EnsembleStep]:
+def chosen_steps(*, accepts_audio: bool, has_vision: bool) -> list[EnsembleStep]:
     """Return the steps that a family's requests take, with all their tensors."""
-    first = _LISTENING if hears else _PREPARING
+    first = _LISTENING if accepts_audio else _PREPARING
     return [first, *(step for step in STEPS[1:] if has_vision or step is not _ENCODER)]
 
 
 def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     """Return the steps of an engine; nothing reads or makes a tensor that its models lack."""
-    kept = chosen_steps(hears=values.hears, has_vision=values.has_vision)
+    kept = chosen_steps(accepts_audio=values.accepts_audio, has_vision=values.has_vision)
     made = {one for step in kept for one in step.output_map.values()}
     gone = {one for step in STEPS for one in step.output_map.values()} - made
     if values.native is not None:
@@ -297,7 +297,7 @@ def known(values: RepositoryValues, inputs: tuple[Input, ...]) -> tuple[Input, .
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what clients of an engine may send."""
-    return known(values, SOUND_INPUTS if values.hears else INPUTS)
+    return known(values, AUDIO_INPUTS if values.accepts_audio else INPUTS)
 
 
 def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:

@@ -38,7 +38,7 @@ INPUTS = (
     optional("CACHE_SALT", DataType.STRING, 1),  # not upstream's: whom features are shared with
 )
 
-SOUND_INPUTS = (
+AUDIO_INPUTS = (
     optional("QUERY", DataType.STRING, 1),
     # Names and types of upstream's whisper_bls, which prepares sounds itself.
     tensor("WAV", DataType.FP32, -1),
@@ -75,7 +75,7 @@ OUTPUTS = (
 )
 
 
-def sound_outputs(table_type: DataType) -> tuple[Output, ...]:
+def audio_outputs(table_type: DataType) -> tuple[Output, ...]:
     """Return what a sound becomes, the spectrogram in the type that the engine reads."""
     return (
         output("ENCODER_INPUT_FEATURES", table_type, -1, -1),
@@ -89,8 +89,8 @@ def config(values: RepositoryValues) -> ModelConfig:
     return python_model(
         NAME,
         max_batch_size=values.max_batch_size,
-        inputs=SOUND_INPUTS if values.hears else INPUTS,
-        outputs=sound_outputs(values.table_type) if values.hears else OUTPUTS,
+        inputs=AUDIO_INPUTS if values.accepts_audio else INPUTS,
+        outputs=audio_outputs(values.table_type) if values.accepts_audio else OUTPUTS,
         batching=batching(values),
         parameters=values.shared_parameters(),
     )

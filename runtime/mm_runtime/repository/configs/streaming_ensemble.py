@@ -1,6 +1,6 @@
 """PURE: `streaming_ensemble`: the real ensemble, for the gateway, where `ensemble` answers whole.
 
-See `whole_ensemble`.
+See `bls_ensemble`.
 """
 
 from mm_runtime.repository.configs import ensemble

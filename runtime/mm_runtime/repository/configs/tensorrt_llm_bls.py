@@ -80,7 +80,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     itself knows which tokens came before, and which are the last.
     """
     *before, last = ensemble.steps(values)
-    whole = ensemble.STEPS[-1]
+    ensemble_step = ensemble.STEPS[-1]
     return (
         *(
             replace(
@@ -95,7 +95,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
             else step
             for step in before
         ),
-        replace(last, input_map=whole.input_map),
+        replace(last, input_map=ensemble_step.input_map),
     )
 
 

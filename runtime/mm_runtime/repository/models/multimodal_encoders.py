@@ -16,7 +16,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the vision engine; a text-only engine has none."""
         self._settings = ModelSettings(args)
-        self._model = EncoderModel(self._settings, asks_others=True)
+        self._model = EncoderModel(self._settings, may_offload=True)
         self._executing = Executing("encoding")
 
     def execute(self, requests: Sequence[Any]) -> None:

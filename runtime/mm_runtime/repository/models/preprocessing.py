@@ -10,7 +10,7 @@ from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.preprocess.by_family import load_preprocessor
-from mm_runtime.serving.preprocess.remote_images import Fetched, RemotePictures
+from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages
 from mm_runtime.serving.send.later import Later
 from mm_runtime.serving.tensors import Tensors
 from mm_runtime.serving.triton import ModelSettings
@@ -24,7 +24,7 @@ class TritonPythonModel:
         self._settings = ModelSettings(args)
         serving = self._settings.serving
         self._preprocessor = load_preprocessor(self._settings.engine, serving)
-        self._remote = RemotePictures.of(serving)
+        self._remote = RemoteImages.of(serving)
         self._seconds = HistogramGauges(PREPROCESSING_SECONDS)
         self._executing = Executing("preprocessing")
 

@@ -71,7 +71,7 @@ class TritonPythonModel:
                 if request.request_id():
                     self._sinks[request.request_id()] = sink
                 sink.streaming = is_streaming(inputs)
-                asked = read_request(
+                generation = read_request(
                     inputs,
                     end_ids=self._end_ids,
                     vocabulary_size=self._vocabulary_size,
@@ -80,8 +80,8 @@ class TritonPythonModel:
                     max_beam_width=self._max_beam_width,
                     adapters=self._adapters,
                 )
-                sink.prompt = shown_prompt(inputs, asked, self._vocabulary_size)
-                self._engine.submit(asked, sink)
+                sink.prompt = shown_prompt(inputs, generation, self._vocabulary_size)
+                self._engine.submit(generation, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 sink.fail(error)
 

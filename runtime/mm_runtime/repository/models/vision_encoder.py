@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mm_runtime.serving.encode.disaggregated.client import (
-    ASKED_IDENTITY,
+    EXPECTED_IDENTITY,
     OTHER_ENGINE,
     OWN_IDENTITY,
 )
@@ -26,7 +26,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the vision engine."""
         self._settings = ModelSettings(args)
-        self._model = EncoderModel(self._settings, asks_others=False)
+        self._model = EncoderModel(self._settings, may_offload=False)
         self._executing = Executing("encoding")
         name = self._model.identity.encode()
         self._identity = {OWN_IDENTITY: np.array([[name]], dtype=np.object_)}
@@ -51,11 +51,11 @@ class TritonPythonModel:
         return named
 
     def _check(self, inputs: Tensors) -> None:
-        asked = next(iter(texts(inputs, ASKED_IDENTITY)), "")
-        if asked != self._model.identity:
+        expected = next(iter(texts(inputs, EXPECTED_IDENTITY)), "")
+        if expected != self._model.identity:
             raise RequestError(
                 f"this encoder has {OTHER_ENGINE}: {self._model.identity[:16]}, the request means "
-                f"{asked[:16] or 'none'}"
+                f"{expected[:16] or 'none'}"
             )
 
     def finalize(self) -> None:

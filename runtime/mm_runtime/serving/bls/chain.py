@@ -92,11 +92,11 @@ class Chain:
         for step in self.steps[:place]:
             if gone():
                 return
-            tensors |= _renamed(step, calls.once(*_asked(step, tensors)))
+            tensors |= _renamed(step, calls.once(*_call(step, tensors)))
         for piece in self._responses(self.steps[place], tensors, calls, gone):
             answer = piece
             for step in self.steps[place + 1 :]:
-                answer |= _renamed(step, calls.once(*_asked(step, answer)))
+                answer |= _renamed(step, calls.once(*_call(step, answer)))
             given = {name: tensor for name, tensor in answer.items() if name in self.outputs}
             yield given, _is_last(piece)
 
@@ -108,14 +108,14 @@ class Chain:
         # An answer that comes token by token can be stopped when nobody waits for it any more, so
         # it is asked for in pieces even when the client wants it whole. Several beams, and the
         # prompt in front of the answer, come whole only.
-        whole = (scalar(tensors, "beam_width") or 1) > 1 or (
+        complete = (scalar(tensors, "beam_width") or 1) > 1 or (
             scalar(tensors, "exclude_input_in_output") is False
         )
-        if not (streaming or whole):
+        if not (streaming or complete):
             tensors = {**tensors, "stream": np.array([[True]])}
         kept: list[Outputs] = []
-        for piece in self._pieces(step, tensors, calls, gone, whole=whole):
-            if whole or (streaming and not self.accumulate):
+        for piece in self._pieces(step, tensors, calls, gone, complete=complete):
+            if complete or (streaming and not self.accumulate):
                 yield piece
                 continue
             kept.append(piece)
@@ -123,7 +123,13 @@ class Chain:
                 yield _joined(kept, values=not streaming)
 
     def _pieces(
-        self, step: Step, tensors: Outputs, calls: Calls, gone: Callable[[], bool], *, whole: bool
+        self,
+        step: Step,
+        tensors: Outputs,
+        calls: Calls,
+        gone: Callable[[], bool],
+        *,
+        complete: bool,
     ) -> Iterator[Outputs]:
         """Yield what the language model sends; stop it, and end, once the client has gone.
 
@@ -133,14 +139,14 @@ class Chain:
         previous: list[int] = []
         last: Outputs | None = None
         stopped = False
-        for response in calls.pieces(*_asked(step, tensors)):
+        for response in calls.pieces(*_call(step, tensors)):
             if stopped:
                 continue  # until the model has noticed
             piece = last = _renamed(step, response)
             if "_IS_LAST" not in piece:
                 piece["_PREVIOUS_IDS"] = np.array([[previous or [NO_TOKEN]]], dtype=np.int32)
-                piece["_IS_LAST"] = np.array([[whole]])
-                previous += _tokens(piece).tolist() if not whole else []
+                piece["_IS_LAST"] = np.array([[complete]])
+                previous += _tokens(piece).tolist() if not complete else []
             if not _is_last(piece) and gone():
                 calls.stop()
                 stopped = True
@@ -166,7 +172,7 @@ def _tokens(piece: Outputs) -> NDArray[Any]:
     return tokens
 
 
-def _asked(step: Step, tensors: Tensors) -> tuple[str, Tensors, tuple[str, ...]]:
+def _call(step: Step, tensors: Tensors) -> tuple[str, Tensors, tuple[str, ...]]:
     """Return a step's model, inputs and outputs; inputs that nobody made are left out."""
     inputs = {name: tensors[one] for name, one in step.input_map.items() if one in tensors}
     return step.model_name, inputs, tuple(step.output_map)

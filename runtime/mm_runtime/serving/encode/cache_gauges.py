@@ -21,13 +21,13 @@ class CacheGauges:
         self._lookups = {name: lookups.series({"result": name}) for name in RESULTS}
         self._evictions = counters(FEATURE_CACHE_EVICTIONS).series({})
         self._used = gauges(FEATURE_CACHE_BYTES).series({})
-        self._told = dict.fromkeys((*RESULTS, "evictions"), 0)
+        self._reported = dict.fromkeys((*RESULTS, "evictions"), 0)
 
     def publish(self) -> None:
         """Bring the metrics up to date."""
         counters = self._lookups | {"evictions": self._evictions}
         for name, metric in counters.items():
             count = getattr(self._cache.counts, name)
-            metric.increment(count - self._told[name])
-            self._told[name] = count
+            metric.increment(count - self._reported[name])
+            self._reported[name] = count
         self._used.set(self._cache.used_bytes)

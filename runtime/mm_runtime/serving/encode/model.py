@@ -22,7 +22,7 @@ from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.tensors import Tensors
 from mm_runtime.serving.triton import ModelSettings
 
-MOST_ASKED = 64
+MAX_OPEN_REQUESTS = 64
 """Requests that are with encoders at one time: a thread each, which waits. A gateway that lets in
 more has most of its requests in the language model."""
 
@@ -30,12 +30,12 @@ more has most of its requests in the language model."""
 class EncoderModel:
     """A loaded vision encoder, with encoders in other pods before it where the plan has them."""
 
-    def __init__(self, settings: ModelSettings, *, asks_others: bool) -> None:
+    def __init__(self, settings: ModelSettings, *, may_offload: bool) -> None:
         """Load the vision engine.
 
         Args:
             settings: of the Triton model.
-            asks_others: the plan's encoders are asked first; False in an encoder's own pod.
+            may_offload: the plan's encoders are asked first; False in an encoder's own pod.
 
         Raises:
             ValueError: a text-only engine has no vision part.
@@ -45,7 +45,7 @@ class EncoderModel:
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
         self.identity = vision_identity(engine.manifest)
-        encoders = serving.encoders if asks_others else None
+        encoders = serving.encoders if may_offload else None
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
@@ -55,10 +55,10 @@ class EncoderModel:
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each picture twice.
-        self._gauges = EncoderGauges() if asks_others else None
+        self._gauges = EncoderGauges() if may_offload else None
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
-        shares_cores = asks_others and engine.manifest.plan.engine.backend == "Reference"
+        shares_cores = may_offload and engine.manifest.plan.engine.backend == "Reference"
         own = EncodeQueue(
             self._encode,
             reads=self._own.read,
@@ -81,8 +81,8 @@ class EncoderModel:
             self.queue = EncodersFirst(
                 own,
                 client=client,
-                parallel=min(serving.gateway.max_concurrency, MOST_ASKED),
-                told=self._gauges,
+                parallel=min(serving.gateway.max_concurrency, MAX_OPEN_REQUESTS),
+                observer=self._gauges,
             )
 
     def _encode(self, requests: Sequence[Tensors]) -> Results:

@@ -108,11 +108,11 @@ class EncodeQueue:
                     self._waiting.put(None)
                     break
                 batch.append(following)
-            self._tell(batch)
+            self._observe_waits(batch)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
                 hand_over(one.done, outcome)
 
-    def _tell(self, batch: Sequence[_Waiting]) -> None:
+    def _observe_waits(self, batch: Sequence[_Waiting]) -> None:
         now = time.monotonic()
         for one in batch:
             self._waited(now - one.since)

@@ -254,16 +254,16 @@ def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
     Raises:
         RequestError: the engine has no such adapter.
     """
-    asked = scalar(inputs, "lora_task_id")
-    if asked is None or asked == BASE_MODEL:
+    requested = scalar(inputs, "lora_task_id")
+    if requested is None or requested == BASE_MODEL:
         return None
-    if asked not in known:
+    if requested not in known:
         listed = ", ".join(f"{uid} ({name})" for uid, name in sorted(known.items()))
         served = f"this model has {listed}" if known else "this model has no LoRA adapters"
         raise RequestError(
-            f"lora_task_id {asked} is unknown: {served}; leave it out for the base model"
+            f"lora_task_id {requested} is unknown: {served}; leave it out for the base model"
         )
-    return int(asked)
+    return int(requested)
 
 
 def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:

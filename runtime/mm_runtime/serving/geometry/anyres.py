@@ -65,7 +65,7 @@ def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int | Non
     return rows, columns
 
 
-def rows_of_picture(
+def rows_of_image(
     size: Size, grids: Sequence[Size], *, tile: int, side: int, limit: int | None
 ) -> int:
     """Return how many rows of the prompt table an image becomes: base view, grid, newlines."""
@@ -73,7 +73,7 @@ def rows_of_picture(
     return side**2 + rows * (columns + 1)
 
 
-def pack_picture(
+def pack_image(
     features: Features, size: Size, grid: Size, *, tile: int, limit: int | None, newline: Features
 ) -> Features:
     """Return the rows of the prompt table of one image.
@@ -90,12 +90,12 @@ def pack_picture(
     side = int(sqrt(len(base)))
     high, wide = grid[0] // tile, grid[1] // tile
     hidden = base.shape[-1]
-    whole = tiles.reshape(high, wide, side, side, hidden).transpose(0, 2, 1, 3, 4)
-    whole = whole.reshape(high * side, wide * side, hidden)
-    whole = whole[unpadded(size, *whole.shape[:2])]
-    whole = resized(whole, grid_shape(size, grid, tile=tile, side=side, limit=limit))
-    ends = np.broadcast_to(newline, (len(whole), 1, hidden))
-    rows = np.concatenate((whole, ends), axis=1).reshape(-1, hidden)
+    canvas = tiles.reshape(high, wide, side, side, hidden).transpose(0, 2, 1, 3, 4)
+    canvas = canvas.reshape(high * side, wide * side, hidden)
+    canvas = canvas[unpadded(size, *canvas.shape[:2])]
+    canvas = resized(canvas, grid_shape(size, grid, tile=tile, side=side, limit=limit))
+    ends = np.broadcast_to(newline, (len(canvas), 1, hidden))
+    rows = np.concatenate((canvas, ends), axis=1).reshape(-1, hidden)
     return np.concatenate((base, rows))
 
 

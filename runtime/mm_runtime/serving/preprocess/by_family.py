@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, hears, load_spectrogram
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE, LogMel
 from mm_runtime.serving.preprocess.preprocessing import NOTHING, Preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched
@@ -22,7 +22,7 @@ Outputs = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class SoundPreprocessor:
+class AudioPreprocessor:
     """Everything that preparing a sound needs, loaded once."""
 
     codec: TextCodec
@@ -31,7 +31,7 @@ class SoundPreprocessor:
     engine: EngineDirectory
 
     @classmethod
-    def load(cls, engine: EngineDirectory) -> "SoundPreprocessor":
+    def load(cls, engine: EngineDirectory) -> "AudioPreprocessor":
         """Read tokenizer and feature extractor of the engine.
 
         Raises:
@@ -56,7 +56,7 @@ class SoundPreprocessor:
             RequestError: what is wrong and what was expected.
         """
         del fetched
-        features = self.spectrogram(self._sound(inputs))
+        features = self.spectrogram(self._audio(inputs))
         ids = self.prefixes.ids(next(iter(texts(inputs, "QUERY")), ""))
         limits = self.engine.limits
         if len(ids) > limits.max_input_len:
@@ -64,8 +64,8 @@ class SoundPreprocessor:
                 f"the prefix has {len(ids)} tokens; at most {limits.max_input_len} are allowed "
                 "(maxInputLen)"
             )
-        asked = scalar(inputs, "REQUEST_OUTPUT_LEN")
-        most = limits.max_seq_len - len(ids) if asked is None else asked
+        requested = scalar(inputs, "REQUEST_OUTPUT_LEN")
+        most = limits.max_seq_len - len(ids) if requested is None else requested
         check_ends(inputs, self.engine.facts.text.vocabulary_size)
         end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
         outputs: Outputs = {
@@ -83,38 +83,38 @@ class SoundPreprocessor:
         outputs |= word_tensors(inputs, self.codec, vocabulary)
         return outputs | bias_tensor(inputs, self.codec, vocabulary)
 
-    def _sound(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
+    def _audio(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
         """Return the samples of a request.
 
         Raises:
             RequestError: none, too many, or values that are no sound.
         """
-        sound = single(inputs, "WAV")
-        if sound is None:
+        audio = single(inputs, "WAV")
+        if audio is None:
             raise RequestError(f"WAV is missing: the samples of a sound, {SAMPLE_RATE} a second")
         length = scalar(inputs, "WAV_LENS")
-        if length is not None and not 1 <= length <= len(sound):
-            raise RequestError(f"WAV_LENS is {length}, but WAV holds {len(sound)} samples")
-        sound = sound[:length]
+        if length is not None and not 1 <= length <= len(audio):
+            raise RequestError(f"WAV_LENS is {length}, but WAV holds {len(audio)} samples")
+        audio = audio[:length]
         most = self.spectrogram.samples
-        if not 1 <= len(sound) <= most:
+        if not 1 <= len(audio) <= most:
             raise RequestError(
-                f"WAV has {len(sound)} samples; 1 to {most} are allowed "
+                f"WAV has {len(audio)} samples; 1 to {most} are allowed "
                 f"({self.spectrogram.seconds:g} seconds, {SAMPLE_RATE} a second)"
             )
-        if not np.isfinite(sound).all():
+        if not np.isfinite(audio).all():
             raise RequestError("WAV: holds NaN or infinite values, expected samples of -1 to 1")
-        return sound
+        return audio
 
 
 def load_preprocessor(
     engine: EngineDirectory, serving: ServingPlan
-) -> Preprocessor | SoundPreprocessor:
+) -> Preprocessor | AudioPreprocessor:
     """Return what prepares an engine's requests.
 
     Raises:
         OSError, ValueError, KeyError: a file is missing or not understood.
     """
-    if hears(engine):
-        return SoundPreprocessor.load(engine)
+    if accepts_audio(engine):
+        return AudioPreprocessor.load(engine)
     return Preprocessor.load(engine, serving)

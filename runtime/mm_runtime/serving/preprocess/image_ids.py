@@ -26,15 +26,15 @@ MOST_SEEN = 65_536
 """Pictures whose second digest is remembered: 10 MB, and more than a KV cache holds pictures."""
 
 
-def picture_id(picture: Image.Image | NDArray[Any]) -> int:
+def image_id(image: Image.Image | NDArray[Any]) -> int:
     """Return a 64-bit id of decoded or preprocessed pixels; never that of text."""
-    pixels = np.asarray(picture)
+    pixels = np.asarray(image)
     found = hashlib.blake2b(f"{pixels.dtype.str} {pixels.shape};".encode(), digest_size=8)
     found.update(np.ascontiguousarray(pixels).data)
     return int.from_bytes(found.digest()) or 1
 
 
-class PictureIds:
+class ImageIds:
     """Names pictures and videos by their content.
 
     Args:
@@ -43,14 +43,14 @@ class PictureIds:
         key: names a picture; replaced in tests to force collisions.
     """
 
-    def __init__(self, *, verify: bool = False, key: Callable[[Pixels], int] = picture_id) -> None:
+    def __init__(self, *, verify: bool = False, key: Callable[[Pixels], int] = image_id) -> None:
         self._verify, self._key = verify, key
         self._seen: OrderedDict[int, bytes] = OrderedDict()
         self.collisions = 0
 
-    def of_picture(self, picture: Image.Image | Pixels) -> int:
+    def of_image(self, image: Image.Image | Pixels) -> int:
         """Return the id of decoded or preprocessed pixels."""
-        pixels = np.asarray(picture)
+        pixels = np.asarray(image)
         found = self._key(pixels)
         if not self._verify:
             return found
@@ -67,8 +67,8 @@ class PictureIds:
 
     def of_video(self, frames: Iterable[Image.Image]) -> int:
         """Return the id of a video: of its frames in their order."""
-        ids = np.array([self.of_picture(frame) for frame in frames], np.uint64)
-        return self.of_picture(ids)
+        ids = np.array([self.of_image(frame) for frame in frames], np.uint64)
+        return self.of_image(ids)
 
 
 def _second_digest(pixels: Pixels) -> bytes:
@@ -85,14 +85,14 @@ def salted_id(one: int, salt: str) -> int:
 
 
 def extra_ids(
-    ids: Sequence[int], vocabulary_size: int, pictures: Sequence[tuple[int, int]]
+    ids: Sequence[int], vocabulary_size: int, images: Sequence[tuple[int, int]]
 ) -> NDArray[np.uint64]:
     """Return the extra id of each token, uint64 [1, tokens].
 
     Args:
         ids: the prompt; ids from the vocabulary's size on are image features, in their order.
         vocabulary_size: of the checkpoint.
-        pictures: id and rows of each picture, in the order of their features.
+        images: id and rows of each picture, in the order of their features.
 
     Raises:
         ValueError: the prompt has another number of features than the pictures have rows.
@@ -100,7 +100,7 @@ def extra_ids(
     marked = np.full((1, len(ids)), TEXT, np.uint64)
     places = np.flatnonzero(np.asarray(ids) >= vocabulary_size)
     by_row = np.repeat(
-        np.array([one for one, _ in pictures], np.uint64), [rows for _, rows in pictures]
+        np.array([one for one, _ in images], np.uint64), [rows for _, rows in images]
     )
     if len(places) != len(by_row):
         raise ValueError(f"{len(places)} features in the prompt, {len(by_row)} rows of pictures")

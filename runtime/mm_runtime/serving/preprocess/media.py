@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_runtime.pictures.data_urls import decode_data_url
-from mm_runtime.pictures.media import BadImageError, decode
+from mm_runtime.images.data_urls import decode_data_url
+from mm_runtime.images.media import BadImageError, decode
 from mm_runtime.serving.errors import RequestError
 
 RGB = 3
-BATCHED_PICTURES = 5
+BATCHED_IMAGE_DIMS = 5
 """Dimensions of [batch, images, height, width, 3]."""
 
 DATA_SCHEME = "data:"
@@ -42,7 +42,7 @@ def images_from_pixels(
     Raises:
         RequestError: another shape, an empty picture, or more pixels than allowed.
     """
-    if pixels.ndim != BATCHED_PICTURES or pixels.shape[0] != 1 or pixels.shape[-1] != RGB:
+    if pixels.ndim != BATCHED_IMAGE_DIMS or pixels.shape[0] != 1 or pixels.shape[-1] != RGB:
         raise RequestError(
             f"image_bytes_input: got shape {list(pixels.shape)}, "
             "expected raw RGB as [1, images, height, width, 3]"
@@ -50,15 +50,15 @@ def images_from_pixels(
     height, width = pixels.shape[2:4]
     _check_pixels(width, height, limits)
     if sizes is None:
-        return [Image.fromarray(picture, "RGB") for picture in pixels[0]]
+        return [Image.fromarray(image, "RGB") for image in pixels[0]]
     if sizes.shape != (pixels.shape[1], 2) or (sizes < 1).any() or (sizes > (height, width)).any():
         raise RequestError(
             f"image_sizes_input: got {sizes.tolist()}, expected the height and width of each of "
             f"{pixels.shape[1]} images, at most {height} x {width}"
         )
     return [
-        Image.fromarray(np.ascontiguousarray(picture[:high, :wide]), "RGB")
-        for picture, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
+        Image.fromarray(np.ascontiguousarray(image[:high, :wide]), "RGB")
+        for image, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
     ]
 
 

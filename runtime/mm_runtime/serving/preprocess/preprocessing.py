@@ -12,10 +12,10 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
-from mm_runtime.serving.preprocess.image_ids import PictureIds, extra_ids, salted_id
+from mm_runtime.serving.preprocess.image_ids import ImageIds, extra_ids, salted_id
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
 from mm_runtime.serving.preprocess.processors import load_processor
-from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor, Prepared
+from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.prompts.ids import check_ends
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
@@ -33,14 +33,14 @@ class Preprocessor:
 
     codec: TextCodec
     questions: QuestionWriter
-    pictures: PictureProcessor | None
+    image_processor: ImageProcessor | None
     engine: EngineDirectory
     media: MediaLimits
     max_images: int
     max_frames: int
     """Of one video."""
 
-    ids: PictureIds = field(default_factory=PictureIds)
+    ids: ImageIds = field(default_factory=ImageIds)
 
     @classmethod
     def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
@@ -55,13 +55,13 @@ class Preprocessor:
         return cls(
             codec=codec,
             questions=load_questions(engine, codec),
-            pictures=load_processor(engine, engine.vision) if engine.vision else None,
+            image_processor=load_processor(engine, engine.vision) if engine.vision else None,
             engine=engine,
             media=MediaLimits(gateway.max_image_bytes, gateway.max_image_pixels),
             max_images=min(limits),
             # No prompt has room for more: two frames become one token at the very least.
             max_frames=gateway.max_video_frames or 2 * engine.limits.max_input_len,
-            ids=PictureIds(verify=bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))),
+            ids=ImageIds(verify=bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))),
         )
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
@@ -116,7 +116,7 @@ class Preprocessor:
         return outputs
 
     def _check_count(self, count: int) -> None:
-        if count and (self.pictures is None or self.engine.vision is None):
+        if count and (self.image_processor is None or self.engine.vision is None):
             raise RequestError("this model takes no pictures")
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
@@ -130,34 +130,34 @@ class Preprocessor:
         encoded = single(inputs, "IMAGE")
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
         self._check_count(len(urls))
-        pictures = [image_from_url(url, self.media, fetched) for url in urls]
+        images = [image_from_url(url, self.media, fetched) for url in urls]
         if "IMAGE_BYTES" in inputs:
             sizes = single(inputs, "PICTURE_SIZES")
-            pictures += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
+            images += images_from_pixels(inputs["IMAGE_BYTES"], self.media, sizes)
         if encoded is not None and not len(encoded):  # the encoder would be given nothing
             raise RequestError("image_input: holds no images; leave it out")
-        count = len(pictures) + (0 if encoded is None else len(encoded))
+        count = len(images) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
             return self._prepared_video(inputs, count)
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
-        if self.pictures is None or self.engine.vision is None:
+        if self.image_processor is None or self.engine.vision is None:
             raise RequestError("this model takes no pictures")
-        if pictures and encoded is not None:
+        if images and encoded is not None:
             raise RequestError("send pictures as image_input or as raw or encoded images, not both")
         if encoded is not None:
             if not np.isfinite(encoded).all():
                 raise RequestError("image_input: holds NaN or infinite values, expected pixels")
             rows = (self.engine.vision.features_per_image,) * count
-            return Prepared({}, rows, tuple(self.ids.of_picture(one) for one in encoded))
-        prepared = self.pictures.prepare(pictures)
-        return replace(prepared, ids=tuple(self.ids.of_picture(one) for one in pictures))
+            return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
+        prepared = self.image_processor.prepare(images)
+        return replace(prepared, ids=tuple(self.ids.of_image(one) for one in images))
 
-    def _prepared_video(self, inputs: Tensors, pictures: int) -> Prepared:
-        if pictures:
+    def _prepared_video(self, inputs: Tensors, images: int) -> Prepared:
+        if images:
             raise RequestError("send pictures or a video, not both")
-        if self.pictures is None:
+        if self.image_processor is None:
             raise RequestError("video_bytes_input: this model takes no video")
         # Every frame is resized before its tokens are known, so their number is looked at first.
         shape = inputs["VIDEO_BYTES"].shape
@@ -166,7 +166,7 @@ class Preprocessor:
                 f"video_bytes_input: {shape[1]} frames, at most {self.max_frames} are allowed"
             )
         frames = images_from_pixels(inputs["VIDEO_BYTES"], self.media)
-        return replace(self.pictures.prepare_video(frames), ids=(self.ids.of_video(frames),))
+        return replace(self.image_processor.prepare_video(frames), ids=(self.ids.of_video(frames),))
 
     def _longest(self) -> tuple[int, str]:
         """Return the most tokens of a prompt, and the field that says so."""
@@ -207,16 +207,16 @@ class Preprocessor:
         total = sum(prepared.rows)
         salt = "".join(texts(inputs, "CACHE_SALT"))
         own = [salted_id(one, salt) for one in prepared.ids]
-        asked = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
-        if asked is not None:
-            pictures = [(asked, total)]
+        requested = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
+        if requested is not None:
+            images = [(requested, total)]
         elif len(own) == 1:  # one picture, or all frames of a video
-            pictures = [(own[0], total)]
+            images = [(own[0], total)]
         else:
-            pictures = list(zip(own, prepared.rows, strict=True))
+            images = list(zip(own, prepared.rows, strict=True))
         if total:
             vocabulary = self.engine.facts.text.vocabulary_size
-            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, pictures)
+            outputs["OUT_PROMPT_TABLE_EXTRA_IDS"] = extra_ids(ids, vocabulary, images)
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:

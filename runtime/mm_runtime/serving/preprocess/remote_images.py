@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.pictures.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
+from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
 from mm_runtime.serving.errors import QueueFullError, RequestError
 
 SCHEMES = ("http://", "https://")
@@ -28,7 +28,7 @@ def is_remote(url: str) -> bool:
     return url.lower().startswith(SCHEMES)
 
 
-class RemotePictures:
+class RemoteImages:
     """Fetches the pictures of requests, many requests at a time."""
 
     def __init__(self, policy: FetchPolicy) -> None:
@@ -40,7 +40,7 @@ class RemotePictures:
         self._thread.start()
 
     @classmethod
-    def of(cls, serving: ServingPlan) -> "RemotePictures":
+    def of(cls, serving: ServingPlan) -> "RemoteImages":
         """Take the gateway's policy."""
         gateway = serving.gateway
         return cls(

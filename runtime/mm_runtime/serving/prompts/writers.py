@@ -55,9 +55,9 @@ class PromptWriter:
         """
         style = self._style
         openings = tuple(filter(None, (self._begin_token, style.opening)))
-        whole = text.startswith(openings) if openings else False
+        complete = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
-        if placeholder not in text and not whole:
+        if placeholder not in text and not complete:
             kind = "video" if video else "image"
             parts: list[dict[str, Any]] = [{"type": kind}] * images
             parts.append({"type": "text", "text": text})

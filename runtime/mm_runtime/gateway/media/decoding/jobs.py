@@ -10,7 +10,7 @@ from PIL import Image
 from mm_runtime.gateway.media.audio import decode_sound
 from mm_runtime.gateway.media.decoding.wire import Job
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
-from mm_runtime.pictures.media import decode
+from mm_runtime.images.media import decode
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """A picture and the number of pictures of its request -> the picture as the engine needs it."""

@@ -22,7 +22,7 @@ from mm_runtime.gateway.media.decoding.wire import (
     Job,
     read_header,
 )
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 
 _PIPE_BYTES = 1 << 20

@@ -21,7 +21,7 @@ from mm_runtime.gateway.media.container import BadRecordingError
 
 # Imported before it is asked, and before its memory is bounded.
 from mm_runtime.gateway.media.decoding.wire import READY, TASK, Array, array_header, error_header
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)

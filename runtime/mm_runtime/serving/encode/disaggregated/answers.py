@@ -50,13 +50,13 @@ class Wanted:
         )
 
 
-def checked(outputs: Outputs, wanted: Wanted, pictures: int) -> Outputs:
+def checked(outputs: Outputs, wanted: Wanted, images: int) -> Outputs:
     """Return the outputs of a request when they are features.
 
     Args:
         outputs: what the encoder sent.
         wanted: what features look like.
-        pictures: in the request.
+        images: in the request.
 
     Raises:
         BadAnswerError: a tensor is missing or strange; says which one, what came and what should.
@@ -75,9 +75,9 @@ def checked(outputs: Outputs, wanted: Wanted, pictures: int) -> Outputs:
     rows = features.shape[1]
     if outputs[length].reshape(-1).tolist() != [rows]:
         raise BadAnswerError(f"{length}: got {outputs[length].tolist()} for {rows} rows")
-    if wanted.rows_per_image is not None and rows != pictures * wanted.rows_per_image:
-        expected = pictures * wanted.rows_per_image
-        raise BadAnswerError(f"{name}: got {rows} rows for {pictures} pictures, not {expected}")
+    if wanted.rows_per_image is not None and rows != images * wanted.rows_per_image:
+        expected = images * wanted.rows_per_image
+        raise BadAnswerError(f"{name}: got {rows} rows for {images} images, not {expected}")
     if not np.isfinite(features).all():
         raise BadAnswerError(f"{name}: holds NaN or infinite values")
     return outputs

@@ -22,7 +22,7 @@ from mm_runtime.serving.tensors import Tensors
 logger = logging.getLogger(__name__)
 
 MODEL = "vision_encoder"
-ASKED_IDENTITY, OWN_IDENTITY = "expected_identity", "VISION_IDENTITY"
+EXPECTED_IDENTITY, OWN_IDENTITY = "expected_identity", "VISION_IDENTITY"
 OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
 
@@ -95,7 +95,7 @@ class EncoderClient:
         self._clients: dict[str, InferenceServerClient] = {}
         self._rests = Rests()
 
-    def ask(self, inputs: Tensors) -> Outputs:
+    def encode(self, inputs: Tensors) -> Outputs:
         """Return the features of one request, checked.
 
         Raises:
@@ -111,7 +111,7 @@ class EncoderClient:
             if self._rests.is_resting(encoder, now):
                 last = _Failure(Why.ABSENT, "every encoder failed a moment ago")
                 continue
-            answer = self._ask(encoder, inputs, deadline - now)
+            answer = self._infer(encoder, inputs, deadline - now)
             if not isinstance(answer, _Failure):
                 self._rests.answered(encoder)
                 return answer
@@ -122,11 +122,11 @@ class EncoderClient:
             last = answer
         raise EncoderError(last.why, last.message)
 
-    def _ask(self, encoder: str, inputs: Tensors, seconds: float) -> Outputs | _Failure:
+    def _infer(self, encoder: str, inputs: Tensors, seconds: float) -> Outputs | _Failure:
         try:
             result: Any = self._client(encoder).infer(
                 MODEL,
-                [*_tensors(inputs), _text(ASKED_IDENTITY, self._identity)],
+                [*_tensors(inputs), _text(EXPECTED_IDENTITY, self._identity)],
                 outputs=[
                     InferRequestedOutput(name)
                     for name in (*sorted(self._wanted.names), OWN_IDENTITY)
@@ -141,14 +141,14 @@ class EncoderClient:
             return _Failure(_CODES.get(str(error.status()), Why.FAILED), message)
         found = {one.name: result.as_numpy(one.name) for one in result.get_response().outputs}
         theirs = found.pop(OWN_IDENTITY, None)
-        told = theirs.reshape(-1)[0].decode() if theirs is not None and theirs.size else "none"
-        if told != self._identity:
+        reported = theirs.reshape(-1)[0].decode() if theirs is not None and theirs.size else "none"
+        if reported != self._identity:
             return _Failure(
                 Why.MISMATCH,
-                f"it has {OTHER_ENGINE}: {told[:16]}, expected {self._identity[:16]}",
+                f"it has {OTHER_ENGINE}: {reported[:16]}, expected {self._identity[:16]}",
             )
         try:
-            return checked(found, self._wanted, _pictures(inputs))
+            return checked(found, self._wanted, _image_count(inputs))
         except BadAnswerError as error:
             return _Failure(Why.INVALID, str(error))
 
@@ -162,7 +162,7 @@ class EncoderClient:
         return client
 
 
-def _pictures(inputs: Tensors) -> int:
+def _image_count(inputs: Tensors) -> int:
     """Return how many pictures a request of a fixed-size tower has."""
     return next((int(inputs[name].shape[1]) for name in _PIXELS if name in inputs), 0)
 

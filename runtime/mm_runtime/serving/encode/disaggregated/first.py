@@ -19,10 +19,10 @@ from mm_runtime.serving.tensors import Tensors
 logger = logging.getLogger(__name__)
 
 
-class Asks(Protocol):
+class EncodingClient(Protocol):
     """Gets the features of one request from somewhere else."""
 
-    def ask(self, inputs: Tensors) -> Outputs:
+    def encode(self, inputs: Tensors) -> Outputs:
         """Return the features of one request.
 
         Raises:
@@ -30,7 +30,7 @@ class Asks(Protocol):
         """
 
 
-class Told(Protocol):
+class EncodeObserver(Protocol):
     """Counts; called from any thread."""
 
     def encoded(self, by: str, requests: int, seconds: float) -> None:
@@ -47,13 +47,15 @@ class EncodersFirst:
         own: this server's encoder; ends with this.
         client: asks the encoders.
         parallel: requests that are with encoders at one time; whoever brings one more waits.
-        told: counts.
+        observer: counts.
     """
 
-    def __init__(self, own: EncodeQueue, *, client: Asks, parallel: int, told: Told) -> None:
-        self._own, self._client, self._told = own, client, told
+    def __init__(
+        self, own: EncodeQueue, *, client: EncodingClient, parallel: int, observer: EncodeObserver
+    ) -> None:
+        self._own, self._client, self._observer = own, client, observer
         self._slots = threading.BoundedSemaphore(parallel)
-        self._asking = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
+        self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
 
     def submit(self, inputs: Tensors, done: Done) -> None:
         """Answer a request now when it is wrong or has no pictures, else later.
@@ -66,27 +68,27 @@ class EncodersFirst:
             return
         # Each request here holds its pixels: without a bound they would grow with the clients.
         self._slots.acquire()
-        self._asking.submit(self._ask, inputs, partial(self._finish, done))
+        self._threads.submit(self._encode, inputs, partial(self._finish, done))
 
     def close(self) -> None:
         """Wait until every request was answered, and end the threads."""
-        self._asking.shutdown()
+        self._threads.shutdown()
         self._own.close()
 
     def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
         self._slots.release()
         hand_over(done, outcome)
 
-    def _ask(self, inputs: Tensors, done: Done) -> None:
+    def _encode(self, inputs: Tensors, done: Done) -> None:
         began = time.monotonic()
         try:
-            features = self._client.ask(inputs)
+            features = self._client.encode(inputs)
         except EncoderError as error:
             logger.warning("this server encodes a request's pictures: %s: %s", error.why, error)
-            self._told.fell_back(error.why)
+            self._observer.fell_back(error.why)
             self._own.put(inputs, done)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
             done(error)
         else:
-            self._told.encoded("encoders", 1, time.monotonic() - began)
+            self._observer.encoded("encoders", 1, time.monotonic() - began)
             done(features)

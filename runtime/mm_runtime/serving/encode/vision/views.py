@@ -15,7 +15,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import anyres
 from mm_runtime.serving.tensors import Tensors, scalar, single
 
-PICTURE = 3
+IMAGE_DIMS = 3
 """Dimensions of [3, side, side]."""
 
 
@@ -103,7 +103,7 @@ class ViewEncoder:
         parts = zip(np.split(features, ends), views.sizes, grids, strict=True)
         return np.concatenate(
             [
-                anyres.pack_picture(
+                anyres.pack_image(
                     part, size, grid, tile=self._tile, limit=self._limit, newline=self._newline
                 )
                 for part, size, grid in parts

@@ -61,14 +61,15 @@ class Prefixes:
         Raises:
             RequestError: the checkpoint does not know the language.
         """
-        asked = language or DEFAULT_LANGUAGE
-        known = self.codec.id_of(f"<|{asked}|>") is not None
+        requested = language or DEFAULT_LANGUAGE
+        known = self.codec.id_of(f"<|{requested}|>") is not None
         one_language = self.codec.id_of(f"<|{DEFAULT_LANGUAGE}|>") is None
-        if not known and not (one_language and asked == DEFAULT_LANGUAGE):
+        if not known and not (one_language and requested == DEFAULT_LANGUAGE):
             raise RequestError(
-                f"the model has no language {asked[:20]!r}; expected a code such as 'en' or 'de'"
+                f"the model has no language {requested[:20]!r}; "
+                "expected a code such as 'en' or 'de'"
             )
-        tokens = (START, f"<|{asked}|>", f"<|{task}|>", NO_TIMESTAMPS)
+        tokens = (START, f"<|{requested}|>", f"<|{task}|>", NO_TIMESTAMPS)
         return "".join(one for one in tokens if self.codec.id_of(one) is not None)
 
     def ids(self, prefix: str) -> list[int]:
@@ -106,7 +107,7 @@ def load_spectrogram(engine: EngineDirectory) -> LogMel:
     return LogMel.from_folder(engine.processor, bins=encoder.mel_bins, frames=frames)
 
 
-def hears(engine: EngineDirectory) -> bool:
+def accepts_audio(engine: EngineDirectory) -> bool:
     """Say whether the engine's encoder reads sound."""
     encoder = engine.facts.encoder
     return encoder is not None and encoder.mel_bins is not None

@@ -66,14 +66,14 @@ class LogMel:
         """Length of the encoder's window."""
         return self.samples / SAMPLE_RATE
 
-    def __call__(self, sound: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    def __call__(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """Return float32 [frames, bins]; silence follows a sound shorter than the window.
 
         Args:
-            sound: at most `samples` values of -1 to 1.
+            audio: at most `samples` values of -1 to 1.
         """
         padded = np.zeros(self.samples, dtype=np.float64)
-        padded[: len(sound)] = sound
+        padded[: len(audio)] = audio
         padded = np.pad(padded, self.window // 2, mode="reflect")
         views = np.lib.stride_tricks.sliding_window_view(padded, self.window)[:: self.hop]
         hann = np.hanning(self.window + 1)[:-1]

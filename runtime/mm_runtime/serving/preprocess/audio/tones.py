@@ -23,11 +23,11 @@ def tone(hertz: float) -> NDArray[np.float32]:
     same sound, and so does a WAV file of it.
     """
     at = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
-    whole = np.round(_AMPLITUDE * np.sin(2 * math.pi * hertz * at))
-    sound: NDArray[np.float32] = (whole / FULL_SCALE).astype(np.float32)
-    return sound
+    steps = np.round(_AMPLITUDE * np.sin(2 * math.pi * hertz * at))
+    audio: NDArray[np.float32] = (steps / FULL_SCALE).astype(np.float32)
+    return audio
 
 
-def sample_sound() -> NDArray[np.float32]:
+def sample_audio() -> NDArray[np.float32]:
     """Return the sound that builds and pods ask about."""
     return tone(_SAMPLE_HERTZ)

@@ -10,13 +10,13 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
-from mm_runtime.serving.preprocess.processors.prepared import PictureProcessor
+from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 
 
-def load_processor(engine: EngineDirectory, vision: VisionPlan) -> PictureProcessor:
+def load_processor(engine: EngineDirectory, vision: VisionPlan) -> ImageProcessor:
     """Return the processor of an engine's family.
 
     Raises:

@@ -68,15 +68,15 @@ class GridProcessor(InPrompt):
         rounded = [self.rounded(*size) for size in sizes]
         return tuple(height * width // unit**2 for height, width in rounded)
 
-    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the picture in the size its patches are cut from.
 
         Raises:
             RequestError: a strip that no size within the bounds resembles.
         """
         del count  # each is cut by itself
-        height, width = self.rounded(picture.height, picture.width)
-        return picture.resize((width, height), resample=self.colours.resample)
+        height, width = self.rounded(image.height, image.width)
+        return image.resize((width, height), resample=self.colours.resample)
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the merged patches of every two frames.
@@ -94,14 +94,14 @@ class GridProcessor(InPrompt):
         """
         return self.reduced(frame, 1)
 
-    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+    def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
-        return self._prepared([[picture] * FRAMES for picture in pictures])
+        return self._prepared([[image] * FRAMES for image in images])
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return the same of one video; an odd last frame counts twice."""
-        whole = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
-        return self._prepared([whole])
+        even = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
+        return self._prepared([even])
 
     def _prepared(self, clips: list[list[Image.Image]]) -> Prepared:
         patches, grids = [], []

@@ -38,7 +38,7 @@ class Prepared:
 NO_VIDEO = RequestError("video_bytes_input: this model takes pictures, no video")
 
 
-class PictureProcessor(Protocol):
+class ImageProcessor(Protocol):
     """One family's way from pictures to tensors."""
 
     @property
@@ -55,11 +55,11 @@ class PictureProcessor(Protocol):
     def crossed(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
 
-    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return an RGB picture from which `prepare` makes the same, no larger than it needs.
 
         Args:
-            picture: any size.
+            image: any size.
             count: pictures of its request.
 
         Raises:
@@ -80,7 +80,7 @@ class PictureProcessor(Protocol):
             RequestError: as `video_rows`.
         """
 
-    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+    def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return the tensors of RGB pictures.
 
         Raises:
@@ -95,14 +95,14 @@ class PictureProcessor(Protocol):
         """
 
 
-def bounded(picture: Image.Image, most_pixels: int) -> Image.Image:
+def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
     """Return the picture, scaled down when it has more pixels than any of its tiles could show."""
-    pixels = picture.width * picture.height
+    pixels = image.width * image.height
     if pixels <= most_pixels:
-        return picture
+        return image
     scale = sqrt(most_pixels / pixels)
-    size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
-    return picture.resize(size, resample=Image.Resampling.BICUBIC)
+    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+    return image.resize(size, resample=Image.Resampling.BICUBIC)
 
 
 class InPrompt:
@@ -156,9 +156,9 @@ class Colours:
             resample=Image.Resampling(config.get("resample", resample)),
         )
 
-    def normalised(self, picture: Image.Image) -> NDArray[np.float32]:
+    def normalised(self, image: Image.Image) -> NDArray[np.float32]:
         """Return float32 [3, height, width]."""
-        pixels = np.asarray(picture, dtype=np.float32) * np.float32(self.rescale)
+        pixels = np.asarray(image, dtype=np.float32) * np.float32(self.rescale)
         mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
         return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
 

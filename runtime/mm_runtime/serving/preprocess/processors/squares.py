@@ -15,7 +15,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 class SquareProcessor(InPrompt, WithoutVideo):
     """Resizes and cuts as the checkpoint says; every picture has the same number of rows."""
 
-    images: ImagePreprocessor
+    preprocessor: ImagePreprocessor
     rows: int
 
     @classmethod
@@ -32,12 +32,12 @@ class SquareProcessor(InPrompt, WithoutVideo):
         """Return the rows of each picture."""
         return (self.rows,) * len(sizes)
 
-    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the square that the tower's crop is cut from."""
         del count  # one square each
-        return self.images.square(picture)
+        return self.preprocessor.square(image)
 
-    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+    def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [pictures, 3, side, side]."""
-        pixels = self.images(pictures).astype(np.float16)
-        return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(pictures))
+        pixels = self.preprocessor(images).astype(np.float16)
+        return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(images))

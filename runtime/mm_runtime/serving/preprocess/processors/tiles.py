@@ -57,18 +57,18 @@ class TileProcessor(WithoutVideo):
         shapes = [self.canvas(height, width) for height, width in sizes]
         return self.positions * sum(high * wide for high, wide in shapes)
 
-    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the picture; one that is larger than a canvas of all tiles is scaled down."""
         del count  # each has a canvas of its own
-        return bounded(picture, (self.tiles * self.side) ** 2)
+        return bounded(image, (self.tiles * self.side) ** 2)
 
-    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+    def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [pictures x tiles, 3, side, side] with ids and masks of tiles."""
-        shapes = [self.canvas(picture.height, picture.width) for picture in pictures]
-        pixels = np.zeros((len(pictures), self.tiles, 3, self.side, self.side), dtype=np.float16)
-        mask = np.zeros((len(pictures), self.tiles), dtype=np.int64)
-        for at, (picture, (high, wide)) in enumerate(zip(pictures, shapes, strict=True)):
-            pixels[at, : high * wide] = self._cut(picture, high, wide)
+        shapes = [self.canvas(image.height, image.width) for image in images]
+        pixels = np.zeros((len(images), self.tiles, 3, self.side, self.side), dtype=np.float16)
+        mask = np.zeros((len(images), self.tiles), dtype=np.int64)
+        for at, (image, (high, wide)) in enumerate(zip(images, shapes, strict=True)):
+            pixels[at, : high * wide] = self._cut(image, high, wide)
             mask[at, : high * wide] = 1
         arrangements = self._arrangements()
         tensors: dict[str, NDArray[Any]] = {
@@ -77,7 +77,7 @@ class TileProcessor(WithoutVideo):
             "ASPECT_RATIO_IDS": np.array([arrangements.index(shape) + 1 for shape in shapes]),
             "ASPECT_RATIO_MASK": mask,
         }
-        return Prepared(tensors, (0,) * len(pictures))
+        return Prepared(tensors, (0,) * len(images))
 
     def _arrangements(self) -> list[tuple[int, int]]:
         """Return all arrangements of tiles, in the order that their ids have."""
@@ -98,9 +98,9 @@ class TileProcessor(WithoutVideo):
             key=lambda shape: shape[0] * shape[1],
         )
 
-    def _cut(self, picture: Image.Image, high: int, wide: int) -> NDArray[np.float32]:
+    def _cut(self, image: Image.Image, high: int, wide: int) -> NDArray[np.float32]:
         """Return float32 [high x wide, 3, side, side]."""
-        height, width = picture.height, picture.width
+        height, width = image.height, image.width
         tall = min(max(height, self.side), high * self.side)
         broad = min(max(width, self.side), wide * self.side)
         if broad / width < tall / height:
@@ -108,7 +108,7 @@ class TileProcessor(WithoutVideo):
         else:
             size = (min(floor(width * (tall / height)) or 1, broad), tall)
         canvas = Image.new("RGB", (wide * self.side, high * self.side))
-        canvas.paste(picture.resize(size, resample=self.colours.resample))
+        canvas.paste(image.resize(size, resample=self.colours.resample))
         pixels = self.colours.normalised(canvas)
         blocks = pixels.reshape(3, high, self.side, wide, self.side).transpose(1, 3, 0, 2, 4)
         return blocks.reshape(-1, 3, self.side, self.side)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows_of_picture
+from mm_runtime.serving.geometry.anyres import VIDEO_POOL, Size, best_grid, rows_of_image
 from mm_runtime.serving.preprocess.processors.prepared import (
     NO_VIDEO,
     Colours,
@@ -71,19 +71,19 @@ class ViewProcessor(InPrompt):
         if self.single_views and len(sizes) != 1:
             return (self.side**2 + 1,) * len(sizes)
         return tuple(
-            rows_of_picture(size, self.grids, tile=self.tile, side=self.side, limit=self.limit)
+            rows_of_image(size, self.grids, tile=self.tile, side=self.side, limit=self.limit)
             for size in sizes
         )
 
-    def reduced(self, picture: Image.Image, count: int) -> Image.Image:
+    def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the one view of an image, or the image as large as the largest grid.
 
         An image beyond that grid is scaled down first, so what the tower sees of it was resized
         twice; its grid is that of the smaller image.
         """
         if self.single_views and count > 1:
-            return self._squared(picture)
-        return bounded(picture, max(max(grid) for grid in self.grids) ** 2)
+            return self._squared(image)
+        return bounded(image, max(max(grid) for grid in self.grids) ** 2)
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the pooled patches of all frames and one newline.
@@ -106,13 +106,13 @@ class ViewProcessor(InPrompt):
             raise NO_VIDEO
         return self._resized(frame, (self.tile, self.tile))
 
-    def prepare(self, pictures: list[Image.Image]) -> Prepared:
+    def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [tiles, 3, side, side] and `IMAGE_SIZES`, height and width each."""
-        sizes = [(picture.height, picture.width) for picture in pictures]
-        if self.single_views and len(pictures) != 1:
-            tiles = [self._squared(picture) for picture in pictures]
+        sizes = [(image.height, image.width) for image in images]
+        if self.single_views and len(images) != 1:
+            tiles = [self._squared(image) for image in images]
         else:
-            tiles = [tile for picture in pictures for tile in self._tiles(picture)]
+            tiles = [tile for image in images for tile in self._tiles(image)]
         return self._prepared(tiles, self.rows_of(sizes), sizes, is_video=False)
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
@@ -137,34 +137,34 @@ class ViewProcessor(InPrompt):
         }
         return Prepared(tensors, rows)
 
-    def _tiles(self, picture: Image.Image) -> list[Image.Image]:
-        high, wide = best_grid((picture.height, picture.width), self.grids)
+    def _tiles(self, image: Image.Image) -> list[Image.Image]:
+        high, wide = best_grid((image.height, image.width), self.grids)
         # As transformers: the side that is scaled less is filled, the other one rounded up.
-        across, down = wide / picture.width, high / picture.height
+        across, down = wide / image.width, high / image.height
         if across < down:
-            fitted = (min(ceil(picture.height * across), high), wide)
+            fitted = (min(ceil(image.height * across), high), wide)
         else:
-            fitted = (high, min(ceil(picture.width * down), wide))
+            fitted = (high, min(ceil(image.width * down), wide))
         canvas = Image.new("RGB", (wide, high))
         canvas.paste(
-            self._resized(picture, fitted), ((wide - fitted[1]) // 2, (high - fitted[0]) // 2)
+            self._resized(image, fitted), ((wide - fitted[1]) // 2, (high - fitted[0]) // 2)
         )
         corners = [(x, y) for y in range(0, high, self.tile) for x in range(0, wide, self.tile)]
         return [
-            self._resized(picture, (self.tile, self.tile)),
+            self._resized(image, (self.tile, self.tile)),
             *(canvas.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners),
         ]
 
-    def _squared(self, picture: Image.Image) -> Image.Image:
+    def _squared(self, image: Image.Image) -> Image.Image:
         """Return one view of an image on a square of the mean colour."""
-        longest = max(picture.size)
+        longest = max(image.size)
         if longest > _LONGEST_SIDE:
-            height, width = (max(1, side * _LONGEST_SIDE // longest) for side in picture.size[::-1])
-            picture, longest = self._resized(picture, (height, width)), _LONGEST_SIDE
+            height, width = (max(1, side * _LONGEST_SIDE // longest) for side in image.size[::-1])
+            image, longest = self._resized(image, (height, width)), _LONGEST_SIDE
         background = tuple(int(value * 255) for value in self.colours.mean)
         square = Image.new("RGB", (longest, longest), background)
-        square.paste(picture, ((longest - picture.width) // 2, (longest - picture.height) // 2))
+        square.paste(image, ((longest - image.width) // 2, (longest - image.height) // 2))
         return self._resized(square, (self.tile, self.tile))
 
-    def _resized(self, picture: Image.Image, size: Size) -> Image.Image:
-        return picture.resize((size[1], size[0]), resample=self.colours.resample)
+    def _resized(self, image: Image.Image, size: Size) -> Image.Image:
+        return image.resize((size[1], size[0]), resample=self.colours.resample)

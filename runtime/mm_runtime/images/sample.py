@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 _SIDE = 64
 
 
-def sample_picture() -> NDArray[np.uint8]:
+def sample_image() -> NDArray[np.uint8]:
     """Return a red square on a grey gradient, uint8[height, width, 3]."""
     pixels = np.repeat(np.linspace(64, 192, _SIDE, dtype=np.uint8)[None, :, None], 3, axis=2)
     pixels = np.repeat(pixels, _SIDE, axis=0)

@@ -14,9 +14,9 @@ from http import HTTPStatus
 import certifi
 import httpcore
 
-from mm_runtime.pictures.addresses import why_not_public
-from mm_runtime.pictures.resolver import NoAddressError, Resolver, spelt_address
-from mm_runtime.pictures.urls import Target, UrlRefusedError, join_redirect, parse_target
+from mm_runtime.images.addresses import why_not_public
+from mm_runtime.images.resolver import NoAddressError, Resolver, spelt_address
+from mm_runtime.images.urls import Target, UrlRefusedError, join_redirect, parse_target
 
 MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -3,7 +3,7 @@
 import base64
 import binascii
 
-from mm_runtime.pictures.media import BadImageError
+from mm_runtime.images.media import BadImageError
 
 _WHITE_SPACE = str.maketrans("", "", " \t\r\n")
 _SHOWN = 40

@@ -13,8 +13,8 @@ from PIL import Image, PngImagePlugin, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
-from mm_runtime.pictures.orientation import orientation_of
-from mm_runtime.pictures.structure import StructureError, check_structure, webp_canvas
+from mm_runtime.images.orientation import orientation_of
+from mm_runtime.images.structure import StructureError, check_structure, webp_canvas
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 """What OpenAI accepts. Fewer decoders, fewer defects that a stranger can reach."""
@@ -138,11 +138,11 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 def _in_bands(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
     """Convert some rows at a time: the steps between take five times the picture's own memory."""
-    whole = Image.new("RGB", image.size)
+    result = Image.new("RGB", image.size)
     for top in range(0, image.height, _BAND_ROWS):
         band = image.crop((0, top, image.width, min(top + _BAND_ROWS, image.height)))
-        whole.paste(convert(band), (0, top))
-    return whole
+        result.paste(convert(band), (0, top))
+    return result
 
 
 def _on_white(band: Image.Image) -> Image.Image:
