@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
-from mm_runtime.serving.encode.disaggregated.first import EncodersFirst
+from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import EncodeQueue, Results
 from mm_runtime.serving.tensors import Tensors
@@ -53,7 +53,7 @@ class Scripted:
         """Count."""
         self.told.append((why.value, 1))
 
-    def submit(self, first: EncodersFirst, number: int, inputs: Tensors) -> None:
+    def submit(self, first: EncoderDispatcher, number: int, inputs: Tensors) -> None:
         """Send a request; its answer comes with its number."""
 
         def done(outcome: Outputs | Exception) -> None:
@@ -69,12 +69,12 @@ class Scripted:
         return number, str(outcome)
 
 
-def encoders_first(script: Scripted, parallel: int = 2) -> EncodersFirst:
+def encoders_first(script: Scripted, parallel: int = 2) -> EncoderDispatcher:
     """Return what is tested."""
     own = EncodeQueue(
         script.own, reads=reads, together=2, begins=lambda: None, waited=lambda _: None
     )
-    return EncodersFirst(own, client=script, parallel=parallel, observer=script)
+    return EncoderDispatcher(own, client=script, parallel=parallel, observer=script)
 
 
 def test_others_pass_by_a_slow_encoder() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_runtime.serving.encode.disaggregated import backoff
-from mm_runtime.serving.encode.disaggregated.answers import Wanted
 from mm_runtime.serving.encode.disaggregated.client import (
     OWN_IDENTITY,
     EncoderClient,
@@ -16,12 +15,13 @@ from mm_runtime.serving.encode.disaggregated.client import (
     Why,
 )
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from support.documents import FACTS, manifest
 from support.scripted_encoder import Tensors, scripted_encoder
 
 VISION = manifest().plan.engine.vision
 assert VISION is not None
-WANTED = Wanted.of(FACTS, VISION, np.float16)
+WANTED = ExpectedFeatures.of(FACTS, VISION, np.float16)
 ROWS, HIDDEN = VISION.features_per_image, FACTS.text.hidden_size
 IDENTITY = "a" * 64
 SECONDS = 60
@@ -44,7 +44,7 @@ def _features(**changes: object) -> Tensors:
 
 def _client(*addresses: str, seconds: float = SECONDS) -> EncoderClient:
     return EncoderClient(
-        lambda: addresses, identity=IDENTITY, wanted=WANTED, timeout_seconds=seconds
+        lambda: addresses, identity=IDENTITY, expected_features=WANTED, timeout_seconds=seconds
     )
 
 

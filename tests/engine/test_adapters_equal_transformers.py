@@ -18,7 +18,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import check_adapter
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
-from mm_runtime.reference_engine.crossing import CrossingModel
+from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -74,7 +74,7 @@ def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotMode
     if family in TEXTS:
         return EncoderDecoderModel(folder, family=family, max_encoder_length=64, **shared)
     if family == "mllama":
-        return CrossingModel(folder, max_encoder_length=64, **shared)
+        return CrossAttentionModel(folder, max_encoder_length=64, **shared)
     kind = RotatedLanguageModel if family == "qwen2-vl" else LanguageModel
     return kind(folder, max_length=96, family=family, **shared)
 

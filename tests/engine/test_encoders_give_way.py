@@ -13,11 +13,11 @@ from support.served import Served
 
 _PROGRAM = """
 import os, threading
-from mm_runtime.serving.encode.core_share import give_way
+from mm_runtime.serving.encode.core_share import lower_priority
 end = threading.Event()
 before, after = [threading.Thread(target=end.wait) for _ in range(2)]
 before.start()
-give_way()
+lower_priority()
 after.start()
 for thread in (threading.main_thread(), before, after):
     print(os.getpriority(os.PRIO_PROCESS, thread.native_id))

@@ -7,9 +7,9 @@ import pytest
 
 from mm_api.documents.serving_plan import EncoderPlan
 from mm_runtime.repository.configs.multimodal_encoders import INPUTS
-from mm_runtime.serving.encode.disaggregated.answers import Wanted
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
@@ -51,7 +51,7 @@ def test_features_travel(family: str, tmp_path: Path) -> None:
         client = EncoderClient(
             lambda: [encoder.grpc_url],
             identity=vision_identity(directory.manifest),
-            wanted=Wanted.of(directory.facts, directory.vision, np.float32),
+            expected_features=ExpectedFeatures.of(directory.facts, directory.vision, np.float32),
             timeout_seconds=TIMEOUT_SECONDS,
         )
         found = client.encode(inputs)

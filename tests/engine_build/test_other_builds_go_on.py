@@ -132,5 +132,5 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
         if "    run_step(" in path.read_text()
     }
     vision = {"export_vision", "verify_vision", "build_vision"}  # of the Reference engine
-    beside = {"golden_prompt"}  # test_engines_without_pictures_keep_an_answer.py
+    beside = {"golden_prompt"}  # test_engines_without_vision_keep_an_answer.py
     assert {f"{commands.__name__}.{name}" for name in vision | beside} == known - survived

@@ -19,7 +19,7 @@ from mm_api.families.family import Kind
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.sampling import NEVER
-from mm_runtime.reference_engine.solo import SoloModel
+from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -39,7 +39,7 @@ class _State:
     """Position whose logits choose the answer's first token."""
 
 
-class EncoderDecoderModel(SoloModel):
+class EncoderDecoderModel(UnbatchedModel):
     """Both halves of one checkpoint."""
 
     def __init__(

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import torch
 
-from mm_runtime.reference_engine.clients import drop, fail, has_gone
 from mm_runtime.reference_engine.model import Part, SlotModel
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
+from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, RequestError
 from mm_runtime.serving.generate.request import Request, Sink
 
@@ -207,21 +207,21 @@ class Engine:
             return
         self._checked = now
         self._checks += 1
-        if self._prefilling is not None and has_gone(self._prefilling.sink):
-            drop(self._prefilling.sink)
+        if self._prefilling is not None and is_cancelled(self._prefilling.sink):
+            cancel(self._prefilling.sink)
             self._prefilling = None
         for slot in reversed(range(len(self._decoding))):
             sink = self._decoding[slot].sink
-            if has_gone(sink):
+            if is_cancelled(sink):
                 self._leave(slot)
-                drop(sink)
+                cancel(sink)
         if self._checks % WAITING_CHECKED_EVERY == 0:
             self._drop_cancelled_waiting()
 
     def _drop_cancelled_waiting(self) -> None:
         with self._wake:
             waiting = tuple(self._waiting)
-        gone = [sink for _, sink in waiting if has_gone(sink)]
+        gone = [sink for _, sink in waiting if is_cancelled(sink)]
         if not gone:
             return
         # By identity: clients that ask the same wait with equal requests.
@@ -230,7 +230,7 @@ class Engine:
             staying = [entry for entry in self._waiting if id(entry[1]) not in leaving]
             self._waiting = deque(staying)
         for sink in gone:
-            drop(sink)
+            cancel(sink)
 
     def _step(self) -> None:
         """Run one token of every decoding request, and part of one prompt, in one pass."""

@@ -10,7 +10,7 @@ import torch
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import ImageLayout, Kind
 from mm_runtime.reference_engine.adapters import AdapterFolder
-from mm_runtime.reference_engine.crossing import CrossingModel
+from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine, EngineOptions
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -102,7 +102,7 @@ def load_model(directory: EngineDirectory) -> SlotModel:
             adapters=adapters,
         )
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
-        return CrossingModel(
+        return CrossAttentionModel(
             directory.llm, dtype=dtype, slots=slots, max_encoder_length=reads, adapters=adapters
         )
     if record is None or record.decoder is None:

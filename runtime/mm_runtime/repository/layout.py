@@ -53,20 +53,23 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     added: list[ModuleType] = []
     if values.accepts_audio and values.bls_instances:
         added.append(whisper_bls)
-    if name_of_streaming(streaming=values.streaming, chains=values.bls_instances) != ensemble.NAME:
+    if (
+        streaming_ensemble_name(streaming=values.streaming, bls_instances=values.bls_instances)
+        != ensemble.NAME
+    ):
         absent.append(ensemble)
         added += [bls_ensemble, streaming_ensemble]
     return (*(one for one in MODELS if one not in absent), *added)
 
 
-def name_of_streaming(*, streaming: bool, chains: int) -> str:
-    """Return the name of the ensemble that can answer in pieces, which the gateway asks.
+def streaming_ensemble_name(*, streaming: bool, bls_instances: int) -> str:
+    """Return the name of the ensemble that can stream, to which the gateway sends requests.
 
     Args:
-        streaming: models that clients ask may stream.
-        chains: processes of a model that runs the steps; without any `ensemble` streams, too.
+        streaming: models that are open to clients may stream.
+        bls_instances: processes of a BLS model; without any, `ensemble` itself streams.
     """
-    return ensemble.NAME if streaming or not chains else streaming_ensemble.NAME
+    return ensemble.NAME if streaming or not bls_instances else streaming_ensemble.NAME
 
 
 def layout(

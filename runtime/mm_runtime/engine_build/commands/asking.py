@@ -11,7 +11,7 @@ from mm_api.documents.engine_manifest import GoldenPrompt
 from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
 from mm_runtime.images.sample import sample_image
 from mm_runtime.reference_engine.load import load_engine
-from mm_runtime.serving.bls.chain import Chain, Outputs
+from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
@@ -33,7 +33,7 @@ def ask(directory: EngineDirectory) -> GoldenPrompt | None:
     """Return the question and what the engine is sure to answer; None: it is sure of nothing."""
     loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
     calls = InProcess(directory, loaded)
-    chain = Chain(
+    pipeline = BlsPipeline(
         steps=ensemble_steps(directory),
         outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
         accumulate=False,
@@ -55,7 +55,7 @@ def ask(directory: EngineDirectory) -> GoldenPrompt | None:
         inputs["WAV"] = sample_audio()[np.newaxis]
     loaded.engine.start()
     try:
-        pieces = [piece for piece, _ in chain.answer(inputs, calls, lambda: False)]
+        pieces = [piece for piece, _ in pipeline.answer(inputs, calls, lambda: False)]
     finally:
         loaded.engine.stop()
     lead = SURE.get(directory.manifest.plan.engine.dtype, UNSURE)

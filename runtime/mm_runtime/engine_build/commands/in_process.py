@@ -8,7 +8,7 @@ import numpy as np
 from mm_runtime.reference_engine.load import LoadedEngine
 from mm_runtime.repository.configs import multimodal_encoders
 from mm_runtime.repository.configs.ensemble import chosen_steps
-from mm_runtime.serving.bls.chain import Outputs, Step
+from mm_runtime.serving.bls.pipeline import Outputs, Step
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
@@ -36,7 +36,7 @@ def ensemble_steps(directory: EngineDirectory) -> list[Step]:
 
 
 class InProcess:
-    """The models of one engine; implements `mm_runtime.serving.bls.chain.Calls`."""
+    """The models of one engine; implements `mm_runtime.serving.bls.pipeline.Calls`."""
 
     def __init__(self, directory: EngineDirectory, loaded: LoadedEngine) -> None:
         """Load what stands before and behind the language model."""

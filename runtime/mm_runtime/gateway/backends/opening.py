@@ -3,7 +3,7 @@
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
-from mm_runtime.repository.layout import name_of_streaming
+from mm_runtime.repository.layout import streaming_ensemble_name
 
 
 def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServeEngine:
@@ -15,7 +15,9 @@ def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServe
     """
     plan = serving.trtllm_serve
     if plan is None:
-        name = name_of_streaming(streaming=serving.streaming, chains=serving.bls_instances)
+        name = streaming_ensemble_name(
+            streaming=serving.streaming, bls_instances=serving.bls_instances
+        )
         return TritonEngine(triton, name)
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",

@@ -106,24 +106,24 @@ def config(values: RepositoryValues) -> ModelConfig:
     no bound, see `scheduling.batching`.
     """
     inputs = ensemble.known(values, _inputs(values.table_type))
-    return chained(values, NAME, inputs, OUTPUTS, steps(values))
+    return pipeline_model(values, NAME, inputs, OUTPUTS, steps(values))
 
 
-def chained(
+def pipeline_model(
     values: RepositoryValues,
     name: str,
     inputs: tuple[Input, ...],
     outputs: tuple[Output, ...],
-    chain: tuple[EnsembleStep, ...],
+    pipeline: tuple[EnsembleStep, ...],
     **parameters: str | bool,
 ) -> ModelConfig:
-    """Return the configuration of a model that runs `chain`, with processes and queue of this one.
+    """Return the configuration of a model that runs `pipeline`, with this one's instances and queue.
 
     `parameters` override those of every Python model.
     """
     own: dict[str, str | bool] = {
         "tensorrt_llm_model_name": tensorrt_llm.NAME,
-        "steps": _written(chain),
+        "steps": _written(pipeline),
         **parameters,
     }
     return python_model(
@@ -138,6 +138,6 @@ def chained(
     )
 
 
-def _written(chain: tuple[EnsembleStep, ...]) -> str:
+def _written(pipeline: tuple[EnsembleStep, ...]) -> str:
     """Return steps as the model reads them: model, its inputs, its outputs."""
-    return json.dumps([(one.model_name, one.input_map, one.output_map) for one in chain])
+    return json.dumps([(one.model_name, one.input_map, one.output_map) for one in pipeline])

@@ -41,7 +41,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: processes and queue as of `tensorrt_llm_bls`."""
-    return tensorrt_llm_bls.chained(
+    return tensorrt_llm_bls.pipeline_model(
         values,
         NAME,
         ensemble.known(values, INPUTS),

@@ -6,7 +6,7 @@ from typing import Any
 from mm_runtime.serving.encode.model import EncoderModel
 from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
-from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.send.deferred_response import DeferredResponse
 from mm_runtime.serving.triton import ModelSettings
 
 
@@ -22,12 +22,12 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""
         for request in requests:
-            later = Later(request, self._executing)
+            response = DeferredResponse(request, self._executing)
             try:
                 inputs = self._settings.kept_inputs(request)
-                self._model.queue.submit(inputs, later.send)
+                self._model.queue.submit(inputs, response.send)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-                later.send(error)
+                response.send(error)
 
     def finalize(self) -> None:
         """End the threads; Triton has let running requests finish before."""

@@ -11,7 +11,7 @@ from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.preprocess.by_family import load_preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages
-from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.send.deferred_response import DeferredResponse
 from mm_runtime.serving.tensors import Tensors
 from mm_runtime.serving.triton import ModelSettings
 
@@ -31,31 +31,31 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its pictures have to be fetched first."""
         for request in requests:
-            later, began = Later(request, self._executing), time.monotonic()
+            response, began = DeferredResponse(request, self._executing), time.monotonic()
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)
                 if urls:
-                    self._remote.fetch(urls, partial(self._answer, later, began, inputs))
+                    self._remote.fetch(urls, partial(self._answer, response, began, inputs))
                 else:
-                    self._answer(later, began, inputs, {})
+                    self._answer(response, began, inputs, {})
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-                later.send(error)
+                response.send(error)
 
     def _answer(
-        self, later: Later, began: float, inputs: Tensors, found: Fetched | Exception
+        self, response: DeferredResponse, began: float, inputs: Tensors, found: Fetched | Exception
     ) -> None:
         """Send the one response of a request that was taken up at `began`, by a steady clock."""
         if isinstance(found, Exception):
-            later.send(found)
+            response.send(found)
             return
         try:
             prepared = self._preprocessor.prepare(inputs, found)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
-            later.send(error)
+            response.send(error)
         else:
             self._seconds.observe(time.monotonic() - began)
-            later.send(prepared)
+            response.send(prepared)
 
     def finalize(self) -> None:
         """End the fetching thread."""

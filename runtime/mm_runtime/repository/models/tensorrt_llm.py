@@ -12,14 +12,18 @@ from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.serving.metrics.families import end_metrics
-from mm_runtime.serving.send.outbox import OUTBOXES, Outbox, Outboxes
+from mm_runtime.serving.send.response_sender import (
+    RESPONSE_SENDERS,
+    ResponseSender,
+    ResponseSenders,
+)
 from mm_runtime.serving.send.stream import ResponseSink
 from mm_runtime.serving.tensors import scalar
 from mm_runtime.serving.triton import ModelSettings
 
 MILLISECONDS = 1000
 
-GONE_WITHIN_SECONDS = 0.4
+CANCELLED_WITHIN_SECONDS = 0.4
 """A slot is to be free a second after its client has gone; clients of the gateway say so at once
 (`stop`)."""
 
@@ -44,24 +48,24 @@ class TritonPythonModel:
         self._encoder_decoder, self._adapters = loaded.encoder_decoder, loaded.adapters
         most = directory.limits.max_batch_size
         self._gauges = RequestGauges(most)
-        self._outboxes = Outboxes(
-            lambda: Outbox(
-                looked_every_seconds=period,
-                looked_within_seconds=GONE_WITHIN_SECONDS,
-                looked_at_once=ceil(most / OUTBOXES),
+        self._senders = ResponseSenders(
+            lambda: ResponseSender(
+                poll_interval_seconds=period,
+                poll_within_seconds=CANCELLED_WITHIN_SECONDS,
+                max_polls_per_round=ceil(most / RESPONSE_SENDERS),
             ),
-            OUTBOXES,
+            RESPONSE_SENDERS,
         )
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = StepGauges()
-        self._engine.start(lambda sizes: self._outboxes.put(partial(steps.add, sizes)))
+        self._engine.start(lambda sizes: self._senders.put(partial(steps.add, sizes)))
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the engine and return at once."""
         for request in requests:
-            outbox = self._outboxes.choose()
-            sink = ResponseSink(request, self._gauges, outbox, streaming=False)
+            sender = self._senders.choose()
+            sink = ResponseSink(request, self._gauges, sender, streaming=False)
             try:
                 inputs = self._settings.inputs(request)
                 if scalar(inputs, "stop"):
@@ -98,5 +102,5 @@ class TritonPythonModel:
     def finalize(self) -> None:
         """End all threads; Triton has let running requests finish before."""
         self._engine.stop()
-        self._outboxes.close()
+        self._senders.close()
         end_metrics()

@@ -1,6 +1,6 @@
 """Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where nobody streams.
 
-See mm_runtime.serving.bls.chain.
+See mm_runtime.serving.bls.pipeline.
 """
 
 import secrets
@@ -11,7 +11,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from mm_runtime.serving.bls.calls import Ended, TritonCalls
-from mm_runtime.serving.bls.chain import Chain, read_steps
+from mm_runtime.serving.bls.pipeline import BlsPipeline, read_steps
 from mm_runtime.serving.errors import EngineStoppedError, RequestError
 from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings, refuse, respond
@@ -31,7 +31,7 @@ class TritonPythonModel:
         """Learn the steps."""
         self._settings = ModelSettings(args)
         self._always_streams = self._settings.parameters.get("always_streams") == "true"
-        self._chain = Chain(
+        self._pipeline = BlsPipeline(
             steps=read_steps(self._settings.text("steps")),
             outputs=self._settings.output_names,
             accumulate=self._settings.text("accumulate_tokens") == "true",
@@ -52,7 +52,7 @@ class TritonPythonModel:
         closed = False
         try:
             inputs = self._inputs(request)
-            for outputs, last in self._chain.answer(inputs, calls, sender.is_cancelled):
+            for outputs, last in self._pipeline.answer(inputs, calls, sender.is_cancelled):
                 sender.send(respond(outputs), flags=FINAL if last else 0)
                 closed = last
             if not closed:

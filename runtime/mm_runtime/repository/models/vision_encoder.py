@@ -15,7 +15,7 @@ from mm_runtime.serving.encode.queue import Done
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
-from mm_runtime.serving.send.later import Later
+from mm_runtime.serving.send.deferred_response import DeferredResponse
 from mm_runtime.serving.tensors import Tensors, texts
 from mm_runtime.serving.triton import ModelSettings, Outputs
 
@@ -34,13 +34,13 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""
         for request in requests:
-            later = Later(request, self._executing)
+            response = DeferredResponse(request, self._executing)
             try:
                 inputs = self._settings.kept_inputs(request)
                 self._check(inputs)
-                self._model.queue.submit(inputs, self._named(later.send))
+                self._model.queue.submit(inputs, self._named(response.send))
             except Exception as error:  # noqa: BLE001 (the server gets it, and this one lives on)
-                later.send(error)
+                response.send(error)
 
     def _named(self, done: Done) -> Done:
         """Let an answer say which vision engine made it."""

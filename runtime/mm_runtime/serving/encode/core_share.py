@@ -12,7 +12,7 @@ LATER = 10
 sched(7), and all that nobody else wants. So pictures come to their end on a full machine."""
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Let every other thread of the pod go before this one and those that it starts from now.
 
     Threads that run already stay as they are: one of them tells Triton that the process lives, and

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.serving.encode.cache_gauges import CacheGauges
-from mm_runtime.serving.encode.core_share import give_way
-from mm_runtime.serving.encode.disaggregated.answers import Wanted
+from mm_runtime.serving.encode.core_share import lower_priority
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
-from mm_runtime.serving.encode.disaggregated.first import EncodersFirst
+from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
 from mm_runtime.serving.encode.gpu_share import limit_this_process
@@ -63,10 +63,10 @@ class EncoderModel:
             self._encode,
             reads=self._own.read,
             together=engine.limits.max_batch_size,
-            begins=give_way if shares_cores else _nothing,
+            begins=lower_priority if shares_cores else _nothing,
             waited=self._queued.observe,
         )
-        self.queue: EncodersFirst | EncodeQueue = own
+        self.queue: EncoderDispatcher | EncodeQueue = own
         """What requests are submitted to."""
 
         if encoders and self._gauges:
@@ -74,11 +74,11 @@ class EncoderModel:
             client = EncoderClient(
                 lambda: hosts.found,
                 identity=self.identity,
-                wanted=Wanted.of(engine.facts, engine.vision, self._dtype),
+                expected_features=ExpectedFeatures.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
                 key=encoders.key,
             )
-            self.queue = EncodersFirst(
+            self.queue = EncoderDispatcher(
                 own,
                 client=client,
                 parallel=min(serving.gateway.max_concurrency, MAX_OPEN_REQUESTS),

@@ -110,7 +110,7 @@ class EncodeQueue:
                 batch.append(following)
             self._observe_waits(batch)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
-                hand_over(one.done, outcome)
+                deliver(one.done, outcome)
 
     def _observe_waits(self, batch: Sequence[_Waiting]) -> None:
         now = time.monotonic()
@@ -124,7 +124,7 @@ class EncodeQueue:
             return [error] * len(batch)
 
 
-def hand_over(done: Done, outcome: Outputs | Exception) -> None:
+def deliver(done: Done, outcome: Outputs | Exception) -> None:
     """Answer a request; a thread that serves others lives on when nobody takes the answer."""
     try:
         done(outcome)

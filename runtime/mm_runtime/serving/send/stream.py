@@ -12,7 +12,7 @@ import triton_python_backend_utils as pb_utils
 from mm_runtime.serving.generate.gauges import RequestGauges
 from mm_runtime.serving.generate.generation import join_pieces, write_piece
 from mm_runtime.serving.generate.request import Piece
-from mm_runtime.serving.send.outbox import Outbox
+from mm_runtime.serving.send.response_sender import ResponseSender
 from mm_runtime.serving.triton import refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -22,12 +22,12 @@ class ResponseSink:
     """Sends pieces as they come, or all of them at the end."""
 
     def __init__(
-        self, request: Any, gauges: RequestGauges, outbox: Outbox, *, streaming: bool
+        self, request: Any, gauges: RequestGauges, sender: ResponseSender, *, streaming: bool
     ) -> None:
         """Take Triton's request; it counts as active from now on."""
-        self._sender = request.get_response_sender()
+        self._triton_sender = request.get_response_sender()
         self._gauges = gauges
-        self._outbox = outbox
+        self._sender = sender
         self.streaming = streaming
         self.prompt: tuple[int, ...] = ()
         """Tokens that a whole answer begins with: `exclude_input_in_output` was set to false."""
@@ -36,9 +36,9 @@ class ResponseSink:
         self.closed = False
         """Whether its last response was handed to the outbox."""
 
-        self._gone = False
+        self._cancelled = False
         gauges.entered()
-        outbox.watch(self)
+        sender.watch(self)
 
     def send(self, piece: Piece) -> None:
         """Send or keep a piece; close the stream after the last one."""
@@ -59,27 +59,27 @@ class ResponseSink:
 
     def stop(self) -> None:
         """End the answer as if the client had gone."""
-        self._gone = True
+        self._cancelled = True
 
-    def look(self) -> None:
+    def poll_cancellation(self) -> None:
         """Ask Triton whether the client has gone."""
-        if self._sender.is_cancelled():
-            self._gone = True
+        if self._triton_sender.is_cancelled():
+            self._cancelled = True
 
     def is_cancelled(self) -> bool:
         """Tell whether the client has gone or asked to stop, as of the last look."""
-        return self._gone
+        return self._cancelled
 
     def _respond(self, response: Any, *, last: bool) -> None:
         if self.closed:
             return
         self.closed = last
-        self._outbox.put(partial(self._send, response, last=last))
+        self._sender.put(partial(self._send, response, last=last))
 
     def _send(self, response: Any, *, last: bool) -> None:
         arguments = () if response is None else (response,)
         try:
-            self._sender.send(*arguments, flags=FINAL if last else 0)
+            self._triton_sender.send(*arguments, flags=FINAL if last else 0)
         finally:
             if last:
                 self._gauges.left()

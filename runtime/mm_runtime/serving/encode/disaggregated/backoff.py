@@ -10,7 +10,7 @@ LONGEST_SECONDS = 30.0
 
 
 @dataclass
-class Rests:
+class Backoff:
     """When each encoder may be asked again; times are of a clock that only goes forward."""
 
     _until: dict[str, float] = field(default_factory=dict)
@@ -18,7 +18,7 @@ class Rests:
 
     def failed(self, encoder: str, now: float) -> None:
         """Leave an encoder alone, twice as long as the last time."""
-        if self.is_resting(encoder, now):
+        if self.is_backing_off(encoder, now):
             return  # another request of the same moment has said so
         seconds = min(self._last.get(encoder, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
         self._last[encoder] = seconds
@@ -29,6 +29,6 @@ class Rests:
         self._until.pop(encoder, None)
         self._last.pop(encoder, None)
 
-    def is_resting(self, encoder: str, now: float) -> bool:
+    def is_backing_off(self, encoder: str, now: float) -> bool:
         """Return whether an encoder is to be left alone."""
         return now < self._until.get(encoder, now)

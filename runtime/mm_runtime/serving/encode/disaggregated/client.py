@@ -12,8 +12,12 @@ from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedO
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from mm_runtime.base.grpc_channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
-from mm_runtime.serving.encode.disaggregated.answers import BadAnswerError, Wanted, checked
-from mm_runtime.serving.encode.disaggregated.backoff import Rests
+from mm_runtime.serving.encode.disaggregated.backoff import Backoff
+from mm_runtime.serving.encode.disaggregated.responses import (
+    ExpectedFeatures,
+    InvalidResponseError,
+    checked,
+)
 from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
@@ -73,7 +77,7 @@ class EncoderClient:
     Args:
         encoders: the addresses there are now.
         identity: of the vision engine that features must come from.
-        wanted: what they look like.
+        expected_features: what they look like.
         timeout_seconds: for one request, all encoders together.
         key: shown with each request; empty: none.
     """
@@ -83,17 +87,17 @@ class EncoderClient:
         encoders: Callable[[], Iterable[str]],
         *,
         identity: str,
-        wanted: Wanted,
+        expected_features: ExpectedFeatures,
         timeout_seconds: float,
         key: str = "",
     ) -> None:
         self._encoders = encoders
         self._identity = identity
-        self._wanted = wanted
+        self._expected_features = expected_features
         self._timeout = timeout_seconds
         self._headers = {f"{GRPC_KEY_PREFIX}{ENCODER_KEY}": key} if key else None
         self._clients: dict[str, InferenceServerClient] = {}
-        self._rests = Rests()
+        self._backoff = Backoff()
 
     def encode(self, inputs: Tensors) -> Outputs:
         """Return the features of one request, checked.
@@ -108,17 +112,17 @@ class EncoderClient:
             now = time.monotonic()
             if now >= deadline:
                 break
-            if self._rests.is_resting(encoder, now):
+            if self._backoff.is_backing_off(encoder, now):
                 last = _Failure(Why.ABSENT, "every encoder failed a moment ago")
                 continue
             answer = self._infer(encoder, inputs, deadline - now)
             if not isinstance(answer, _Failure):
-                self._rests.answered(encoder)
+                self._backoff.answered(encoder)
                 return answer
             logger.warning("vision encoder %s (%s): %s", encoder, answer.why, answer.message)
             if answer.why is Why.FAILED:  # likely at this request: another one would fail as well
                 raise EncoderError(answer.why, answer.message)
-            self._rests.failed(encoder, time.monotonic())
+            self._backoff.failed(encoder, time.monotonic())
             last = answer
         raise EncoderError(last.why, last.message)
 
@@ -129,7 +133,7 @@ class EncoderClient:
                 [*_tensors(inputs), _text(EXPECTED_IDENTITY, self._identity)],
                 outputs=[
                     InferRequestedOutput(name)
-                    for name in (*sorted(self._wanted.names), OWN_IDENTITY)
+                    for name in (*sorted(self._expected_features.names), OWN_IDENTITY)
                 ],
                 client_timeout=seconds,
                 headers=self._headers,
@@ -148,8 +152,8 @@ class EncoderClient:
                 f"it has {OTHER_ENGINE}: {reported[:16]}, expected {self._identity[:16]}",
             )
         try:
-            return checked(found, self._wanted, _image_count(inputs))
-        except BadAnswerError as error:
+            return checked(found, self._expected_features, _image_count(inputs))
+        except InvalidResponseError as error:
             return _Failure(Why.INVALID, str(error))
 
     def _client(self, encoder: str) -> InferenceServerClient:

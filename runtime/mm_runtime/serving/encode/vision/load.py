@@ -7,7 +7,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
-from mm_runtime.serving.encode.vision.crossing import CrossingEncoder
+from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
 from mm_runtime.serving.encode.vision.encoder import VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder
@@ -46,6 +46,6 @@ def load_encoder(
         case ImageLayout.GRID:
             return GridEncoder.load(session, facts, engine.llm)
         case ImageLayout.TILES:
-            return CrossingEncoder(session, vision)
+            return CrossAttentionEncoder(session, vision)
         case ImageLayout.SQUARE:
             return VisionEncoder(session, image_size=plan.image_size)

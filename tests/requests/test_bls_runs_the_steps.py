@@ -9,7 +9,7 @@ import pytest
 
 from mm_runtime.repository.configs import tensorrt_llm_bls as declared
 from mm_runtime.repository.values import values_of
-from mm_runtime.serving.bls.chain import Chain, Outputs, read_steps
+from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs, read_steps
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensors import Tensors
 from support.build_plans import serving_plan
@@ -66,7 +66,7 @@ class ScriptedModels:
         self.stopped = True
 
 
-def chain(*, accumulate: bool = False) -> Chain:
+def chain(*, accumulate: bool = False) -> BlsPipeline:
     """Return the chain of a text-only engine."""
     engine = manifest()
     spec = engine.plan.engine.model_copy(update={"vision": None})
@@ -76,7 +76,7 @@ def chain(*, accumulate: bool = False) -> Chain:
         engine, serving_plan(engine.fingerprint), somewhere, somewhere, adapters=somewhere
     )
     written = declared.config(values)
-    return Chain(
+    return BlsPipeline(
         steps=read_steps(written.parameters["steps"].string_value),
         outputs=frozenset(tensor.name for tensor in written.output),
         accumulate=accumulate,

@@ -10,7 +10,7 @@ from mm_runtime.serving.triton import Outputs, refuse, respond
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
-class Later:
+class DeferredResponse:
     """Sends the one response of a request; from its making until then the request is counted.
 
     Args:

@@ -16,7 +16,7 @@ from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.generate.request import Request
 
 
-class SoloModel:
+class UnbatchedModel:
     """Slots that hold whatever one request's forward passes need."""
 
     vocabulary_size: int

@@ -27,7 +27,7 @@ class Canvases:
     """[tokens, pictures, tiles]: 1 where a token reads a tile."""
 
 
-class CrossingEncoder:
+class CrossAttentionEncoder:
     """The tower of one checkpoint."""
 
     def __init__(self, session: VisionSession, vision: VisionFacts) -> None:

@@ -11,7 +11,7 @@ from transformers import DynamicCache
 
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
-from mm_runtime.reference_engine.solo import SoloModel
+from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -26,7 +26,7 @@ class _State:
     """bool [tokens, positions]; tokens after the last row see what the last row sees."""
 
 
-class CrossingModel(SoloModel):
+class CrossAttentionModel(UnbatchedModel):
     """A decoder with cross-attention layers; without pictures they are skipped."""
 
     def __init__(

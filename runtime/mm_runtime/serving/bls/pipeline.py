@@ -62,7 +62,7 @@ class Calls(Protocol):
 
 
 @dataclass(frozen=True)
-class Chain:
+class BlsPipeline:
     """Runs one request through all steps."""
 
     steps: Sequence[Step]
@@ -73,7 +73,7 @@ class Chain:
     """Each response of a stream repeats the whole text."""
 
     def answer(
-        self, inputs: Tensors, calls: Calls, gone: Callable[[], bool]
+        self, inputs: Tensors, calls: Calls, cancelled: Callable[[], bool]
     ) -> Iterator[tuple[Outputs, bool]]:
         """Yield the responses of one request, each with whether it is the last.
 
@@ -90,10 +90,10 @@ class Chain:
         # Triton has reshaped some of the client's [1, 1] to [1]; every model wants them whole.
         tensors = {name: one if one.ndim > 1 else one[np.newaxis] for name, one in inputs.items()}
         for step in self.steps[:place]:
-            if gone():
+            if cancelled():
                 return
             tensors |= _renamed(step, calls.once(*_call(step, tensors)))
-        for piece in self._responses(self.steps[place], tensors, calls, gone):
+        for piece in self._responses(self.steps[place], tensors, calls, cancelled):
             answer = piece
             for step in self.steps[place + 1 :]:
                 answer |= _renamed(step, calls.once(*_call(step, answer)))
@@ -101,7 +101,7 @@ class Chain:
             yield given, _is_last(piece)
 
     def _responses(
-        self, step: Step, tensors: Outputs, calls: Calls, gone: Callable[[], bool]
+        self, step: Step, tensors: Outputs, calls: Calls, cancelled: Callable[[], bool]
     ) -> Iterator[Outputs]:
         """Yield the language model's tensors for each response the client gets."""
         streaming = bool(scalar(tensors, "stream"))
@@ -114,7 +114,7 @@ class Chain:
         if not (streaming or complete):
             tensors = {**tensors, "stream": np.array([[True]])}
         kept: list[Outputs] = []
-        for piece in self._pieces(step, tensors, calls, gone, complete=complete):
+        for piece in self._pieces(step, tensors, calls, cancelled, complete=complete):
             if complete or (streaming and not self.accumulate):
                 yield piece
                 continue
@@ -127,7 +127,7 @@ class Chain:
         step: Step,
         tensors: Outputs,
         calls: Calls,
-        gone: Callable[[], bool],
+        cancelled: Callable[[], bool],
         *,
         complete: bool,
     ) -> Iterator[Outputs]:
@@ -147,7 +147,7 @@ class Chain:
                 piece["_PREVIOUS_IDS"] = np.array([[previous or [NO_TOKEN]]], dtype=np.int32)
                 piece["_IS_LAST"] = np.array([[complete]])
                 previous += _tokens(piece).tolist() if not complete else []
-            if not _is_last(piece) and gone():
+            if not _is_last(piece) and cancelled():
                 calls.stop()
                 stopped = True
                 continue

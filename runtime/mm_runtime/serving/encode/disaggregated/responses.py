@@ -12,24 +12,26 @@ from mm_api.families.family import ImageLayout
 from mm_runtime.serving.encode.encoding import Outputs
 
 TABLE, ROWS = "OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"
-CROSSED, CROSSED_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
-_CROSSING = frozenset({CROSSED, CROSSED_ROWS, "CROSS_ATTENTION_MASK", "SKIP_CROSS_ATTN_BLOCKS"})
-_TURNING = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
+FEATURES, FEATURE_ROWS = "ENCODER_INPUT_FEATURES", "ENCODER_OUTPUT_LENGTHS"
+_CROSS_ATTENTION = frozenset(
+    {FEATURES, FEATURE_ROWS, "CROSS_ATTENTION_MASK", "SKIP_CROSS_ATTN_BLOCKS"}
+)
+_ROTARY = frozenset({"MROPE_ROTARY_COS_SIN", "MROPE_POSITION_DELTAS"})
 _TABLES = frozenset({TABLE, ROWS})
 _NAMES = {
     ImageLayout.SQUARE: _TABLES,
     ImageLayout.VIEWS: _TABLES,
-    ImageLayout.GRID: _TABLES | _TURNING,
-    ImageLayout.TILES: _CROSSING,
+    ImageLayout.GRID: _TABLES | _ROTARY,
+    ImageLayout.TILES: _CROSS_ATTENTION,
 }
 
 
-class BadAnswerError(Exception):
+class InvalidResponseError(Exception):
     """An answer that the language model must not read; says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedFeatures:
     """What features of one engine look like."""
 
     names: frozenset[str]
@@ -39,7 +41,7 @@ class Wanted:
     """None: it differs from picture to picture."""
 
     @classmethod
-    def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "Wanted":
+    def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "ExpectedFeatures":
         """Return what features of an engine look like; `dtype` is that of the prompt table."""
         layout = FAMILIES[facts.family].image_layout
         return cls(
@@ -50,34 +52,36 @@ class Wanted:
         )
 
 
-def checked(outputs: Outputs, wanted: Wanted, images: int) -> Outputs:
+def checked(outputs: Outputs, expected: ExpectedFeatures, images: int) -> Outputs:
     """Return the outputs of a request when they are features.
 
     Args:
         outputs: what the encoder sent.
-        wanted: what features look like.
+        expected: what features look like.
         images: in the request.
 
     Raises:
-        BadAnswerError: a tensor is missing or strange; says which one, what came and what should.
+        InvalidResponseError: a tensor is missing or has an unexpected shape, type or value.
     """
-    if outputs.keys() != wanted.names:
-        raise BadAnswerError(f"got tensors {sorted(outputs)}, expected {sorted(wanted.names)}")
-    name, length = (TABLE, ROWS) if TABLE in outputs else (CROSSED, CROSSED_ROWS)
-    features = outputs[name]
-    shape = (1, None, wanted.hidden_size)
-    if features.ndim != len(shape) or (len(features), features.shape[-1]) != (1, shape[-1]):
-        raise BadAnswerError(
-            f"{name}: got shape {list(features.shape)}, expected [1, rows, {wanted.hidden_size}]"
+    if outputs.keys() != expected.names:
+        raise InvalidResponseError(
+            f"got tensors {sorted(outputs)}, expected {sorted(expected.names)}"
         )
-    if features.dtype != wanted.dtype:
-        raise BadAnswerError(f"{name}: got {features.dtype}, expected {wanted.dtype}")
+    name, length = (TABLE, ROWS) if TABLE in outputs else (FEATURES, FEATURE_ROWS)
+    features = outputs[name]
+    shape = (1, None, expected.hidden_size)
+    if features.ndim != len(shape) or (len(features), features.shape[-1]) != (1, shape[-1]):
+        raise InvalidResponseError(
+            f"{name}: got shape {list(features.shape)}, expected [1, rows, {expected.hidden_size}]"
+        )
+    if features.dtype != expected.dtype:
+        raise InvalidResponseError(f"{name}: got {features.dtype}, expected {expected.dtype}")
     rows = features.shape[1]
     if outputs[length].reshape(-1).tolist() != [rows]:
-        raise BadAnswerError(f"{length}: got {outputs[length].tolist()} for {rows} rows")
-    if wanted.rows_per_image is not None and rows != images * wanted.rows_per_image:
-        expected = images * wanted.rows_per_image
-        raise BadAnswerError(f"{name}: got {rows} rows for {images} images, not {expected}")
+        raise InvalidResponseError(f"{length}: got {outputs[length].tolist()} for {rows} rows")
+    if expected.rows_per_image is not None and rows != images * expected.rows_per_image:
+        total = images * expected.rows_per_image
+        raise InvalidResponseError(f"{name}: got {rows} rows for {images} images, not {total}")
     if not np.isfinite(features).all():
-        raise BadAnswerError(f"{name}: holds NaN or infinite values")
+        raise InvalidResponseError(f"{name}: holds NaN or infinite values")
     return outputs

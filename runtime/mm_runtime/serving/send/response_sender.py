@@ -21,53 +21,53 @@ logger = logging.getLogger(__name__)
 
 Call = Callable[[], None]
 
-OUTBOXES = 4
+RESPONSE_SENDERS = 4
 """For the answers of one engine. With four, eight streams took a fifth less processor time on their
 way from the engine to the client than with one: tokens of one step are turned into text together
 more often. Each of them came 1.5 ms sooner (traced on two cores, docs/studies/shared-cores.md)."""
 
 
-class Watched(Protocol):
+class OpenResponse(Protocol):
     """An answer whose client may go."""
 
     @property
     def closed(self) -> bool:
         """Whether its end was handed over: nobody needs to look any more."""
 
-    def look(self) -> None:
+    def poll_cancellation(self) -> None:
         """Ask Triton whether the client has gone, and remember it."""
 
 
-class Outbox:
+class ResponseSender:
     """Runs calls one after the other, in the order in which they were put, and looks for clients.
 
     Safe to be used from any thread.
     """
 
     def __init__(
-        self, *, looked_every_seconds: float, looked_within_seconds: float, looked_at_once: int
+        self, *, poll_interval_seconds: float, poll_within_seconds: float, max_polls_per_round: int
     ) -> None:
         """Start the thread.
 
         Args:
-            looked_every_seconds: time between two rounds of looks.
-            looked_within_seconds: a client that has gone is seen within this time. Open answers
-                take turns: each look is a call into Triton, as dear as sending a token.
-            looked_at_once: the most answers of a round. When more are open it takes longer: those
-                that wait for a slot hold nothing.
+            poll_interval_seconds: time between two rounds of polls.
+            poll_within_seconds: a cancellation is detected within this time. Open responses take
+                turns: a poll is a call into Triton that costs as much as sending a token.
+            max_polls_per_round: responses polled per round at most. With more open responses
+                detection takes longer: those that wait for a slot hold no resources.
         """
-        self._every, self._within = looked_every_seconds, looked_within_seconds
-        self._at_once = looked_at_once
+        self._every, self._within = poll_interval_seconds, poll_within_seconds
+        self._at_once = max_polls_per_round
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self._open: deque[Watched] = deque()
-        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+        self._open: deque[OpenResponse] = deque()
+        self._thread = threading.Thread(target=self._run, name="response-sender", daemon=True)
         self._thread.start()
 
     def put(self, call: Call) -> None:
         """Run a call soon; what it raises is logged."""
         self._calls.put(call)
 
-    def watch(self, answer: Watched) -> None:
+    def watch(self, answer: OpenResponse) -> None:
         """Look after an answer until it is closed."""
         self._open.append(answer)
         self._calls.put(_nothing)  # wakes the thread, which sleeps without end while none is open
@@ -78,7 +78,7 @@ class Outbox:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        looked = time.monotonic()
+        polled = time.monotonic()
         while True:
             try:
                 # Without an open answer nothing is looked for: an idle server sleeps.
@@ -89,28 +89,28 @@ class Outbox:
                 if call is None:
                     return
                 _run(call)
-            if time.monotonic() - looked >= self._every:
-                self._look()
-                looked = time.monotonic()
+            if time.monotonic() - polled >= self._every:
+                self._poll()
+                polled = time.monotonic()
 
-    def _look(self) -> None:
-        looks = looks_of_a_round(len(self._open), self._every, self._within)
-        for _ in range(min(self._at_once, looks)):
+    def _poll(self) -> None:
+        polls = polls_per_round(len(self._open), self._every, self._within)
+        for _ in range(min(self._at_once, polls)):
             answer = self._open.popleft()
             if not answer.closed:
-                _run(answer.look)
+                _run(answer.poll_cancellation)
                 self._open.append(answer)
 
 
-class Outboxes:
-    """Several outboxes, of which each answer has one: what it says stays in order."""
+class ResponseSenders:
+    """Several senders, of which each answer has one: what it says stays in order."""
 
-    def __init__(self, make: Callable[[], Outbox], count: int) -> None:
+    def __init__(self, make: Callable[[], ResponseSender], count: int) -> None:
         """Start the threads, so many of those that `make` makes."""
         self._all = tuple(make() for _ in range(count))
         self._next = cycle(self._all)
 
-    def choose(self) -> Outbox:
+    def choose(self) -> ResponseSender:
         """Return the outbox of one more answer; called from one thread."""
         return next(self._next)
 
@@ -124,7 +124,7 @@ class Outboxes:
             one.close()
 
 
-def looks_of_a_round(answers: int, every: float, within: float) -> int:
+def polls_per_round(answers: int, every: float, within: float) -> int:
     """Return how many of the open answers are looked at together, so that each has its turn.
 
     Args:

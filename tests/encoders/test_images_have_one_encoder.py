@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm_runtime.serving.encode.disaggregated.backoff import FIRST_SECONDS, LONGEST_SECONDS, Rests
+from mm_runtime.serving.encode.disaggregated.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
 from mm_runtime.serving.encode.disaggregated.routing import order
 
 ENCODERS = [f"10.0.0.{number}:8001" for number in range(1, 6)]
@@ -33,17 +33,17 @@ def test_pictures_spread() -> None:
 
 def test_rests_grow_and_end() -> None:
     """Each failure after a rest doubles the next one up to a bound; an answer ends all of it."""
-    rests, now, lengths = Rests(), 0.0, []
+    rests, now, lengths = Backoff(), 0.0, []
     for _ in range(7):
         rests.failed("a", now)
         rests.failed("a", now)  # others of the same moment
-        length = next(s for s in (1, 2, 4, 8, 16, 30) if not rests.is_resting("a", now + s))
+        length = next(s for s in (1, 2, 4, 8, 16, 30) if not rests.is_backing_off("a", now + s))
         lengths.append(length)
         now += length
     assert lengths == [FIRST_SECONDS, 2, 4, 8, 16, LONGEST_SECONDS, LONGEST_SECONDS]
     rests.failed("a", now)
-    assert not rests.is_resting("b", now)
+    assert not rests.is_backing_off("b", now)
     rests.answered("a")
-    assert not rests.is_resting("a", now)
+    assert not rests.is_backing_off("a", now)
     rests.failed("a", now)
-    assert not rests.is_resting("a", now + FIRST_SECONDS)
+    assert not rests.is_backing_off("a", now + FIRST_SECONDS)

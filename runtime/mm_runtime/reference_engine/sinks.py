@@ -10,7 +10,7 @@ from mm_runtime.serving.generate.request import Sink
 logger = logging.getLogger(__name__)
 
 
-def has_gone(sink: Sink) -> bool:
+def is_cancelled(sink: Sink) -> bool:
     """Return whether nobody waits for the answer; a client that cannot be asked is still there."""
     try:
         return sink.is_cancelled()
@@ -19,7 +19,7 @@ def has_gone(sink: Sink) -> bool:
         return False
 
 
-def drop(sink: Sink) -> None:
+def cancel(sink: Sink) -> None:
     """End the request of a client that has gone."""
     try:
         sink.cancelled()

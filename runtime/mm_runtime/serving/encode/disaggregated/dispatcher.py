@@ -13,7 +13,7 @@ from typing import Protocol
 
 from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
 from mm_runtime.serving.encode.encoding import Outputs
-from mm_runtime.serving.encode.queue import Done, EncodeQueue, hand_over
+from mm_runtime.serving.encode.queue import Done, EncodeQueue, deliver
 from mm_runtime.serving.tensors import Tensors
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class EncodeObserver(Protocol):
         """Count a request that no encoder answered."""
 
 
-class EncodersFirst:
+class EncoderDispatcher:
     """Encodes requests as they come.
 
     Args:
@@ -77,7 +77,7 @@ class EncodersFirst:
 
     def _finish(self, done: Done, outcome: Outputs | Exception) -> None:
         self._slots.release()
-        hand_over(done, outcome)
+        deliver(done, outcome)
 
     def _encode(self, inputs: Tensors, done: Done) -> None:
         began = time.monotonic()
