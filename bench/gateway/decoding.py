@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from mm_runtime.gateway.media.decoding.jobs import picture_job
+from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
@@ -42,7 +42,7 @@ def photograph(size: tuple[int, int]) -> bytes:
 async def measured(decoders: Decoders, size: tuple[int, int], turns: int) -> dict[str, object]:
     """Return medians for one size of image."""
     content = photograph(size)
-    job = picture_job(CLIP.reduced, 1, MOST_PIXELS)
+    job = image_job(CLIP.reduced, 1, MOST_PIXELS)
     here, there = [], []
     for _ in range(turns):
         begun = time.perf_counter()

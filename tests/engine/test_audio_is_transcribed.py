@@ -17,7 +17,7 @@ from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneratio
 from transformers.generation import GenerationMixin
 
 from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.warmup.preflight import PreflightFailedError
+from mm_runtime.gateway.warmup.warm_up import WarmUpFailedError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
@@ -186,8 +186,8 @@ async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
         auth_token_file=None,
     )
     try:
-        with pytest.raises(PreflightFailedError, match=r"when the engine was built .* more'"):
-            await gateway.preflight.prove()
+        with pytest.raises(WarmUpFailedError, match=r"when the engine was built .* more'"):
+            await gateway.warm_up.prove()
     finally:
         await triton_engine.close()
 

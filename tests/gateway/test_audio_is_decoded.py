@@ -6,7 +6,7 @@ import wave
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.media.audio import decode_sound, encode_wav
+from mm_runtime.gateway.media.audio import decode_audio, encode_wav
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE, sample_audio
 from support.sounds import RATE, encode_sound, noise
@@ -40,7 +40,7 @@ def _wav(samples: bytes) -> bytes:
 def test_formats(container: str, codec: str, rate: int, channels: int) -> None:
     """Each format that OpenAI takes gives the sound at the model's rate, in one channel."""
     sound = noise(SECONDS, seed=2, rate=rate)
-    found = decode_sound(
+    found = decode_audio(
         encode_sound(sound, container, codec, rate=rate, channels=channels), most_samples=MOST
     )
     assert np.float32 == found.dtype
@@ -53,13 +53,13 @@ def test_formats(container: str, codec: str, rate: int, channels: int) -> None:
 def test_wav_of_the_models_rate_is_untouched() -> None:
     """Sixteen-bit samples at the model's rate are the samples, divided by 32768."""
     samples = (noise(0.5, seed=3) * 20_000).astype("<i2")
-    found = decode_sound(_wav(samples.tobytes()), most_samples=MOST)
+    found = decode_audio(_wav(samples.tobytes()), most_samples=MOST)
     np.testing.assert_array_equal(samples / np.float32(32768), found)
 
 
 def test_a_file_of_our_own_sound_is_the_sound() -> None:
     """What a pod asks through its front door is, sample by sample, what a build asks inside."""
-    found = decode_sound(encode_wav(sample_audio()), most_samples=MOST)
+    found = decode_audio(encode_wav(sample_audio()), most_samples=MOST)
     np.testing.assert_array_equal(sample_audio(), found)
 
 
@@ -86,11 +86,11 @@ FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")
 def test_refused(encoded: bytes, words: str) -> None:
     """What is no sound that is read here is refused, and the message says why."""
     with pytest.raises(BadRecordingError, match=words):
-        decode_sound(encoded, most_samples=MOST)
+        decode_audio(encoded, most_samples=MOST)
 
 
 def test_the_loudest_samples_keep_their_sign() -> None:
     """Also +1.0, for which sixteen bits have no step."""
     loud = np.array([1.0, -1.0, 0.0], dtype=np.float32)
-    found = decode_sound(encode_wav(loud), most_samples=MOST)
+    found = decode_audio(encode_wav(loud), most_samples=MOST)
     assert np.allclose(found, loud, atol=1 / FULL_SCALE)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.gateway.media.audio import decode_sound
+from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from mm_runtime.images.media import BadImageError, decode
@@ -198,6 +198,6 @@ def test_sounds_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> No
 
     def refused() -> None:
         with pytest.raises(BadRecordingError, match=words):
-            decode_sound(bomb, most_samples=MOST_SAMPLES)
+            decode_audio(bomb, most_samples=MOST_SAMPLES)
 
     assert _peak_bytes(refused) < 16 * _MIB

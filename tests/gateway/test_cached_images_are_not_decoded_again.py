@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mm_runtime.gateway.media.known_images import KnownPictures, Pixels
+from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
 from mm_runtime.images.media import BadImageError
 
 BYTES = 2 * 2 * 3
@@ -21,7 +21,7 @@ class Decoder:
         return np.full((2, 2, 3), shade, np.uint8)
 
 
-def shades(known: KnownPictures, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
+def shades(known: DecodedImageCache, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
     """Ask for pictures of these shades; return those that came."""
     return [
         int(known.through(bytes([shade]), count, lambda shade=shade: decoder(shade))[0, 0, 0])
@@ -31,7 +31,7 @@ def shades(known: KnownPictures, decoder: Decoder, *wanted: int, count: int = 1)
 
 def test_equal_bytes_are_decoded_once() -> None:
     """The second time the pixels are those of the first, and nobody may change them."""
-    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     assert shades(known, decoder, 1, 2, 1, 2) == [1, 2, 1, 2]
     assert decoder.asked == [1, 2]
     assert not known.through(b"\1", 1, lambda: decoder(1)).flags.writeable
@@ -39,7 +39,7 @@ def test_equal_bytes_are_decoded_once() -> None:
 
 def test_the_number_of_pictures_counts() -> None:
     """One of several pictures may be made smaller than the same one alone."""
-    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     shades(known, decoder, 1)
     shades(known, decoder, 1, count=2)
     assert decoder.asked == [1, 1]
@@ -47,7 +47,7 @@ def test_the_number_of_pictures_counts() -> None:
 
 def test_salts_keep_tenants_apart() -> None:
     """A picture is known to the tenant that sent it, and to nobody else."""
-    known, decoder = KnownPictures(10 * BYTES), Decoder()
+    known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     for salt in ("ann", "bob", "ann", ""):
         known.through(b"\1", 1, lambda: decoder(1), salt)
     assert decoder.asked == [1, 1, 1]
@@ -55,7 +55,7 @@ def test_salts_keep_tenants_apart() -> None:
 
 def test_the_longest_unused_goes_first() -> None:
     """Two have room: the third takes the place of the one that was not asked for."""
-    known, decoder = KnownPictures(2 * BYTES), Decoder()
+    known, decoder = DecodedImageCache(2 * BYTES), Decoder()
     shades(known, decoder, 1, 2, 1, 3, 1, 2)
     assert decoder.asked == [1, 2, 3, 2]
 
@@ -63,14 +63,14 @@ def test_the_longest_unused_goes_first() -> None:
 @pytest.mark.parametrize("room", [0, BYTES - 1])
 def test_without_room_all_are_decoded(room: int) -> None:
     """No memory, or less than one picture: nothing is kept, every answer is right."""
-    known, decoder = KnownPictures(room), Decoder()
+    known, decoder = DecodedImageCache(room), Decoder()
     assert shades(known, decoder, 1, 1) == [1, 1]
     assert decoder.asked == [1, 1]
 
 
 def test_errors_are_not_kept() -> None:
     """A damaged picture is refused each time, with the same words."""
-    known = KnownPictures(10 * BYTES)
+    known = DecodedImageCache(10 * BYTES)
 
     def refuse() -> Pixels:
         raise BadImageError("the image is damaged")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.gateway.media.decoding.jobs import picture_job, sound_job, unreduced, video_job
+from mm_runtime.gateway.media.decoding.jobs import audio_job, image_job, unreduced, video_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import (
     DecoderEndedError,
@@ -89,7 +89,7 @@ async def _process_of(decoders: Decoders) -> int:
 
 async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> None:
     """And the next one in the same process."""
-    job = picture_job(unreduced, 1, 10_000)
+    job = image_job(unreduced, 1, 10_000)
     pixels = await _decode(decoders, job, encode(picture((30, 20))))
     assert pixels.shape == (20, 30, 3)
     assert tuple(pixels[5, 5]) == RED
@@ -109,10 +109,10 @@ async def test_videos_and_sounds_are_decoded_there_too(decoders: Decoders) -> No
     np.testing.assert_array_equal(
         frames, await _decode(decoders, video_job(same, limits, is_url=True), url)
     )
-    sound = await _decode(decoders, sound_job(48_000), encode_sound(noise(2.0, seed=1)))
+    sound = await _decode(decoders, audio_job(48_000), encode_sound(noise(2.0, seed=1)))
     assert (np.float32, 32_000) == (sound.dtype, len(sound))
     with pytest.raises(BadRecordingError, match="longer than 1 seconds"):
-        await _decode(decoders, sound_job(16_000), encode_sound(noise(2.0, seed=1)))
+        await _decode(decoders, audio_job(16_000), encode_sound(noise(2.0, seed=1)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 30_000_000], ids=str)
@@ -126,7 +126,7 @@ async def test_a_refusal_is_the_decoders_own(decoders: Decoders) -> None:
     """The message comes through, and the process stays."""
     before = await _process_of(decoders)
     with pytest.raises(BadImageError, match="30 x 20 = 600 pixels, more than the limit of 599"):
-        await _decode(decoders, picture_job(unreduced, 1, 599), encode(picture((30, 20))))
+        await _decode(decoders, image_job(unreduced, 1, 599), encode(picture((30, 20))))
     assert await _process_of(decoders) == before
 
 

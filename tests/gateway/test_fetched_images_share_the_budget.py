@@ -14,8 +14,8 @@ from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
-from mm_runtime.gateway.media.known_images import KnownPictures
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
@@ -51,7 +51,7 @@ def _loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
         reduce=unreduced,
         reduce_frame=same,
         decoders=decoders,
-        known=KnownPictures(0),
+        known=DecodedImageCache(0),
         bodies=bodies,
     )
 

@@ -17,7 +17,7 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         prompt="?",
         images=tuple(np.ones((height, width, 3), np.uint8) for height, width in sizes),
         video=None,
-        sound=None,
+        audio=None,
         cache_salt="",
         max_tokens=4,
         sampling=GREEDY,

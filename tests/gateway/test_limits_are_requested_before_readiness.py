@@ -52,7 +52,7 @@ async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running
     """Serve a toy gateway that proves its path."""
     gateway = toy_gateway(folder, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         try:
             yield running
         finally:
@@ -199,7 +199,7 @@ def test_the_longest_video_is_asked(
     """Of the planned number of frames, or as many as fit: those that have the most tokens."""
     monkeypatch.setattr(PromptLayout, "text_tokens", lambda *_, **__: 10)
     monkeypatch.setattr(PromptLayout, "video_rows", lambda _, frames, size: rows(frames, size))
-    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).preflight.service
+    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
     asked = probes(service, most_pixels=MOST_PIXELS)
     video = next(one for one in asked if "video" in one.name)
     assert isinstance(video.request, ChatRequest)
@@ -212,7 +212,7 @@ def test_the_longest_video_is_asked(
 
 def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
     """A plan that allows frames makes no family take them, and keeps no pod from being ready."""
-    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).preflight.service
+    service = toy_gateway(tmp_path, ScriptedEngine(), max_video_frames=8).warm_up.service
     names = [one.name for one in probes(service, most_pixels=MOST_PIXELS)]
     assert not [name for name in names if "video" in name]
     assert names[-1].startswith("the longest prompt")
@@ -229,4 +229,4 @@ def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
 
 def service_of(folder: Path) -> ChatService:
     """Return the path of a toy gateway."""
-    return toy_gateway(folder, ScriptedEngine()).preflight.service
+    return toy_gateway(folder, ScriptedEngine()).warm_up.service

@@ -39,7 +39,7 @@ async def _is_ready(running: Running) -> bool:
     return await _status(running) == 200
 
 
-async def test_not_ready_before_the_preflight(tmp_path: Path) -> None:
+async def test_not_ready_before_the_warm_up(tmp_path: Path) -> None:
     """A ready Triton alone is not enough; liveness does not wait for it."""
     async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
         assert await _status(running) == 503
@@ -48,11 +48,11 @@ async def test_not_ready_before_the_preflight(tmp_path: Path) -> None:
 
 
 async def test_ready_after_one_picture_and_question(tmp_path: Path) -> None:
-    """The preflight sends a picture, and readiness follows its answer."""
+    """The warm-up sends an image, and readiness follows its answer."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(partial(_is_ready, running))
         assert engine.requests[0].images
         engine.ready = False
@@ -67,7 +67,7 @@ async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
     engine = ScriptedEngine(pieces=(), error=EngineFailedError("no"))
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         engine.pieces, engine.error = ("a",), None
@@ -80,7 +80,7 @@ async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
     engine = ScriptedEngine(pieces=())
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(lambda: len(engine.requests) == 2)
         assert await _status(running) == 503
         watching.cancel()
@@ -113,7 +113,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
     engine = ScriptedEngine(pieces=("a", " blue"))
     gateway = golden_gateway(tmp_path, engine, golden)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
 
         async def told() -> bool:
             async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
@@ -131,7 +131,7 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
         (golden.pictures, 2, 0)
     }
     for one in asked:
-        heard = one.sound is not None and np.array_equal(one.sound, sample_audio())
+        heard = one.audio is not None and np.array_equal(one.audio, sample_audio())
         assert heard == (golden.sounds == 1)
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_api.gateway_memory import decoder_bytes
-from mm_runtime.gateway.media.decoding.jobs import picture_job, video_job
+from mm_runtime.gateway.media.decoding.jobs import image_job, video_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.video import VideoLimits
@@ -84,7 +84,7 @@ async def test_an_image(decoders: Decoders, kind: str, count: int) -> None:
     """Decoded and reduced; of several, each is laid on a square first."""
     content = FILES[kind]()
     assert len(content) <= PLAN.max_image_bytes
-    job = picture_job(VIEWS.reduced, count, PLAN.max_image_pixels)
+    job = image_job(VIEWS.reduced, count, PLAN.max_image_pixels)
     assert (await decoders.through(lambda run: run(job, content, 60))).size
 
 

@@ -99,8 +99,8 @@ def test_work_that_no_probe_varies_has_no_cost() -> None:
 
 def test_probes_fit_the_engine() -> None:
     """Prompts take a few slots and answers all of them; a small engine gets small probes."""
-    large = probes_of(slots=64, max_input_len=4096, max_seq_len=8192, pictures=True)
-    small = probes_of(slots=2, max_input_len=48, max_seq_len=64, pictures=False)
+    large = probes_of(slots=64, max_input_len=4096, max_seq_len=8192, images=True)
+    small = probes_of(slots=2, max_input_len=48, max_seq_len=64, images=False)
 
     assert (large["text_token"].words, large["output_token"].max_tokens) == (256, 32)
     assert (large["request"].at_once, large["output_token"].at_once) == (16, 64)
@@ -123,7 +123,7 @@ async def test_a_ready_replica_has_measured(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(partial(_is_ready, running))
         watching.cancel()
     metrics = gateway.metrics.render().decode()
@@ -150,7 +150,7 @@ async def test_what_was_measured_in_time_counts(
     engine = SilentAfter(answered)
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.preflight.watch())
+        watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(partial(_is_ready, running))
         watching.cancel()
 

@@ -6,7 +6,7 @@ import pytest
 
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton import TritonEngine
-from mm_runtime.gateway.backends.triton_errors import told_error
+from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.errors import (
     EngineFailedError,
     EngineUnavailableError,
@@ -41,7 +41,7 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
                 prompt="<image> what?",
                 images=(),
                 video=None,
-                sound=None,
+                audio=None,
                 cache_salt="",
                 max_tokens=4,
                 sampling=GREEDY,
@@ -79,7 +79,7 @@ async def test_a_thousand_refusals_end_no_process(served: Served) -> None:
 )
 def test_words_become_errors(message: str, kind: type[GatewayError]) -> None:
     """A message is the request's fault, the moment's or the server's, as it begins."""
-    told = told_error("ensemble", message)
+    told = reported_error("ensemble", message)
     assert kind is type(told)
     assert "secret" not in told.message
     assert "ensemble" not in told.message

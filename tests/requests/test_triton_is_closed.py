@@ -154,7 +154,7 @@ def _request(number: int, prompt: str) -> EngineRequest:
         prompt=prompt,
         images=(),
         video=None,
-        sound=None,
+        audio=None,
         cache_salt="",
         max_tokens=8,
         sampling=Sampling(

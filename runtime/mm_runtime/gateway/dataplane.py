@@ -38,9 +38,9 @@ from mm_runtime.gateway.backends.engine import (
     Scorer,
 )
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference
-from mm_runtime.gateway.media.listener import DEFAULT_LANGUAGE, Listener
-from mm_runtime.gateway.prompts.conversation import Talk
+from mm_runtime.gateway.prompts.conversation import ChatPrompt
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import Turn
 from mm_runtime.serving.preprocess.processors.prepared import Size
@@ -61,7 +61,7 @@ class PreparedChat:
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
-    sound: NDArray[np.float32] | None
+    audio: NDArray[np.float32] | None
     cache_salt: str
     budget: TokenBudget
     sampling: Sampling
@@ -80,12 +80,12 @@ class PreparedChat:
     @property
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
-        media = (*self.images, self.video, self.sound)
+        media = (*self.images, self.video, self.audio)
         return sum(one.nbytes for one in media if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Parsed:
     """A request's whole prompt and where its media are."""
 
     prompt: str
@@ -132,8 +132,8 @@ class ChatService:
         admission: Admission,
         images: ImageLoader,
         layout: PromptLayout,
-        talk: Talk | None,
-        listener: Listener | None,
+        chat_prompt: ChatPrompt | None,
+        audio_reader: AudioReader | None,
     ) -> None:
         """Connect the parts.
 
@@ -143,26 +143,26 @@ class ChatService:
             admission: how many at a time.
             images: loads media.
             layout: counts tokens.
-            talk: None: the model continues texts and knows no conversations.
-            listener: None: the model hears nothing.
+            chat_prompt: None: the model continues texts and knows no conversations.
+            audio_reader: None: the model hears nothing.
         """
         self.model = model
         self.engine = engine
         self.admission = admission
         self._images = images
         self._layout = layout
-        self._talk = talk
-        self._listener = listener
+        self._chat_prompt = chat_prompt
+        self._audio_reader = audio_reader
 
     @property
     def accepts_audio(self) -> bool:
         """Say whether the model transcribes sounds, and does nothing else."""
-        return self._listener is not None
+        return self._audio_reader is not None
 
     @property
     def chats(self) -> bool:
         """Say whether the model answers conversations; the others complete texts."""
-        return self._talk is not None
+        return self._chat_prompt is not None
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
         """Return the tokens of a request's whole prompt without the features of its media.
@@ -170,9 +170,9 @@ class ChatService:
         Raises:
             InvalidRequestError: as `prepare`.
         """
-        asked = self._read(request)
-        marks = len(asked.images) + len(asked.videos)
-        return self._layout.text_tokens(asked.prompt, marks, video=bool(asked.videos))
+        parsed = self._read(request)
+        marks = len(parsed.images) + len(parsed.videos)
+        return self._layout.text_tokens(parsed.prompt, marks, video=bool(parsed.videos))
 
     def rows(self, sizes: Sequence[Size]) -> int:
         """Return the prompt tokens that the pictures of one request become."""
@@ -195,20 +195,20 @@ class ChatService:
         """
         adapter = self.model.names.adapter(request.model)
         if isinstance(request, TranscriptionRequest):
-            return replace(await self._prepare_sound(request), adapter=adapter)
-        asked = self._read(request)
-        marks = len(asked.images) + len(asked.videos)
-        check_characters(self.model.limits, asked.prompt, self._prompt_param)
-        text_tokens = await self._count(asked.prompt, marks, video=bool(asked.videos))
+            return replace(await self._prepare_audio(request), adapter=adapter)
+        parsed = self._read(request)
+        marks = len(parsed.images) + len(parsed.videos)
+        check_characters(self.model.limits, parsed.prompt, self._prompt_param)
+        text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
-        least = self._layout.least_rows(len(asked.images)) + len(asked.videos)
+        least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, text_tokens, marks, least)
         salt = request.cache_salt or ""
-        images = await self._images.load(asked.images, salt)
+        images = await self._images.load(parsed.images, salt)
         video = None
-        if asked.videos:
+        if parsed.videos:
             video = await self._images.load_video(
-                asked.videos[0], most_frames=self.model.max_video_frames
+                parsed.videos[0], most_frames=self.model.max_video_frames
             )
             rows = self._layout.video_rows(len(video), (video.shape[1], video.shape[2]))
             budget = self._budget(request, text_tokens, marks, rows)
@@ -217,15 +217,15 @@ class ChatService:
             budget = self._budget(request, text_tokens, marks, rows)
         crossed = self._layout.crossed([(image.shape[0], image.shape[1]) for image in images])
         return PreparedChat(
-            prompt=asked.prompt,
+            prompt=parsed.prompt,
             images=images,
             video=video,
-            sound=None,
+            audio=None,
             cache_salt=salt,
             budget=replace(budget, crossed_tokens=crossed),
             sampling=self._choose_sampling(request),
             stops=request.stops,
-            turns=asked.turns,
+            turns=parsed.turns,
             adapter=adapter,
         )
 
@@ -242,7 +242,7 @@ class ChatService:
                 prompt=chat.prompt,
                 images=chat.images,
                 video=chat.video,
-                sound=chat.sound,
+                audio=chat.audio,
                 cache_salt=chat.cache_salt,
                 max_tokens=chat.budget.max_tokens,
                 sampling=chat.sampling,
@@ -250,7 +250,7 @@ class ChatService:
                 adapter=chat.adapter,
             )
             language = chat.language
-            if chat.sound is not None and not language:
+            if chat.audio is not None and not language:
                 language = await self._detected(request)
                 request = replace(request, prompt=self._prefix(language))
             cutter = StopCutter(chat.stops)
@@ -275,14 +275,14 @@ class ChatService:
             reason = FinishReason.LENGTH if cut else FinishReason.STOP
             yield Finished(reason, tokens, language)
 
-    async def _prepare_sound(self, request: TranscriptionRequest) -> PreparedChat:
-        if self._listener is None:
+    async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
+        if self._audio_reader is None:
             raise InvalidRequestError(
                 "This model hears nothing. POST /v1/chat/completions or /v1/completions.",
                 param="file",
                 code="unsupported_endpoint",
             )
-        prefix, tokens = self._listener.prefix(request.language)
+        prefix, tokens = self._audio_reader.prefix(request.language)
         budget = budget_tokens(
             replace(self.model.limits, decoder_tokens=tokens),
             text_tokens=tokens,
@@ -293,49 +293,51 @@ class ChatService:
             prompt=prefix,
             images=(),
             video=None,
-            sound=await self._listener.read(request.file),
+            audio=await self._audio_reader.read(request.file),
             cache_salt="",
             budget=budget,
             sampling=self._choose_sampling(request),
             stops=request.stops,
-            language=request.language or ("" if self._listener.detects else DEFAULT_LANGUAGE),
+            language=request.language or ("" if self._audio_reader.detects else DEFAULT_LANGUAGE),
         )
 
     async def _detected(self, request: EngineRequest) -> str:
         """Return the language of a sound; a slot of the engine is taken for one token."""
         assert isinstance(self.engine, Scorer)  # noqa: S101  # else listeners detect nothing
-        assert self._listener is not None  # noqa: S101  # it made the request's prompt
-        question = replace(request, prompt=self._listener.question, sampling=LIKELIEST)
-        return self._listener.detected(await self.engine.first_logits(question))
+        assert self._audio_reader is not None  # noqa: S101  # it made the request's prompt
+        question = replace(request, prompt=self._audio_reader.question, sampling=LIKELIEST)
+        return self._audio_reader.detected(await self.engine.first_logits(question))
 
     def _prefix(self, language: str) -> str:
-        assert self._listener is not None  # noqa: S101  # as above
-        return self._listener.prefix(language)[0]
+        assert self._audio_reader is not None  # noqa: S101  # as above
+        return self._audio_reader.prefix(language)[0]
 
-    def _read(self, request: ChatRequest | CompletionRequest) -> _Asked:
-        if self._listener is not None:
+    def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:
+        if self._audio_reader is not None:
             raise InvalidRequestError(
                 "This model writes down what it hears. POST /v1/audio/transcriptions with `file`.",
                 code="unsupported_endpoint",
             )
         if isinstance(request, CompletionRequest):
-            if self._talk is not None:
+            if self._chat_prompt is not None:
                 raise InvalidRequestError(
                     "This model answers conversations. POST /v1/chat/completions with `messages`.",
                     param="prompt",
                     code="unsupported_endpoint",
                 )
-            return _Asked(request.text, [], [])
-        if self._talk is None:
+            return _Parsed(request.text, [], [])
+        if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
                 "/v1/completions with `prompt`.",
                 param="messages",
                 code="unsupported_endpoint",
             )
-        found = self._talk.take_apart(request)
+        found = self._chat_prompt.split(request)
         self._check_media(found.images, found.videos)
-        return _Asked(self._talk.write(found.turns), found.images, found.videos, tuple(found.turns))
+        return _Parsed(
+            self._chat_prompt.write(found.turns), found.images, found.videos, tuple(found.turns)
+        )
 
     def _check_media(self, images: list[ImageReference], videos: list[ImageReference]) -> None:
         limit = self.model.max_images

@@ -83,7 +83,7 @@ def build_server(
     return GatewayServer(
         GatewayConfig(
             gateway.app,
-            limits or ConnectionLimits(most=_CONNECTIONS + gateway.admission.places),
+            limits or ConnectionLimits(most=_CONNECTIONS + gateway.admission.capacity),
             host=address,
             port=port,
             lifespan="off",
@@ -162,7 +162,7 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     serving = asyncio.create_task(server.serve())
-    watching = asyncio.create_task(gateway.preflight.watch())
+    watching = asyncio.create_task(gateway.warm_up.watch())
     stopping = asyncio.create_task(stop.wait())
     try:
         # The server ends by itself when its port is taken.

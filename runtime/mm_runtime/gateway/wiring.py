@@ -31,19 +31,19 @@ from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.body import Pace
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http.routes import Routes, build_app
+from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.jobs import unreduced
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
-from mm_runtime.gateway.media.known_images import KnownPictures
-from mm_runtime.gateway.media.listener import Listener
 from mm_runtime.gateway.metrics import GatewayMetrics
-from mm_runtime.gateway.prompts.conversation import Talk, control_pattern
+from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
-from mm_runtime.gateway.warmup.preflight import Preflight
+from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
@@ -72,7 +72,7 @@ class Gateway:
     """A connected gateway."""
 
     app: Starlette
-    preflight: Preflight
+    warm_up: WarmUp
     drain: Drain
     admission: Admission
     metrics: GatewayMetrics
@@ -119,7 +119,7 @@ def build_gateway(
     admission.load.observers.append(metrics.observe_load)
     codec = TextCodec(directory.tokenizer)
     vision = directory.vision
-    pictures = load_processor(directory, vision) if vision else None
+    image_processor = load_processor(directory, vision) if vision else None
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(
         DECODERS,
@@ -136,10 +136,10 @@ def build_gateway(
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
         # Without a vision engine no request gets as far as its pictures.
-        reduce=pictures.reduced if pictures else unreduced,
-        reduce_frame=pictures.reduced_frame if pictures else same,
+        reduce=image_processor.reduced if image_processor else unreduced,
+        reduce_frame=image_processor.reduced_frame if image_processor else same,
         # Whoever pays memory for features of known pictures wants their pixels known too.
-        known=KnownPictures(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
+        known=DecodedImageCache(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
     )
@@ -148,14 +148,14 @@ def build_gateway(
         engine=engine,
         admission=admission,
         images=images,
-        layout=PromptLayout(load_questions(directory, codec), pictures),
-        talk=None if directory.facts.encoder else _talk(directory, codec),
-        listener=_listener(directory, codec, decoders, engine)
+        layout=PromptLayout(load_questions(directory, codec), image_processor),
+        chat_prompt=None if directory.facts.encoder else _chat_prompt(directory, codec),
+        audio_reader=_audio_reader(directory, codec, decoders, engine)
         if accepts_audio(directory)
         else None,
     )
     work = WorkBenchmark(service, metrics, slots=plan.max_concurrency)
-    preflight = Preflight(
+    warm_up = WarmUp(
         service,
         metrics,
         most_pixels=plan.max_image_pixels,
@@ -174,7 +174,7 @@ def build_gateway(
         request_timeout_seconds=plan.request_timeout_seconds,
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
-    fetching = Fetching(admission.places)
+    fetching = Fetching(admission.capacity)
     chat, text, transcription = (
         Endpoint(
             service=service,
@@ -194,12 +194,12 @@ def build_gateway(
         metrics=metrics,
         auth=auth,
         drain=drain,
-        state=preflight.state,
+        state=warm_up.state,
         server_metrics=server_metrics,
     )
     return Gateway(
         app=build_app(routes, chat=chat, text=text, transcription=transcription),
-        preflight=preflight,
+        warm_up=warm_up,
         drain=drain,
         admission=admission,
         metrics=metrics,
@@ -233,23 +233,25 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
     )
 
 
-def _listener(
+def _audio_reader(
     directory: EngineDirectory, codec: TextCodec, decoders: Decoders, engine: Engine
-) -> Listener:
+) -> AudioReader:
     """Return how a model that hears is asked."""
     # TensorRT-LLM tells logits only where the engine was built to gather them; ours are not.
     may_detect = directory.manifest.plan.engine.backend == "Reference" and isinstance(
         engine, Scorer
     )
     prefixes = Prefixes.load(directory, codec)
-    return Listener(prefixes, load_spectrogram(directory).samples, decoders, may_detect)
+    return AudioReader(prefixes, load_spectrogram(directory).samples, decoders, may_detect)
 
 
-def _talk(directory: EngineDirectory, codec: TextCodec) -> Talk:
+def _chat_prompt(directory: EngineDirectory, codec: TextCodec) -> ChatPrompt:
     """Return how the model's conversations are written."""
     style = style_of(directory.facts.family)
     template = load_template(directory.processor, style, directory.tokenizer)
-    return Talk(template, style, codec.begin_token or "", control_pattern(codec.control_tokens))
+    return ChatPrompt(
+        template, style, codec.begin_token or "", control_pattern(codec.control_tokens)
+    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

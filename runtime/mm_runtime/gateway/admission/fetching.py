@@ -13,9 +13,9 @@ from mm_runtime.gateway.errors import OverloadedError
 class Fetching:
     """Places of requests whose files are fetched: half of all."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, capacity: int) -> None:
         """Take half of the places that requests have, one at least."""
-        self._left = -(-places // 2)
+        self._left = -(-capacity // 2)
 
     @contextmanager
     def claim(self, *, fetches: bool) -> Iterator["FetchClaim"]:

@@ -36,13 +36,13 @@ class Admission:
     """Bounded concurrency with a bounded, fair queue.
 
     Attributes:
-        places: requests that run or wait at one time, at most.
+        capacity: requests that run or wait at one time, at most.
     """
 
     def __init__(
         self, *, max_concurrency: int, max_queue_size: int, clock: Callable[[], float]
     ) -> None:
-        self.places = max_concurrency + max_queue_size
+        self.capacity = max_concurrency + max_queue_size
         self._slots = asyncio.Semaphore(max_concurrency)  # wakes waiters in order of arrival
         self._max_concurrency = max_concurrency
         self._clock = clock
@@ -60,7 +60,7 @@ class Admission:
         Raises:
             OverloadedError: all places are taken.
         """
-        if self.inside >= self.places:
+        if self.inside >= self.capacity:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
                 "wait. Try again later.",
@@ -70,7 +70,7 @@ class Admission:
             )
 
     @contextmanager
-    def place(self) -> Iterator[None]:
+    def admit(self) -> Iterator[None]:
         """Hold a place.
 
         Raises:
@@ -88,12 +88,12 @@ class Admission:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
         """Wait for a slot, hold it, and yield the seconds waited. Needs a place."""
-        asked = self._clock()
+        enqueued = self._clock()
         async with self._slots:
             started = self._clock()
             self._move(+1)
             try:
-                yield started - asked
+                yield started - enqueued
             finally:
                 self._move(-1)
                 taken = self._clock() - started

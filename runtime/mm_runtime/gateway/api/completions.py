@@ -43,7 +43,7 @@ Event = dict[str, object]
 class Shapes(Protocol):
     """The objects that carry one answer."""
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
+    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
         """Return the plain answer: an object, or text that is sent as such."""
 
     def opening(self, *, with_usage: bool) -> list[Event]:
@@ -62,21 +62,23 @@ class Completion(ABC):
     prefix: str
     """Of the answer's id."""
 
-    whole_object: str
+    full_object: str
     chunk_object: str
 
-    def __init__(self, *, model: ServedModel, asked: str, request_id: str, created: int) -> None:
+    def __init__(
+        self, *, model: ServedModel, requested: str, request_id: str, created: int
+    ) -> None:
         self._head = {
             "id": f"{self.prefix}-{request_id}",
             "created": created,
-            "model": asked,
+            "model": requested,
             "system_fingerprint": f"fp_{model.fingerprint[:10]}",
         }
         self._frames: dict[bool, TextFrame] = {}
         """Of chunks with text, without and with usage."""
 
     @abstractmethod
-    def _whole_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         """Return the one choice of a whole answer."""
 
     @abstractmethod
@@ -88,12 +90,12 @@ class Completion(ABC):
         del with_usage
         return []
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event:
+    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event:
         """Return the plain answer."""
         return {
             **self._head,
-            "object": self.whole_object,
-            "choices": [{"index": 0, "logprobs": None, **self._whole_choice(text, reason)}],
+            "object": self.full_object,
+            "choices": [{"index": 0, "logprobs": None, **self._full_choice(text, reason)}],
             "usage": usage.to_wire(),
         }
 
@@ -132,14 +134,14 @@ class ChatCompletion(Completion):
     """`chat.completion` and its chunks."""
 
     prefix = "chatcmpl"
-    whole_object = "chat.completion"
+    full_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
 
     def opening(self, *, with_usage: bool) -> list[Event]:
         """Return the chunk that names the role."""
         return [self._chunk(None, with_usage=with_usage)]
 
-    def _whole_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         message = {"role": "assistant", "content": text, "refusal": None}
         return {"message": message, "finish_reason": str(reason)}
 
@@ -154,9 +156,9 @@ class TextCompletion(Completion):
     """`text_completion`; its chunks have the same name."""
 
     prefix = "cmpl"
-    whole_object = chunk_object = "text_completion"
+    full_object = chunk_object = "text_completion"
 
-    def _whole_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
+    def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
         return {"text": text, "finish_reason": str(reason)}
 
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:

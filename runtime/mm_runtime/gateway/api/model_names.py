@@ -18,19 +18,20 @@ class ModelNames:
     adapters: Mapping[str, int]
     """Name -> id, as the engine takes it."""
 
-    def adapter(self, asked: str) -> int | None:
+    def adapter(self, requested: str) -> int | None:
         """Return the id of the adapter that a name means, None for the base model.
 
         Raises:
             UnknownModelError: nothing here has that name.
         """
-        if asked == self.base:
+        if requested == self.base:
             return None
-        found = self.adapters.get(asked.removeprefix(f"{self.base}:"))
+        found = self.adapters.get(requested.removeprefix(f"{self.base}:"))
         if found is None:
             served = ", ".join(map(repr, self.parents()))
             raise UnknownModelError(
-                f"The model {asked[:100]!r} does not exist here; this endpoint serves {served}.",
+                f"The model {requested[:100]!r} does not exist here; "
+                f"this endpoint serves {served}.",
                 param="model",
                 code="model_not_found",
             )

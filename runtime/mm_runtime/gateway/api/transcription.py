@@ -18,7 +18,7 @@ class Transcript:
         self._form = request.response_format
         self._text = ""
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
+    def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
         """Return the answer in the form that was asked for."""
         del reason  # OpenAI's shapes have no place for it
         text = text.strip()
@@ -30,8 +30,8 @@ class Transcript:
         }
         if self._form == "json":
             return answer
-        told = {"task": "transcribe", "language": usage.language}
-        return {**answer, **told, "duration": round(usage.seconds, 3)}
+        details = {"task": "transcribe", "language": usage.language}
+        return {**answer, **details, "duration": round(usage.seconds, 3)}
 
     def opening(self, *, with_usage: bool) -> list[Event]:
         """Return nothing: a stream begins with text."""

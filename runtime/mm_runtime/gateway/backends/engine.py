@@ -45,7 +45,7 @@ class EngineRequest:
         video: uint8[frames, height, width, 3], or None.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
             empty: there is none.
-        sound: float32[samples] at the model's rate, or None.
+        audio: float32[samples] at the model's rate, or None.
         adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: features of pictures are shared with requests of the same one; empty: of none.
     """
@@ -54,7 +54,7 @@ class EngineRequest:
     prompt: str
     images: tuple[NDArray[np.uint8], ...]
     video: NDArray[np.uint8] | None
-    sound: NDArray[np.float32] | None
+    audio: NDArray[np.float32] | None
     cache_salt: str
     max_tokens: int
     sampling: Sampling

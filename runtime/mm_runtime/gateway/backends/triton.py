@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from mm_runtime.base.grpc_channel import CHANNEL
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.backends.triton_errors import told_error
+from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
 from mm_runtime.gateway.errors import (
     GatewayError,
@@ -76,8 +76,8 @@ class TritonEngine:
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
-        told = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
-        inputs = [*build_inputs(replace(request, max_tokens=1)), told]
+        wants_logits = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
+        inputs = [*build_inputs(replace(request, max_tokens=1)), wants_logits]
         found: NDArray[np.float32] | None = None
         async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
             async for result in responses:  # to its end: a stream that is left goes on
@@ -107,7 +107,7 @@ class TritonEngine:
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except InferenceServerException as error:
-            raise told_error(self._model, str(error)) from error
+            raise reported_error(self._model, str(error)) from error
         finally:
             await stream.stop()
 
@@ -141,23 +141,23 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
         inputs.append(tensor("cache_salt", salt))
     if request.adapter is not None:
         inputs.append(tensor("lora_task_id", np.array([[request.adapter]], dtype=np.uint64)))
-    if request.sound is not None:
-        inputs.append(tensor("WAV", request.sound[np.newaxis]))
-    return [*inputs, *_picture_inputs(request.images)]
+    if request.audio is not None:
+        inputs.append(tensor("WAV", request.audio[np.newaxis]))
+    return [*inputs, *_image_inputs(request.images)]
 
 
-def _picture_inputs(pictures: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
+def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
     """Return one tensor of all pictures; different sizes are padded, and told.
 
     Raises:
         InvalidRequestError: of shapes so different that their padding would fill the memory.
     """
-    if not pictures:
+    if not images:
         return []
-    sizes = np.array([picture.shape[:2] for picture in pictures], dtype=np.int64)
+    sizes = np.array([image.shape[:2] for image in images], dtype=np.int64)
     if (sizes == sizes[0]).all():
-        return [tensor("image_bytes_input", np.stack(pictures)[np.newaxis])]
-    shape = (len(pictures), *sizes.max(axis=0).tolist(), 3)
+        return [tensor("image_bytes_input", np.stack(images)[np.newaxis])]
+    shape = (len(images), *sizes.max(axis=0).tolist(), 3)
     if prod(shape) > _MOST_PIXEL_BYTES:
         raise InvalidRequestError(
             f"The {shape[0]} images are together up to {shape[2]} pixels wide and {shape[1]} high: "
@@ -165,8 +165,8 @@ def _picture_inputs(pictures: tuple[NDArray[np.uint8], ...]) -> list[InferInput]
             code="invalid_image",
         )
     padded = np.zeros(shape, dtype=np.uint8)
-    for canvas, picture in zip(padded, pictures, strict=True):
-        canvas[: picture.shape[0], : picture.shape[1]] = picture
+    for canvas, image in zip(padded, images, strict=True):
+        canvas[: image.shape[0], : image.shape[1]] = image
     return [
         tensor("image_bytes_input", padded[np.newaxis]),
         tensor("image_sizes_input", sizes[np.newaxis]),

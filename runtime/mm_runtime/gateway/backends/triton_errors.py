@@ -23,7 +23,7 @@ _COMING_BACK = (
 )
 
 
-def told_error(model: str, message: str) -> GatewayError:
+def reported_error(model: str, message: str) -> GatewayError:
     """Return the error for an answer that is one. Only words about the request are passed on.
 
     Args:

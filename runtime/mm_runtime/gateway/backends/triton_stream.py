@@ -55,7 +55,7 @@ class TritonStream:
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 while not self._ended:
-                    await self._ask_to_stop()
+                    await self._request_stop()
                     await asyncio.wait({self._reader}, timeout=_REPEAT_SECONDS)
         except TimeoutError:
             pass
@@ -74,7 +74,7 @@ class TritonStream:
             self._ended = True
             self._results.put_nowait(end)
 
-    async def _ask_to_stop(self) -> None:
+    async def _request_stop(self) -> None:
         """Send `stop`; a server that does not understand it is left to finish by itself."""
         number = np.array([[1]], dtype=np.int32)
         call = _open(

@@ -106,11 +106,11 @@ class TrtllmServeEngine:
 
 def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
     """Return the body of a request; pictures are PNGs, which lose nothing."""
-    pictures = iter(request.images)
+    images = iter(request.images)
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_message(turn, pictures) for turn in request.turns],
+        "messages": [_message(turn, images) for turn in request.turns],
         "max_tokens": request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -130,13 +130,13 @@ def _encoded(model: str, request: EngineRequest) -> bytes:
     return json.dumps(chat_body(model, request)).encode()
 
 
-def _message(turn: Turn, pictures: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
+def _message(turn: Turn, images: Iterator[NDArray[np.uint8]]) -> dict[str, Any]:
     if len(turn.parts) == 1 and isinstance(turn.parts[0], str):
         return {"role": turn.role, "content": turn.parts[0]}
     parts = [
         {"type": "text", "text": part}
         if isinstance(part, str)
-        else {"type": "image_url", "image_url": {"url": _data_url(next(pictures))}}
+        else {"type": "image_url", "image_url": {"url": _data_url(next(images))}}
         for part in turn.parts
     ]
     return {"role": turn.role, "content": parts}

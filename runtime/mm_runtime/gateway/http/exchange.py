@@ -93,7 +93,9 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)
     kind = ChatCompletion if isinstance(request, ChatRequest) else TextCompletion
-    return kind(model=model, asked=request.model, request_id=request_id, created=int(time.time()))
+    return kind(
+        model=model, requested=request.model, request_id=request_id, created=int(time.time())
+    )
 
 
 class Endpoint:
@@ -189,7 +191,7 @@ class Endpoint:
             with (
                 self._fetching.claim(fetches=request.fetches) as fetching,
                 # Not before: bodies that never end, or that are none, would hold every place.
-                self._service.admission.place(),
+                self._service.admission.admit(),
             ):
                 work = self._answer(request, claim, fetching, reply, record)
                 del request
@@ -222,7 +224,7 @@ class Endpoint:
                     if streamed is not None:
                         await _send_stream(streamed, events, shapes, chat, reply)
                     else:
-                        await _send_whole(events, shapes, chat, reply)
+                        await _send_complete(events, shapes, chat, reply)
         except TimeoutError:
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
@@ -270,7 +272,7 @@ async def _watched(
                 yield event
 
 
-async def _send_whole(
+async def _send_complete(
     events: AsyncGenerator[Piece | Finished, None],
     shapes: Shapes,
     chat: PreparedChat,
@@ -282,7 +284,7 @@ async def _send_whole(
             case Piece():
                 pieces.append(event.text)
             case Finished():
-                answer = shapes.whole("".join(pieces), event.reason, _usage(chat, event))
+                answer = shapes.full("".join(pieces), event.reason, _usage(chat, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
@@ -316,7 +318,7 @@ async def _send_stream(
 
 
 def _usage(chat: PreparedChat, end: Finished) -> Usage:
-    seconds = 0.0 if chat.sound is None else seconds_of(chat.sound)
+    seconds = 0.0 if chat.audio is None else seconds_of(chat.audio)
     return Usage(
         chat.budget.prompt_tokens,
         end.completion_tokens,

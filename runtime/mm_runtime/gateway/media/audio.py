@@ -25,7 +25,7 @@ _SLACK = 8192
 (AAC: 2048 at 8 kHz)."""
 
 
-def decode_sound(encoded: bytes, *, most_samples: int) -> Samples:
+def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     """Return float32 samples of -1 to 1 of one channel at the model's rate.
 
     Raises:
@@ -76,15 +76,15 @@ def _too_long(most_samples: int) -> BadRecordingError:
     )
 
 
-def seconds_of(sound: Samples) -> float:
+def seconds_of(audio: Samples) -> float:
     """Return how long a sound is."""
-    return len(sound) / SAMPLE_RATE
+    return len(audio) / SAMPLE_RATE
 
 
-def encode_wav(sound: Samples) -> bytes:
+def encode_wav(audio: Samples) -> bytes:
     """Return samples of -1 to 1 as a file of sixteen bits, as users send it."""
     # Sixteen bits hold no +1.0: it would come out as -1.0.
-    steps = np.clip(sound * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype("<i2")
+    steps = np.clip(audio * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)

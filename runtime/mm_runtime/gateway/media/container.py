@@ -35,8 +35,8 @@ _DECODERS = {
     | {"mpeg4", "mjpeg"},
 }
 
-SOUNDS = "WAV, FLAC, MP3, Ogg, M4A/MP4 or WebM"
-FILMS = "MP4 or WebM"
+AUDIO_FORMATS = "WAV, FLAC, MP3, Ogg, M4A/MP4 or WebM"
+VIDEO_FORMATS = "MP4 or WebM"
 
 
 class BadRecordingError(Exception):
@@ -59,7 +59,7 @@ def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator[InputCon
     Raises:
         BadRecordingError: another format or codec, no such stream, or damaged.
     """
-    expected = SOUNDS if kind == "audio" else FILMS
+    expected = AUDIO_FORMATS if kind == "audio" else VIDEO_FORMATS
     name = format_of(encoded)
     if name is None:
         raise BadRecordingError(f"the bytes are no recording that is read here; send {expected}")

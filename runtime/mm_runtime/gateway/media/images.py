@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.admission.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.jobs import (
-    PICTURE_SECONDS,
+    IMAGE_SECONDS,
     VIDEO_SECONDS,
     Reduce,
     ReduceFrame,
-    picture_job,
+    image_job,
     video_job,
 )
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
-from mm_runtime.gateway.media.known_images import KnownPictures
+from mm_runtime.gateway.media.image_cache import DecodedImageCache
 from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
@@ -57,7 +57,7 @@ class ImageLoader:
         reduce: Reduce,
         reduce_frame: ReduceFrame,
         decoders: Decoders,
-        known: KnownPictures,
+        known: DecodedImageCache,
         bodies: BodyBudget,
     ) -> None:
         self._fetcher = fetcher
@@ -113,12 +113,12 @@ class ImageLoader:
         return await self._read(reference, decoded, code="invalid_video")
 
     async def _load(self, reference: ImageReference, count: int, salt: str) -> Pixels:
-        job = picture_job(self._reduce, count, self._limits.max_pixels)
+        job = image_job(self._reduce, count, self._limits.max_pixels)
 
         def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if encoded is None:
                 encoded = decode_data_url(url, max_bytes=self._limits.max_bytes)
-            reduced = partial(run, job, encoded, PICTURE_SECONDS)
+            reduced = partial(run, job, encoded, IMAGE_SECONDS)
             return self._known.through(encoded, count, reduced, salt)
 
         return await self._read(reference, decoded, code="invalid_image")

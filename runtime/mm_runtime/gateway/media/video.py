@@ -12,7 +12,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
-from mm_runtime.gateway.media.video_file import decode_film, is_film
+from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
 from mm_runtime.images.data_urls import decode_base64, split_data_url
 from mm_runtime.images.media import BadImageError, check_pixels, decode, opened, to_rgb
 
@@ -58,10 +58,10 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.I
         return decode_video(decode_base64(encoded, max_bytes=limits.max_bytes), limits, keep)
     count = encoded.count(",") + 1
     _check_frames(count)
-    pictures = encoded.split(",")
+    encoded_frames = encoded.split(",")
     left, frames, sizes = limits.max_bytes, [], set()
     for at in _sampled(count, limits.max_frames):
-        content = decode_base64(pictures[at], max_bytes=left)
+        content = decode_base64(encoded_frames[at], max_bytes=left)
         left -= len(content)
         frame = decode(content, max_pixels=limits.max_pixels)
         sizes.add(frame.size)
@@ -87,8 +87,8 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list
         _check_frames(count)
         return _sampled(count, limits.max_frames)
 
-    if is_film(encoded):
-        return decode_film(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
+    if is_video_file(encoded):
+        return decode_video_file(encoded, max_pixels=limits.max_pixels, wanted=wanted, keep=keep)
     try:
         with opened(encoded, max_pixels=limits.max_pixels, formats=FORMATS) as image:
             return _animation(image, wanted(getattr(image, "n_frames", 1)), limits, keep)

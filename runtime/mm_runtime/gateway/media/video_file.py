@@ -15,17 +15,17 @@ from mm_runtime.images.media import BadImageError, check_pixels
 
 FORMATS = frozenset({"mp4", "matroska"})
 
-MOST_FILMED_PIXELS = 2 * 10**9
+MAX_FILE_PIXELS = 2 * 10**9
 """Of all frames up to the last one that is wanted: about a thousand of 1920 x 1080, six seconds
 of one core (2.8 ns a pixel of H.264)."""
 
 
-def is_film(encoded: bytes) -> bool:
+def is_video_file(encoded: bytes) -> bool:
     """Say whether the bytes begin like a film."""
     return format_of(encoded) in FORMATS
 
 
-def decode_film(
+def decode_video_file(
     encoded: bytes,
     *,
     max_pixels: int,
@@ -49,7 +49,7 @@ def decode_film(
             size = (context.width, context.height)
             check_pixels(size, max_pixels)
             places = wanted(_count(container))
-            budget = PixelBudget(MOST_FILMED_PIXELS, places[-1] + 1)
+            budget = PixelBudget(MAX_FILE_PIXELS, places[-1] + 1)
             budget.check(size)
         with opened(encoded, "video") as container:
             return _frames(container, places, max_pixels, budget, keep)
@@ -88,5 +88,5 @@ def _frames(
 
 def _upright(frame: VideoFrame) -> Image.Image:
     """Return a frame as it is to be looked at; phones store how they were held."""
-    picture: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
-    return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
+    image: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
+    return image.rotate(frame.rotation, expand=True) if frame.rotation else image

@@ -21,7 +21,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ChatPrompt:
     """How one model's conversations are written.
 
     Attributes:
@@ -35,7 +35,7 @@ class Talk:
     begin: str
     control: re.Pattern[str] | None = None
 
-    def take_apart(self, request: ChatRequest) -> Conversation:
+    def split(self, request: ChatRequest) -> Conversation:
         """Split the messages into turns for the template and references to media.
 
         Raises:
@@ -77,8 +77,8 @@ class Talk:
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
         marks = tuple(filter(None, (self.begin, self.style.opening)))
-        whole = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
-        return prompt if whole else self.begin + prompt
+        complete = any(mark in prompt for mark in self.style.reserved) or prompt.startswith(marks)
+        return prompt if complete else self.begin + prompt
 
     def _plain(self, text: str, param: str) -> str:
         """Refuse a text that holds a placeholder, which claims an image, or a control token."""

@@ -60,12 +60,12 @@ def costs_of(rounds: Mapping[str, Sequence[Timed]]) -> Costs:
     word, token = known.get("text_token", 0.0), known.get("output_token", 0.0)
     alone = base.seconds - word * base.text_tokens - token * base.output_tokens
     keep(BASE, alone, "beside its few tokens")
-    picture = middle.get("image_token")
-    if picture is not None and picture.image_tokens > 0:
-        other = word * (picture.text_tokens - base.text_tokens)
-        other += token * (picture.output_tokens - base.output_tokens)
-        left = picture.seconds - base.seconds - other
-        keep("image_token", left / picture.image_tokens, "in requests with a picture")
+    image = middle.get("image_token")
+    if image is not None and image.image_tokens > 0:
+        other = word * (image.text_tokens - base.text_tokens)
+        other += token * (image.output_tokens - base.output_tokens)
+        left = image.seconds - base.seconds - other
+        keep("image_token", left / image.image_tokens, "in requests with a picture")
     return Costs(known, refused)
 
 

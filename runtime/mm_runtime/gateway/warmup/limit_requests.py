@@ -46,16 +46,16 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
     if service.accepts_audio:  # every sound takes the encoder's whole window
         return
     if service.chats and service.model.max_images:
-        for name, sizes in _pictures(service, isqrt(most_pixels)).items():
-            yield Probe(f"{name} ({_told(sizes)})", _with_pictures(service, sizes))
+        for name, sizes in _image_sizes(service, isqrt(most_pixels)).items():
+            yield Probe(f"{name} ({_summary(sizes)})", _with_images(service, sizes))
         if video := _longest_video(service, isqrt(most_pixels)):
-            yield Probe(f"the longest video ({_told(video)})", _with_video(service, video))
+            yield Probe(f"the longest video ({_summary(video)})", _with_video(service, video))
     words = _most_words(service)
     longest = _with_words(service, words)
     yield Probe(f"the longest prompt ({service.text_tokens(longest)} tokens)", longest)
 
 
-def _pictures(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]:
+def _image_sizes(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]:
     """Return the pictures of each request: those that the typical one has already are left out."""
     most = service.model.max_images
     by_features = sorted(_sizes(most_side), key=lambda one: (service.features([one]), -one[0]))
@@ -122,7 +122,7 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 def _fits(service: ChatService, sizes: Sequence[Size]) -> bool:
     """Say whether pictures and their question leave room for an answer."""
-    blank = _with_pictures(service, [(1, 1)] * len(sizes))
+    blank = _with_images(service, [(1, 1)] * len(sizes))
     return service.text_tokens(blank) + service.rows(sizes) <= _most_tokens(service)
 
 
@@ -151,12 +151,12 @@ def _with_words(service: ChatService, words: int) -> ChatRequest | CompletionReq
     return CompletionRequest.model_validate({**_common(service), "prompt": text})
 
 
-def _with_pictures(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
-    pictures = [
-        {"type": "image_url", "image_url": {"url": _picture_url(size, shade=number)}}
+def _with_images(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
+    images = [
+        {"type": "image_url", "image_url": {"url": _image_url(size, shade=number)}}
         for number, size in enumerate(sizes)
     ]
-    return _chat(service, [{"type": "text", "text": _QUESTION}, *pictures])
+    return _chat(service, [{"type": "text", "text": _QUESTION}, *images])
 
 
 def _with_video(service: ChatService, sizes: Sequence[Size]) -> ChatRequest:
@@ -174,7 +174,7 @@ def _common(service: ChatService) -> dict[str, object]:
     return {"model": service.model.name, "max_tokens": 1, "temperature": 0}
 
 
-def _picture_url(size: Size, *, shade: int) -> str:
+def _image_url(size: Size, *, shade: int) -> str:
     return "data:image/png;base64," + _encoded(size, "PNG", shade=shade)
 
 
@@ -185,7 +185,7 @@ def _encoded(size: Size, kind: str, *, shade: int) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _told(sizes: Sequence[Size]) -> str:
+def _summary(sizes: Sequence[Size]) -> str:
     height, width = sizes[0]
     each = f"{width} x {height} pixels"
     return each if len(sizes) == 1 else f"{len(sizes)} of {each}"

@@ -45,7 +45,7 @@ _PREFILL_AT_ONCE: Final = 16
 not, so its probe takes the whole batch."""
 _MOST_WORDS: Final = 256
 _MOST_OUTPUT: Final = 32
-_PICTURE_PIXELS: Final = 336
+_IMAGE_SIDE: Final = 336
 _HERTZ: Final = (200.0, 2000.0)
 _WORDS: Final = ("what", "color", "is", "the", "shape", "in", "red", "blue", "a", "small")
 
@@ -90,8 +90,12 @@ class WorkBenchmark:
             # Zero is no cost: the autoscaler goes by another pod's, or by the one before.
             self._metrics.set_work_seconds(unit, 0.0)
             _log.warning("what %s costs was measured and is not believed: %s", unit, why)
-        told = ", ".join(f"{unit} {value * 1000:.3g} ms" for unit, value in costs.seconds.items())
-        _log.info("work was measured in %.1f s: %s", time.monotonic() - began, told or "nothing")
+        costs_text = ", ".join(
+            f"{unit} {value * 1000:.3g} ms" for unit, value in costs.seconds.items()
+        )
+        _log.info(
+            "work was measured in %.1f s: %s", time.monotonic() - began, costs_text or "nothing"
+        )
 
     async def _measured(self, began: float) -> Costs:
         rounds: list[dict[str, Timed]] = []
@@ -119,7 +123,7 @@ class WorkBenchmark:
             slots=self._slots,
             max_input_len=self._service.model.limits.max_input_len,
             max_seq_len=self._service.model.limits.max_seq_len,
-            pictures=self._service.model.max_images > 0,
+            images=self._service.model.max_images > 0,
         )
         return {name: await self._time(probe) for name, probe in probes.items()}
 
@@ -133,7 +137,7 @@ class WorkBenchmark:
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of pictures, of text, and of the answer."""
         output = 0
-        with self._service.admission.place():
+        with self._service.admission.admit():
             chat = await self._service.prepare(question)
             events = self._service.answer(chat, request_id=f"work-{uuid4().hex}")
             async for event in events:
@@ -156,7 +160,7 @@ class WorkBenchmark:
             return CompletionRequest.model_validate({**common, "prompt": text})
         parts: list[dict[str, object]] = [{"type": "text", "text": text}]
         parts += [
-            {"type": "image_url", "image_url": {"url": _picture_url(self._random.getrandbits(32))}}
+            {"type": "image_url", "image_url": {"url": _image_url(self._random.getrandbits(32))}}
             for _ in range(probe.images)
         ]
         return ChatRequest.model_validate(
@@ -165,7 +169,7 @@ class WorkBenchmark:
 
 
 def probes_of(
-    *, slots: int, max_input_len: int, max_seq_len: int, pictures: bool
+    *, slots: int, max_input_len: int, max_seq_len: int, images: bool
 ) -> dict[str, Probe]:
     """Return the probes: each but the first has more of one kind of work.
 
@@ -173,7 +177,7 @@ def probes_of(
         slots: requests that run at a time.
         max_input_len: tokens of a prompt at most; a word may take several.
         max_seq_len: tokens of prompt and answer at most.
-        pictures: whether requests may have pictures.
+        images: whether requests may have pictures.
     """
     few = min(slots, _PREFILL_AT_ONCE)
     short = len(_WORDS)
@@ -184,18 +188,18 @@ def probes_of(
         "text_token": Probe(words, 0, 1, few),
         "output_token": Probe(short, 0, output, slots),
     }
-    return probes | ({"image_token": Probe(short, 1, 1, few)} if pictures else {})
+    return probes | ({"image_token": Probe(short, 1, 1, few)} if images else {})
 
 
 def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
     return [sum(column) / len(contents) for column in zip(*contents, strict=True)]
 
 
-def _picture_url(seed: int) -> str:
+def _image_url(seed: int) -> str:
     """Return a picture of random blocks as a PNG data URL: no two alike, small to send."""
     blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    side = (_PICTURE_PIXELS, _PICTURE_PIXELS)
-    picture = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
+    side = (_IMAGE_SIDE, _IMAGE_SIDE)
+    image = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
     buffer = io.BytesIO()
-    picture.save(buffer, format="PNG")
+    image.save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

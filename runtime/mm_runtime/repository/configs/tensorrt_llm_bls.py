@@ -117,7 +117,7 @@ def pipeline_model(
     pipeline: tuple[EnsembleStep, ...],
     **parameters: str | bool,
 ) -> ModelConfig:
-    """Return the configuration of a model that runs `pipeline`, with this one's instances and queue.
+    """Return the configuration of a model that runs `pipeline`, with this one's queue.
 
     `parameters` override those of every Python model.
     """

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_runtime.gateway.media.audio import decode_sound
+from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.gateway.media.decoding.wire import Job
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import decode
@@ -17,19 +17,19 @@ Reduce = Callable[[Image.Image, int], Image.Image]
 
 ReduceFrame = Callable[[Image.Image], Image.Image]
 
-PICTURE_SECONDS = 10
+IMAGE_SECONDS = 10
 """Of processor time: a JPEG of fifty million pixels in a hundred scans takes 4.3 s."""
 
 VIDEO_SECONDS = 30
 """A film of two thousand million pixels of H.264 takes 6 s; newer codecs take more."""
 
-SOUND_SECONDS = 10
+AUDIO_SECONDS = 10
 """Half a minute of sound takes a tenth of one."""
 
 
-def picture_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
+def image_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
     """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3]."""
-    return partial(_picture, reduce, count, max_pixels)
+    return partial(_image, reduce, count, max_pixels)
 
 
 def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
@@ -40,18 +40,18 @@ def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
     return partial(_video_of_url if is_url else _video, keep, limits)
 
 
-def sound_job(most_samples: int) -> Job:
+def audio_job(most_samples: int) -> Job:
     """Return the job of a sound. It gives float32[samples]."""
-    return partial(_sound, most_samples)
+    return partial(_audio, most_samples)
 
 
-def unreduced(picture: Image.Image, count: int) -> Image.Image:
+def unreduced(image: Image.Image, count: int) -> Image.Image:
     """Return a picture as it is."""
     del count
-    return picture
+    return image
 
 
-def _picture(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArray[np.uint8]:
+def _image(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArray[np.uint8]:
     return np.asarray(reduce(decode(encoded, max_pixels=max_pixels), count))
 
 
@@ -63,8 +63,8 @@ def _video_of_url(keep: ReduceFrame, limits: VideoLimits, url: bytes) -> NDArray
     return _stacked(read_video(url.decode("utf-8", "surrogatepass"), limits, keep))
 
 
-def _sound(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
-    return decode_sound(encoded, most_samples=most_samples)
+def _audio(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
+    return decode_audio(encoded, most_samples=most_samples)
 
 
 def _stacked(frames: list[Image.Image]) -> NDArray[np.uint8]:

@@ -46,11 +46,11 @@ _TEXT = "Are you ready?"
 _AWAY = "Triton is not ready yet"
 
 
-class PreflightFailedError(Exception):
+class WarmUpFailedError(Exception):
     """Triton is away, or the path answered, but with nothing."""
 
 
-class Preflight:
+class WarmUp:
     """Knows whether the whole path has been proved since Triton was last away.
 
     Args:
@@ -78,7 +78,7 @@ class Preflight:
         self._seconds = max(_LEAST_SECONDS, request_seconds)
         self._golden = golden
         self._after_first = after_first
-        self._asked = ""
+        self._current = ""
         self._problem = ""
         self._phase = Phase.LOADING
         self._enter(Phase.LOADING)
@@ -87,8 +87,8 @@ class Preflight:
         """Return what the pod does now, and what is asked or what went wrong."""
         if self._phase is Phase.READY and not await self.service.engine.is_ready():
             return Phase.LOADING, _AWAY
-        told = (self._asked and f"asking {self._asked}", self._problem)
-        return self._phase, "; ".join(text for text in told if text)
+        summary = (self._current and f"asking {self._current}", self._problem)
+        return self._phase, "; ".join(text for text in summary if text)
 
     async def watch(self) -> None:
         """Prove the path, then watch Triton, for ever."""
@@ -106,10 +106,10 @@ class Preflight:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 if self._after_first is not None:
-                    self._asked = "requests that measure what work costs"
+                    self._current = "requests that measure what work costs"
                     await self._after_first()
                     self._after_first = None
-                self._asked = self._problem = ""
+                self._current = self._problem = ""
                 self._enter(Phase.READY)
                 _log.info("preflight passed: a question was answered")
 
@@ -118,29 +118,29 @@ class Preflight:
 
         Raises:
             GatewayError: a stage refused or failed.
-            PreflightFailedError: Triton is away, or an answer was nothing.
+            WarmUpFailedError: Triton is away, or an answer was nothing.
             TimeoutError: no answer in time.
         """
-        self._asked = ""
+        self._current = ""
         if not await self.service.engine.is_ready():
             self._enter(Phase.LOADING)
-            raise PreflightFailedError(_AWAY)
+            raise WarmUpFailedError(_AWAY)
         self._enter(Phase.WARMING_UP)
         if self._problem == _AWAY:
             self._problem = ""
-        began, asked = time.monotonic(), 0
+        began, sent = time.monotonic(), 0
         # A tokenizer and a picture's encoder take a second where the limits are large.
         remaining = probes(self.service, most_pixels=self._most_pixels)
         while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
             await self._warm_up(probe)
-            asked += 1
-        self._asked = "the question that shows that it answers"
+            sent += 1
+        self._current = "the question that shows that it answers"
         await self._answered(await self.service.prepare(self._question()))
         if self._golden is not None:
-            self._asked = "the golden prompt of the engine's manifest"
+            self._current = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
         took = time.monotonic() - began
-        _log.info("%d requests at the borders of the plan, then questions: %.1f s", asked, took)
+        _log.info("%d requests at the borders of the plan, then questions: %.1f s", sent, took)
 
     async def _compare(self, golden: GoldenPrompt) -> None:
         """Ask what the build has asked, as it was asked there: no template around it."""
@@ -149,25 +149,25 @@ class Preflight:
             prompt=golden.text,
             images=(sample_image(),) * golden.pictures,
             video=None,
-            sound=sample_audio() if golden.sounds else None,
+            audio=sample_audio() if golden.sounds else None,
             cache_salt="",
             max_tokens=len(golden.tokens),
             sampling=LIKELIEST,
         )
         admission = self.service.admission
         async with asyncio.timeout(self._seconds):
-            with admission.place():
+            with admission.admit():
                 async with admission.slot(), aclosing(self.service.engine.generate(request)) as got:
                     pieces = [piece async for piece in got if isinstance(piece, str)]
         answer = "".join(pieces)
         if answer != golden.answer:
-            raise PreflightFailedError(
+            raise WarmUpFailedError(
                 f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "
                 "Its files or its server are other ones: build it again, or compare the images"
             )
 
     async def _warm_up(self, probe: Probe) -> None:
-        self._asked = probe.name
+        self._current = probe.name
         try:
             chat = await self.service.prepare(probe.request)
         except InvalidRequestError as error:
@@ -178,24 +178,24 @@ class Preflight:
 
     async def _answered(self, chat: PreparedChat) -> None:
         async with asyncio.timeout(self._seconds):
-            with self.service.admission.place():
+            with self.service.admission.admit():
                 events = self.service.answer(chat, request_id=f"preflight-{uuid4().hex}")
                 kinds = [type(event) async for event in events]
                 # An ensemble that misses an input ends its stream with nothing in it, as if well.
                 if Piece not in kinds:
-                    raise PreflightFailedError("the model's answer was nothing, not even an end")
+                    raise WarmUpFailedError("the model's answer was nothing, not even an end")
 
     def _note(self, error: Exception) -> None:
         """Keep what went wrong, and log it once; that Triton loads is no news over a failure."""
-        told = str(error) or f"no answer within {self._seconds:.0f} s"
-        if self._asked:
-            told = f"{self._asked} failed: {told}"
+        summary = str(error) or f"no answer within {self._seconds:.0f} s"
+        if self._current:
+            summary = f"{self._current} failed: {summary}"
         elif self._problem and self._phase is Phase.LOADING:
             return
-        self._asked = ""
-        if told != self._problem:
-            self._problem = told
-            _log.warning("preflight failed, trying again: %s", told)
+        self._current = ""
+        if summary != self._problem:
+            self._problem = summary
+            _log.warning("preflight failed, trying again: %s", summary)
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
@@ -215,13 +215,13 @@ class Preflight:
             return CompletionRequest.model_validate({**common, "prompt": _TEXT})
         parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
         if self.service.model.max_images:
-            parts.append({"type": "image_url", "image_url": {"url": _picture_url()}})
+            parts.append({"type": "image_url", "image_url": {"url": _image_url()}})
         return ChatRequest.model_validate(
             {**common, "messages": [{"role": "user", "content": parts}]}
         )
 
 
-def _picture_url() -> str:
+def _image_url() -> str:
     """Return the sample picture as a PNG data URL."""
     buffer = io.BytesIO()
     Image.fromarray(sample_image()).save(buffer, format="PNG")

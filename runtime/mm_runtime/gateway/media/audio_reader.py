@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import Samples
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.gateway.media.decoding.jobs import SOUND_SECONDS, sound_job
+from mm_runtime.gateway.media.decoding.jobs import AUDIO_SECONDS, audio_job
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderEndedError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import DEFAULT_LANGUAGE, START, Prefixes
 
-__all__ = ["DEFAULT_LANGUAGE", "Listener"]
+__all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class AudioReader:
     """What a model that hears is asked with.
 
     Attributes:
@@ -69,7 +69,7 @@ class Listener:
         """
 
         def decoded(run: Run) -> Samples:
-            return run(sound_job(self.most_samples), encoded, SOUND_SECONDS)
+            return run(audio_job(self.most_samples), encoded, AUDIO_SECONDS)
 
         try:
             return await self.decoders.through(decoded)

@@ -18,14 +18,14 @@ Pixels = NDArray[np.uint8]
 Key = tuple[bytes, int]
 
 
-class KnownPictures:
+class DecodedImageCache:
     """Reduced pictures by their bytes, the longest unused going first; for any thread."""
 
     def __init__(self, max_bytes: int) -> None:
         """Keep at most so many bytes of pixels; 0 keeps none."""
         self._max_bytes = max_bytes
         self._held = 0
-        self._pictures: OrderedDict[Key, Pixels] = OrderedDict()
+        self._images: OrderedDict[Key, Pixels] = OrderedDict()
         self._lock = threading.Lock()
 
     def through(
@@ -46,9 +46,9 @@ class KnownPictures:
             return reduce()
         key = (hashlib.sha256(salt.encode() + b"\0" + encoded).digest(), count)
         with self._lock:
-            known = self._pictures.get(key)
+            known = self._images.get(key)
             if known is not None:
-                self._pictures.move_to_end(key)
+                self._images.move_to_end(key)
                 return known
         pixels = reduce()
         pixels.setflags(write=False)
@@ -59,10 +59,10 @@ class KnownPictures:
         if pixels.nbytes > self._max_bytes:
             return
         with self._lock:
-            if key in self._pictures:  # another thread decoded the same meanwhile
+            if key in self._images:  # another thread decoded the same meanwhile
                 return
-            self._pictures[key] = pixels
+            self._images[key] = pixels
             self._held += pixels.nbytes
             while self._held > self._max_bytes:
-                _, dropped = self._pictures.popitem(last=False)
+                _, dropped = self._images.popitem(last=False)
                 self._held -= dropped.nbytes
