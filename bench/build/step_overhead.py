@@ -45,7 +45,7 @@ def main() -> None:
             site = trtllm_site(folder, programs, "t5")
             seconds, witness = build(site)
             imports = start_up()
-            manifest = json.loads(site.places.manifest.read_bytes())
+            manifest = json.loads(site.paths.manifest.read_bytes())
             steps = {step["name"]: step["seconds"] for step in manifest["steps"]}
             between.append((seconds - sum(steps.values())) / len(steps))
             busy.append((witness.cpu_seconds - imports) / len(steps))

@@ -34,9 +34,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 import obstore  # noqa: E402 (the line above is for the last import)
 
 from mm_api.documents.engine_manifest import EngineFile  # noqa: E402
-from mm_runtime.base.arriving import ArrivingFile  # noqa: E402
 from mm_runtime.base.buckets import open_bucket  # noqa: E402
 from mm_runtime.base.durable import sha256  # noqa: E402
+from mm_runtime.base.resumable_file import ResumableFile  # noqa: E402
 from mm_runtime.sources.address import BucketAddress  # noqa: E402
 from mm_runtime.sources.bucket import BucketSource  # noqa: E402
 from mm_runtime.sources.origin import DirectoryOrigin  # noqa: E402
@@ -121,10 +121,10 @@ def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Second
         copy = scratch / "copy"
 
         def pull() -> None:
-            with ArrivingFile(copy) as arriving:
+            with ResumableFile(copy) as writer:
                 for piece in store.chunks("0" * 64, entry):
-                    arriving.write(piece)
-                arriving.finish()
+                    writer.write(piece)
+                writer.finish()
 
         def then_digest(copied: Callable[[], None]) -> Callable[[], object]:
             def both() -> object:

@@ -217,7 +217,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.files import sourced  # noqa: PLC0415 (see module)
     from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415
-    from mm_runtime.engine_build.places import Places  # noqa: PLC0415
+    from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
     from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
     from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.engine_build.steps import steps  # noqa: PLC0415
@@ -232,10 +232,10 @@ def _build(arguments: argparse.Namespace) -> int:
             f"{arguments.store} is a bucket: name a directory to build in, --work."
         )
     if arguments.dry_run:
-        places = Places.of(directory, plan)
+        paths = BuildPaths.of(directory, plan)
         for number, step in enumerate(steps(plan), start=1):
             print(f"{number}. {step.name}: {step.purpose}")
-            print(f"   {shlex.join(step.argv('python3', arguments.source, places))}")
+            print(f"   {shlex.join(step.argv('python3', arguments.source, paths))}")
         return ExitCode.OK
     options = BuildOptions(
         plan=plan,

@@ -52,7 +52,7 @@ class SourceNotFoundError(PermanentError):
 
 
 class SourceEscapesError(PermanentError):
-    """A link of a checkpoint leads out of its claim. Raised by `mm_runtime.base.beneath`."""
+    """A link of a checkpoint leads out of its claim. Raised by `mm_runtime.base.containment`."""
 
 
 class SourceDeniedError(PermanentError):

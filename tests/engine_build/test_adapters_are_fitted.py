@@ -71,7 +71,7 @@ def test_adapters_become_arrays(
     )
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    lora = site.places.engine / "lora"
+    lora = site.paths.engine / "lora"
     config = np.load(lora / "one" / "llm" / "model.lora_config.npy")
     weights = np.load(lora / "one" / "llm" / "model.lora_weights.npy")
     assert config.tolist() == [[[1, 0, 4], [6, 3, 4]]]
@@ -99,7 +99,7 @@ def test_encoder_and_decoder_get_their_own(
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
     found = {
-        part: np.load(site.places.engine / "lora" / "one" / part / "model.lora_config.npy").tolist()
+        part: np.load(site.paths.engine / "lora" / "one" / part / "model.lora_config.npy").tolist()
         for part in ("encoder", "decoder")
     }
     assert found == {"encoder": [[[1, 0, 2]]], "decoder": [[[11, 0, 2]]]}
@@ -126,7 +126,7 @@ def test_what_was_inspected_is_planned_and_built(
     site = use_site(monkeypatch, TrtllmSite(site.source, site.store, plan, whole, site.tools))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    engines = site.places.engine
+    engines = site.paths.engine
     configs = {
         part: json.loads((engines / part / "config.json").read_text())["build_config"]
         for part in ("encoder", "decoder")
@@ -217,7 +217,7 @@ def test_adapters_that_do_not_fit_are_refused(
     """What is wrong is said before the first engine is built, and nothing lands elsewhere."""
     site = with_adapters(trtllm_site(tmp_path, tools, "llava"), make(tmp_path / "adapter"))
     plan = site.plan.model_copy(update={"allow_pickle": False})
-    context = StepContext(plan, site.source, site.places)
+    context = StepContext(plan, site.source, site.paths)
     with pytest.raises(PermanentError, match=re.escape(words)):
         fetch_and_convert(context)
     assert not list(tmp_path.rglob("escaped"))
@@ -262,4 +262,4 @@ def test_a_changed_adapter_is_planned_again(tmp_path: Path, tools: Tools) -> Non
     other = [one.model_copy(update={"source_digest": "sha256:" + "0" * 64}) for one in build.lora]
     plan = site.plan.model_copy(update={"trtllm": build.model_copy(update={"lora": other})})
     with pytest.raises(SourceChangedError, match="is not the one that was planned for"):
-        fetch_and_convert(StepContext(plan, site.source, site.places))
+        fetch_and_convert(StepContext(plan, site.source, site.paths))

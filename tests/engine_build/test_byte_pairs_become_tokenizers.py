@@ -8,11 +8,11 @@ import pytest
 from tokenizers import ByteLevelBPETokenizer
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import byte_pairs
 from mm_runtime.engine_build.commands.library_tokenizer import SAMPLES
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -49,22 +49,22 @@ def fetched(published: Path, folder: Path) -> StepContext:
     """Return a Reference build that has fetched those files and config.json."""
     facts = facts_of("bart").model_copy(update={"byte_pair_vocabulary": "vocab.json"})
     plan = plan_of(facts)
-    places = Places(folder, plan.fingerprint)
-    own = places.fetched("vocab.json")
+    paths = BuildPaths(folder, plan.fingerprint)
+    own = paths.fetched("vocab.json")
     own.parent.mkdir(parents=True, exist_ok=True)
     for name in ("vocab.json", "merges.txt"):
         (own.parent / name).write_bytes((published / name).read_bytes())
-    for path in (own.parent / "config.json", places.fetched("config.json")):
+    for path in (own.parent / "config.json", paths.fetched("config.json")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('{"model_type": "bart"}')
-    return StepContext(plan, "", places)
+    return StepContext(plan, "", paths)
 
 
 def test_ids_are_those_of_the_merges(published: Path, tmp_path: Path) -> None:
     """In every script, between <s> and </s>, as the library that trained the merges splits them."""
     context = fetched(published, tmp_path)
     make_tokenizer(context)
-    made = TextCodec(context.places.unfinished / TOKENIZER_FOLDER)
+    made = TextCodec(context.paths.unfinished / TOKENIZER_FOLDER)
     plain = ByteLevelBPETokenizer.from_file(
         str(published / "vocab.json"), str(published / "merges.txt")
     )
@@ -96,7 +96,7 @@ def test_what_does_not_belong_together_is_told(
 ) -> None:
     """Before transformers looks at it."""
     context = fetched(published, tmp_path)
-    path = context.places.fetched("vocab.json")
+    path = context.paths.fetched("vocab.json")
     path.write_text(change(path.read_text()))
     with pytest.raises(PermanentError, match=words):
         make_tokenizer(context)
@@ -110,7 +110,7 @@ def test_another_conversion_is_refused(
     monkeypatch.setattr(byte_pairs, "WORDS", byte_pairs.regex.compile(r"\S+|\s+"))
     with pytest.raises(PermanentError, match=r"vocab\.json that splits .* the algorithm of GPT-2"):
         make_tokenizer(context)
-    assert not list(context.places.tokenizer.iterdir())
+    assert not list(context.paths.tokenizer.iterdir())
 
 
 def test_only_such_checkpoints_have_the_step() -> None:

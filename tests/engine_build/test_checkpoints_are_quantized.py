@@ -138,7 +138,7 @@ def test_its_exit_codes_are_ours(tmp_path: Path) -> None:
         result.failure.step,
         "is quantized already" in result.failure.message,
     ) == ("quantize", True)
-    assert not site.places.engine.exists()
+    assert not site.paths.engine.exists()
 
 
 def test_texts_are_many_and_different() -> None:
@@ -167,25 +167,25 @@ def quantized_by_hand(folder: Path) -> StagingSite:
         f"{name}.weight": (exact[f"{name}.weight"].float() / scale).to(torch.float8_e4m3fn),
         f"{name}.weight_scale": scale,
     }
-    for where, weights in ((site.places.weights, exact), (site.places.staged_checkpoint, made)):
+    for where, weights in ((site.paths.weights, exact), (site.paths.staged_checkpoint, made)):
         where.mkdir(parents=True)
         save_file(weights, where / "model.safetensors")
     settings = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": KEPT}
-    config = site.places.staged_checkpoint / HF_QUANT_CONFIG
+    config = site.paths.staged_checkpoint / HF_QUANT_CONFIG
     config.write_text(json.dumps({"quantization": settings}))
     return site
 
 
 def verify(site: StagingSite) -> None:
     """Run the step."""
-    verify_quantized(StepContext(site.plan, "", site.places))
+    verify_quantized(StepContext(site.plan, "", site.paths))
 
 
 def test_a_right_quantization_passes(tmp_path: Path) -> None:
     """The report says what was found, within half a step of FP8."""
     site = quantized_by_hand(tmp_path)
     verify(site)
-    report = json.loads(site.places.quantized_report.read_text())
+    report = json.loads(site.paths.quantized_report.read_text())
     assert (report["quantized"], report["kept"]) == (1, 2)
     assert 0 < report["largestError"] <= 2**-4
 
@@ -269,6 +269,6 @@ def test_a_wrong_quantization_is_refused(
 ) -> None:
     """What a server would load as something else, or not at all."""
     site = quantized_by_hand(tmp_path)
-    change(site.places.staged_checkpoint)
+    change(site.paths.staged_checkpoint)
     with pytest.raises(VerificationFailedError, match=words):
         verify(site)

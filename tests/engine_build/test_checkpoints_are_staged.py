@@ -22,8 +22,8 @@ def test_the_staged_checkpoint_is_the_source(tmp_path: Path, family: str) -> Non
     site = staging_site(tmp_path, family)
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    manifest = manifests.read(site.places.manifest)
-    manifests.verify(site.places.engine, manifest)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
     assert source_digest(site.source) == source_digest(site.staged)
     assert {"fetch", "verify-checkpoint"} == set(result.step_seconds)
     assert (manifest.gpu, manifest.plan.engine.backend) == (None, "PyTorch")
@@ -92,7 +92,7 @@ def test_what_no_server_could_load_is_not_staged(
     assert result.failure is not None
     assert (code, result.failure.reason) == (ExitCode.PERMANENT, BuildReason.VERIFICATION_FAILED)
     assert words in result.failure.message
-    assert not site.places.engine.exists()
+    assert not site.paths.engine.exists()
 
 
 def test_pickles_beside_safetensors_stay_behind(tmp_path: Path) -> None:

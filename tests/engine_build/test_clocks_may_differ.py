@@ -20,12 +20,12 @@ def test_two_builders_of_one_engine(site: Site, skew: int) -> None:
     arguments = site.arguments
     with start("", arguments) as one, start(CLOCK.format(seconds=skew), arguments) as other:
         assert (one.wait(BUILD_SECONDS), other.wait(BUILD_SECONDS)) == (0, 0)
-    manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+    manifests.verify(site.paths.engine, manifests.read(site.paths.manifest))
 
 
 def test_work_of_others_is_not_taken_for_old(site: Site) -> None:
     """A clock that is a month ahead does not make a minute-old working directory abandoned."""
-    elsewhere = site.places.work.with_name("f" * 64)
+    elsewhere = site.paths.work.with_name("f" * 64)
     elsewhere.mkdir(parents=True)
     (elsewhere / "journal.json").write_text("{}")
     assert run(CLOCK.format(seconds=MONTH), site.arguments) == 0
@@ -35,8 +35,8 @@ def test_work_of_others_is_not_taken_for_old(site: Site) -> None:
 def test_an_engine_from_the_future_is_served(site: Site) -> None:
     """The time in a manifest is told, and decides nothing."""
     assert run(CLOCK.format(seconds=MONTH), site.arguments) == 0
-    created = manifests.read(site.places.manifest).created
+    created = manifests.read(site.paths.manifest).created
     plan = BuildPlan.from_json(Path(site.arguments[2]).read_bytes())
     assert run("", site.arguments) == 0
-    again = manifests.read(site.places.manifest)
+    again = manifests.read(site.paths.manifest)
     assert (created, plan) == (again.created, again.plan)

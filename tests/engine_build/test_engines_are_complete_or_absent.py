@@ -16,7 +16,7 @@ from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import EngineCorruptError
 from support.build_sites import Site
 
@@ -39,27 +39,27 @@ def failure_of(result: BuildResult) -> tuple[BuildReason, str, bool]:
 def test_manifest_covers_every_file(site: Site, tmp_path: Path) -> None:
     """The manifest names all files of the engine with size and digest, and verifies."""
     code, result = run(site, tmp_path)
-    manifest = manifests.read(site.places.manifest)
+    manifest = manifests.read(site.paths.manifest)
     on_disk = [
         EngineFile(
-            path=path.relative_to(site.places.engine).as_posix(),
+            path=path.relative_to(site.paths.engine).as_posix(),
             size=path.stat().st_size,
             sha256=sha256(path),
         )
-        for path in sorted(site.places.engine.rglob("*"))
-        if path.is_file() and path != site.places.manifest
+        for path in sorted(site.paths.engine.rglob("*"))
+        if path.is_file() and path != site.paths.manifest
     ]
-    assert (ExitCode.OK, sha256(site.places.manifest)) == (code, result.manifest_sha256)
+    assert (ExitCode.OK, sha256(site.paths.manifest)) == (code, result.manifest_sha256)
     assert on_disk == manifest.files
     assert site.plan == manifest.plan
-    manifests.verify(site.places.engine, manifest)
+    manifests.verify(site.paths.engine, manifest)
 
 
 def test_files_go_where_they_are_looked_for(site: Site, tmp_path: Path) -> None:
     """Weights and config for the language model, tokenizer and pictures for the processor."""
     run(site, tmp_path)
     found = {
-        folder: {path.name for path in (site.places.engine / folder).iterdir()}
+        folder: {path.name for path in (site.paths.engine / folder).iterdir()}
         for folder in ("llm", "processor")
     }
     expected = {
@@ -80,11 +80,11 @@ def test_nothing_else_stays_in_the_store(site: Site, tmp_path: Path) -> None:
 def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
     """A second build of one fingerprint verifies and builds nothing."""
     _, first = run(site, tmp_path)
-    before = site.places.manifest.stat().st_mtime_ns
+    before = site.paths.manifest.stat().st_mtime_ns
     code, second = run(site, tmp_path)
     assert (code, second.reused, second.step_seconds) == (ExitCode.OK, True, {})
     assert first.manifest_sha256 == second.manifest_sha256
-    assert before == site.places.manifest.stat().st_mtime_ns
+    assert before == site.paths.manifest.stat().st_mtime_ns
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_damaged_engine_is_named_and_built_anew(
 ) -> None:
     """Verification names the damaged file; the next build replaces the engine."""
     run(site, tmp_path)
-    damaged = site.places.engine / name
+    damaged = site.paths.engine / name
     if content is None:
         damaged.unlink()
     else:
         damaged.write_bytes(content)
     with pytest.raises(EngineCorruptError, match=words) as caught:
-        manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+        manifests.verify(site.paths.engine, manifests.read(site.paths.manifest))
     assert str(damaged) in str(caught.value)
     code, result = run(site, tmp_path)
     assert (code, result.reused) == (ExitCode.OK, False)
-    manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+    manifests.verify(site.paths.engine, manifests.read(site.paths.manifest))
 
 
 def test_changed_checkpoint_is_not_built(site: Site, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_changed_checkpoint_is_not_built(site: Site, tmp_path: Path) -> None:
         ExitCode.SOURCE_CHANGED,
         (BuildReason.SOURCE_CHANGED, "fetch", False),
     )
-    assert not site.places.engine.exists()
+    assert not site.paths.engine.exists()
 
 
 def test_vanished_checkpoint_is_permanent(site: Site, tmp_path: Path) -> None:
@@ -152,18 +152,18 @@ def test_store_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
 
 def test_leftovers_of_another_attempt_are_not_mixed_in(site: Site, tmp_path: Path) -> None:
     """Files and half-written copies of a killed attempt never reach the engine."""
-    for folder in (site.places.llm, site.places.processor):
+    for folder in (site.paths.llm, site.paths.processor):
         folder.mkdir(parents=True)
-    (site.places.llm / "stranger.safetensors").write_bytes(b"x")
-    (site.places.llm / "model.safetensors.partial").write_bytes(b"x")
+    (site.paths.llm / "stranger.safetensors").write_bytes(b"x")
+    (site.paths.llm / "model.safetensors.partial").write_bytes(b"x")
     size = (site.source / "tokenizer.json").stat().st_size
-    (site.places.processor / "tokenizer.json").write_bytes(b"y" * size)
+    (site.paths.processor / "tokenizer.json").write_bytes(b"y" * size)
     code, _ = run(site, tmp_path)
-    manifest = manifests.read(site.places.manifest)
+    manifest = manifests.read(site.paths.manifest)
     names = {file.path for file in manifest.files if not file.path.startswith("build/")}
     assert code == ExitCode.OK
     assert not {name for name in names if "stranger" in name or "partial" in name}
-    copied = (site.places.engine / "processor" / "tokenizer.json").read_bytes()
+    copied = (site.paths.engine / "processor" / "tokenizer.json").read_bytes()
     assert copied == (site.source / "tokenizer.json").read_bytes()
 
 
@@ -193,22 +193,22 @@ def test_the_result_tells_size_and_versions(site: Site, tmp_path: Path) -> None:
     """The operator learns how big the engine is and what made it, reused ones included."""
     _, first = run(site, tmp_path)
     _, second = run(site, tmp_path)
-    size = sum(file.size for file in manifests.read(site.places.manifest).files)
+    size = sum(file.size for file in manifests.read(site.paths.manifest).files)
     assert [first.stored_bytes, second.stored_bytes] == [size, size]
     assert "python" in second.versions
 
 
 def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
     """While somebody holds the lock a second build names it and waits, then builds."""
-    site.places.lock.parent.mkdir(parents=True)
-    descriptor = os.open(site.places.lock, os.O_RDWR | os.O_CREAT)
+    site.paths.lock.parent.mkdir(parents=True)
+    descriptor = os.open(site.paths.lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, b"other/engine-1")
     command = [sys.executable, "-m", "mm_runtime", *site.arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
         try:
             _wait_for_line(second, b'"waitingFor":"other/engine-1"')
-            assert not site.places.engine.exists()
+            assert not site.paths.engine.exists()
             os.close(descriptor)
             output, _ = second.communicate(timeout=DEADLINE_SECONDS)
         finally:
@@ -261,7 +261,7 @@ def test_abandoned_work_is_removed(
     site: Site, tmp_path: Path, age_hours: int, *, held: bool, stays: bool
 ) -> None:
     """What a build of another plan has left goes after a day, unless somebody still builds it."""
-    other = Places(site.store, "e" * 64)
+    other = BuildPaths(site.store, "e" * 64)
     other.llm.mkdir(parents=True)
     other.lock.parent.mkdir(parents=True)
     then = time.time() - age_hours * 3600

@@ -41,17 +41,17 @@ def built(folder: Path, family: str) -> tuple[TrtllmSite, dict[str, dict[str, An
 
 def verify(site: TrtllmSite, configs: dict[str, dict[str, Any]]) -> EngineReport:
     """Write the configs where the engines would be, and compare them."""
-    places = site.places
+    paths = site.paths
     assert site.plan.trtllm is not None
     for command in site.plan.trtllm.engines:
-        folder = places.work / built_folder(command, site.plan.trtllm)
+        folder = paths.work / built_folder(command, site.plan.trtllm)
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps(configs[command.name]))
     gpu = GpuIdentity(product="NVIDIA-L40S", compute_capability="8.9")
     report = ToolReport(versions={"tensorrt_llm": VERSION}, gpu=gpu)
-    places.tools.write_text(report.to_json())
-    verify_engines(StepContext(site.plan, site.source, places))
-    return EngineReport.from_json(places.engines_report.read_bytes())
+    paths.tools.write_text(report.to_json())
+    verify_engines(StepContext(site.plan, site.source, paths))
+    return EngineReport.from_json(paths.engines_report.read_bytes())
 
 
 @pytest.mark.parametrize("family", WIDTH)
@@ -131,4 +131,4 @@ def test_engines_that_do_not_fit(
     with pytest.raises(VerificationFailedError, match="do not fit together") as caught:
         verify(site, {**configs, engine: changed})
     assert words in str(caught.value)
-    assert not site.places.engines_report.exists()
+    assert not site.paths.engines_report.exists()

@@ -10,9 +10,9 @@ from transformers.generation import GenerationMixin
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.golden import MOST_WEIGHT_BYTES, asking_bytes, is_asked
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import golden_prompt
 from mm_runtime.engine_build.memory_limit import memory_limit
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.directory import EngineDirectory
@@ -137,4 +137,4 @@ def _built_after_a_kill(checkpoint: Path, folder: Path) -> EngineDirectory:
     result = run_builder(arguments, word)
     assert result is not None
     assert list(result.step_seconds) == ["fetch", "golden-prompt"]
-    return EngineDirectory.open(Places(store, plan.fingerprint).engine)
+    return EngineDirectory.open(BuildPaths(store, plan.fingerprint).engine)

@@ -32,8 +32,8 @@ def test_family_is_built(
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    manifest = manifests.read(site.places.manifest)
-    manifests.verify(site.places.engine, manifest)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
     files = {file.path for file in manifest.files}
     record = FAMILIES[family]
     folders = {"encoder", "decoder"} if record.kind is Kind.ENCODER_DECODER else {"llm"}
@@ -110,7 +110,7 @@ def test_variants_are_built(
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets[version], family, engine))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    manifest = manifests.read(site.places.manifest)
+    manifest = manifests.read(site.paths.manifest)
     assert expected <= {file.path for file in manifest.files}
     assert step in result.step_seconds
     assert list(journalled(site).values()) == printed(site)

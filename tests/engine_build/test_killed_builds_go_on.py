@@ -43,8 +43,8 @@ def run(site: TrtllmSite, *, kill_at: str = "") -> BuildResult | None:
 
 def files_of(site: TrtllmSite) -> dict[str, str]:
     """Return path -> digest of what the engine serves from; logs hold times."""
-    manifest = manifests.read(site.places.manifest)
-    manifests.verify(site.places.engine, manifest)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
 
 
@@ -76,20 +76,20 @@ def test_killed_at_every_step(
     finished = _finished(site)
     for step in killed:
         assert run(site, kill_at=moment.format(step=step)) is None
-        assert not site.places.engine.exists()
+        assert not site.paths.engine.exists()
         found = _finished(site)
         assert found[: len(finished)] == finished
         finished = found
     result = run(site)
     assert result is not None
     assert (result.failure, tuple(result.step_seconds)) == (None, STEPS)
-    assert manifests.read(site.places.manifest).steps[: len(finished)] == finished
+    assert manifests.read(site.paths.manifest).steps[: len(finished)] == finished
     assert len(finished) >= len(STEPS) - 1
     assert files_of(undisturbed) == files_of(site)
 
 
 def _finished(site: TrtllmSite) -> list[StepRecord]:
-    journal = Journal(site.places.journal)
+    journal = Journal(site.paths.journal)
     return [record for one in steps(site.plan) if (record := journal.finished(one))]
 
 
@@ -109,7 +109,7 @@ def test_disk_full_at_every_step(undisturbed: TrtllmSite, tmp_path: Path) -> Non
             full.append(result.failure.step)
             assert result.failure.reason is BuildReason.STORE_NOT_WRITABLE
             assert result.failure.retryable
-            assert not site.places.engine.exists()
+            assert not site.paths.engine.exists()
             filler.unlink()
         result = run(site)
         assert result is not None

@@ -20,7 +20,7 @@ def log_of(site: TrtllmSite) -> str:
     """Build, and return what the engine's step said."""
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    return (site.places.engine / "build" / "build-llm.log").read_text()
+    return (site.paths.engine / "build" / "build-llm.log").read_text()
 
 
 def caches(site: TrtllmSite) -> list[Path]:

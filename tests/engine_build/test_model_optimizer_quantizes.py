@@ -35,8 +35,8 @@ def built(folder: Path, family: str) -> StagingSite:
 
 def contents(site: StagingSite) -> dict[str, str]:
     """Return path -> digest of what is served from; logs hold times."""
-    manifest = manifests.read(site.places.manifest)
-    manifests.verify(site.places.engine, manifest)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
 
 
@@ -76,7 +76,7 @@ def test_fp8(tmp_path: Path, family: str) -> None:
     config = json.loads((site.staged / "config.json").read_text())
     assert config.pop("quantization_config")["quant_method"] == "modelopt"
     assert config == json.loads((site.source / "config.json").read_text())
-    journal = json.loads((site.places.engine / "build" / "journal.json").read_text())
+    journal = json.loads((site.paths.engine / "build" / "journal.json").read_text())
     commands = {one["record"]["name"]: one["argv"] for one in journal["entries"] if one["argv"]}
     assert site.plan.quantization
     assert commands == {"quantize": site.plan.quantization.command.argv}

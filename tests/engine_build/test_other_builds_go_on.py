@@ -72,8 +72,8 @@ def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
 
 def files_of(site: Either) -> dict[str, str]:
     """Return path -> digest of what is served from; logs hold times."""
-    manifest = manifests.read(site.places.manifest)
-    manifests.verify(site.places.engine, manifest)
+    manifest = manifests.read(site.paths.manifest)
+    manifests.verify(site.paths.engine, manifest)
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}
 
 
@@ -86,7 +86,7 @@ def test_killed_inside_and_after_every_step(undisturbed: Either, tmp_path: Path)
         assert run(site, kill_at=f"[{name}] $ ") is None
         if name != names[-1]:
             assert run(site, kill_at=f"{name}: done in") is None
-        assert not site.places.engine.exists()
+        assert not site.paths.engine.exists()
     result = run(site)
     assert result is not None
     assert (None, names) == (result.failure, list(result.step_seconds))
@@ -108,12 +108,12 @@ def test_disk_full_at_every_step(undisturbed: Either, tmp_path: Path) -> None:
             assert result.failure is not None
             assert BuildReason.STORE_NOT_WRITABLE is result.failure.reason
             assert result.failure.retryable
-            assert not site.places.engine.exists()
+            assert not site.paths.engine.exists()
             filler.unlink()
         result = run(site)
         assert result is not None
         assert result.failure is None
-        manifests.verify(site.places.engine, manifests.read(site.places.manifest))
+        manifests.verify(site.paths.engine, manifests.read(site.paths.manifest))
 
 
 def test_no_step_is_missing(tmp_path: Path) -> None:

@@ -44,11 +44,11 @@ def either(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Site |
 def test_nothing_is_seen_before_the_end(either: Site | StagingSite, moment: str) -> None:
     """No engine before the rename; afterwards the steps count as done and only it is made."""
     assert run(DIE + MOMENTS[moment], either.arguments) == KILLED
-    assert not either.places.engine.exists()
-    journal = json.loads(either.places.journal.read_text())["entries"]
+    assert not either.paths.engine.exists()
+    journal = json.loads(either.paths.journal.read_text())["entries"]
     assert run("", either.arguments) == 0
-    manifest = manifests.read(either.places.manifest)
-    manifests.verify(either.places.engine, manifest)
+    manifest = manifests.read(either.paths.manifest)
+    manifests.verify(either.paths.engine, manifest)
     assert [entry["record"]["seconds"] for entry in journal] == [
         step.seconds for step in manifest.steps
     ]

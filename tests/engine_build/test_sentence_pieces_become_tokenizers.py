@@ -10,10 +10,10 @@ import pytest
 from sentencepiece import SentencePieceProcessor
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import library_tokenizer, sentence_pieces
 from mm_runtime.engine_build.commands.make_tokenizer import make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -101,9 +101,9 @@ def fetched(case: Case, folder: Path) -> StepContext:
     """Return a Reference build that has fetched a checkpoint's files of a tokenizer."""
     facts = facts_of(case.family).model_copy(update={"sentence_piece_model": case.file})
     plan = plan_of(facts)
-    places = Places(folder, plan.fingerprint)
-    model = places.fetched(case.file)
-    config = places.fetched(str(Path(case.file).parent / "config.json"))
+    paths = BuildPaths(folder, plan.fingerprint)
+    model = paths.fetched(case.file)
+    config = paths.fetched(str(Path(case.file).parent / "config.json"))
     for path in (model, config):
         path.parent.mkdir(parents=True, exist_ok=True)
     train(case.kind, CORPUS, model)
@@ -111,7 +111,7 @@ def fetched(case: Case, folder: Path) -> StepContext:
     kind = "llava" if case.kind == "llama" else case.family
     for path in (config, model.parent / "config.json"):  # as engines of TensorRT-LLM have it
         path.write_text(f'{{"model_type": "{kind}"}}')
-    return StepContext(plan, "", places)
+    return StepContext(plan, "", paths)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -120,8 +120,8 @@ def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     context = fetched(case, tmp_path)
     make_tokenizer(context)
-    made = TextCodec(context.places.unfinished / TOKENIZER_FOLDER)
-    pieces = SentencePieceProcessor(model_file=str(context.places.fetched(case.file)))
+    made = TextCodec(context.paths.unfinished / TOKENIZER_FOLDER)
+    pieces = SentencePieceProcessor(model_file=str(context.paths.fetched(case.file)))
     texts = TEXTS if case.kind == "llama" else TEXTS + SPACED
     expected = {text: case.around(pieces.encode(text), pieces) for text in texts}
     assert expected == {text: made.encode_prompt(text) for text in texts}
@@ -136,13 +136,13 @@ def test_another_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sentence_pieces, "_normalizer", lambda _: None)  # as transformers 5.23
     with pytest.raises(PermanentError, match=r"splits 'two  spaces' into|splits 'ﬁne "):
         make_tokenizer(context)
-    assert not list(context.places.tokenizer.iterdir())
+    assert not list(context.paths.tokenizer.iterdir())
 
 
 def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     """A file cut on its way is not called a problem of transformers."""
     context = fetched(CASES["mt5"], tmp_path)
-    path = context.places.fetched("spiece.model")
+    path = context.paths.fetched("spiece.model")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(PermanentError, match=r"spiece.model is no SentencePiece model"):
         make_tokenizer(context)

@@ -40,11 +40,11 @@ def test_each_stage_and_split_is_a_rank(
     site = use_site(monkeypatch, staged(site, 2))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
-    files = {file.path for file in manifests.read(site.places.manifest).files}
+    files = {file.path for file in manifests.read(site.paths.manifest).files}
     assert {f"llm/rank{rank}.engine" for rank in range(4)} == {
         path for path in files if path.startswith("llm/rank")
     }
-    config = json.loads((site.places.engine / "llm" / "config.json").read_text())
+    config = json.loads((site.paths.engine / "llm" / "config.json").read_text())
     mapping = config["pretrained_config"]["mapping"]
     assert (mapping["world_size"], mapping["tp_size"], mapping["pp_size"]) == (4, 2, 2)
 

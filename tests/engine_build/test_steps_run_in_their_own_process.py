@@ -31,8 +31,8 @@ STEP = steps(build_plan(FACTS))[0]
 @pytest.fixture
 def runner(site: Site) -> StepRunner:
     """A runner that a test gives any program to."""
-    site.places.logs.mkdir(parents=True)
-    return StepRunner(site.source, site.places, 30, StopSignal(), Progress(None, "a" * 64))
+    site.paths.logs.mkdir(parents=True)
+    return StepRunner(site.source, site.paths, 30, StopSignal(), Progress(None, "a" * 64))
 
 
 class Program(Step):
@@ -82,8 +82,8 @@ def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) 
 
 def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
     """A step that hangs is ended with everything it has started."""
-    site.places.logs.mkdir(parents=True)
-    runner = StepRunner(site.source, site.places, 3, StopSignal(), Progress(None, "a" * 64))
+    site.paths.logs.mkdir(parents=True)
+    runner = StepRunner(site.source, site.paths, 3, StopSignal(), Progress(None, "a" * 64))
     with pytest.raises(StepFailedError) as caught:
         runner.run(script("sleep 1000 & echo $!; wait"))
     assert caught.value.exit_code == 124
@@ -93,7 +93,7 @@ def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
 def test_log_is_bounded(runner: StepRunner) -> None:
     """A step that never stops talking fills neither disk nor memory."""
     runner.run(script("yes 0123456789012345678901234567890123456789 | head -c 3000000"))
-    size = (runner.places.logs / "script.log").stat().st_size
+    size = (runner.paths.logs / "script.log").stat().st_size
     assert LOG_BYTES // 2 < size <= LOG_BYTES + 100
 
 

@@ -38,7 +38,7 @@ BUILD = r"""
 import sys
 from pathlib import Path
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.runner import StepRunner
 from mm_runtime.engine_build.step import Step

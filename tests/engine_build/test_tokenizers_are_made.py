@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from transformers import ByT5Tokenizer
 
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.make_tokenizer import bytes_tokenizer, make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.steps import steps
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.pipeline import plan_of
@@ -23,16 +23,16 @@ TEXTS = (
 def context_of(family: str, folder: Path) -> StepContext:
     """Return a build of a Reference engine whose processor folder is still empty."""
     plan = plan_of(facts_of(family))
-    places = Places(folder, plan.fingerprint)
-    places.processor.mkdir(parents=True)
-    return StepContext(plan, "", places)
+    paths = BuildPaths(folder, plan.fingerprint)
+    paths.processor.mkdir(parents=True)
+    return StepContext(plan, "", paths)
 
 
 def test_bytes_are_byt5s(tmp_path: Path) -> None:
     """Ids and texts are those of transformers' own tokenizer; no file of the checkpoint is read."""
     context = context_of("byt5", tmp_path)
     make_tokenizer(context)
-    made, own = TextCodec(context.places.tokenizer), ByT5Tokenizer()
+    made, own = TextCodec(context.paths.tokenizer), ByT5Tokenizer()
     for text in (*TEXTS, "a <extra_id_0> b"):
         ids = own(text).input_ids
         assert ids == made.encode_prompt(text)
@@ -50,9 +50,9 @@ def test_sentinels_are_those_of_the_configuration() -> None:
 def test_a_tokenizer_that_is_there_stays(tmp_path: Path) -> None:
     """Nothing is written beside the checkpoint's own."""
     context = context_of("byt5", tmp_path)
-    (context.places.processor / "tokenizer.json").write_text("{}")
+    (context.paths.processor / "tokenizer.json").write_text("{}")
     make_tokenizer(context)
-    assert not list(context.places.tokenizer.iterdir())
+    assert not list(context.paths.tokenizer.iterdir())
 
 
 @pytest.mark.parametrize(("family", "made"), [("byt5", True), ("t5", False), ("llava", False)])

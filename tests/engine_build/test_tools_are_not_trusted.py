@@ -44,7 +44,7 @@ def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, b
     """Build; return reason, step, message and whether another try makes sense."""
     result, _ = site.build(**options)
     assert result.failure is not None
-    assert not site.places.engine.exists()
+    assert not site.paths.engine.exists()
     failure = result.failure
     return failure.reason, failure.step, failure.message, failure.retryable
 
@@ -119,7 +119,7 @@ def test_a_mended_tool_goes_on(site: TrtllmSite) -> None:
     right = program.read_text()
     spoil(site, "#!/bin/sh\nexit 0\n")
     failed(site)
-    done = JournalFile.from_json(site.places.journal.read_bytes()).entries
+    done = JournalFile.from_json(site.paths.journal.read_bytes()).entries
     write_program(program, right)
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
@@ -144,7 +144,7 @@ def test_a_flood_is_bounded(site: TrtllmSite) -> None:
         'yes "$line" | head -c 1000000000\necho\necho last words\n{original} "$@"\n',
     )
     result, code = site.build(step_seconds=300)
-    log = site.places.engine / "build" / "build-llm.log"
+    log = site.paths.engine / "build" / "build-llm.log"
     assert (code, result.failure) == (ExitCode.OK, None)
     assert log.stat().st_size < 1_100_000
     assert "bytes cut here" in log.read_text()
@@ -189,10 +189,10 @@ def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, se
     assert build is not None
     gpu = build.gpu.model_copy(update={"product": planned})
     plan = site.plan.model_copy(update={"trtllm": build.model_copy(update={"gpu": gpu})})
-    shutil.copytree(site.tools.root, site.places.tree)
-    check_tools(StepContext(plan, site.source, site.places))
+    shutil.copytree(site.tools.root, site.paths.tree)
+    check_tools(StepContext(plan, site.source, site.paths))
 
-    report = ToolReport.from_json(site.places.tools.read_bytes())
+    report = ToolReport.from_json(site.paths.tools.read_bytes())
     assert (report.gpu.product, report.gpu.compute_capability) == (sealed, "9.0")
 
 
@@ -235,7 +235,7 @@ def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
     write_program(program, right)
     own = str(Path(sys.executable).parent)  # in an image python3 is the one that has mm_runtime
     done = subprocess.run(
-        ["sh", str(site.places.reproduce)],
+        ["sh", str(site.paths.reproduce)],
         env={**site.environment, "PATH": f"{own}:{site.environment['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -244,6 +244,6 @@ def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout
-    made = {path.name for path in (site.places.unfinished / "llm").iterdir()}
+    made = {path.name for path in (site.paths.unfinished / "llm").iterdir()}
     assert made == {"config.json", "rank0.engine"}
     assert "llm, vision agree with the plan" in done.stdout

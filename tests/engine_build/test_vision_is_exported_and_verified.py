@@ -39,7 +39,7 @@ def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
             if "step 2/3 export-vision" in line:
                 break
         first.send_signal(signal.SIGKILL)
-    assert not vision_site.places.engine.exists()
+    assert not vision_site.paths.engine.exists()
     with mm_runtime(*vision_site.arguments) as second:
         output, log = second.communicate(timeout=DEADLINE_SECONDS)
     assert second.returncode == 0, log
@@ -47,8 +47,8 @@ def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
     result = BuildResult.from_json(output)
     assert list(result.step_seconds) == ["fetch", "export-vision", "verify-vision"]
 
-    manifest = manifests.read(vision_site.places.manifest)
-    manifests.verify(vision_site.places.engine, manifest)
+    manifest = manifests.read(vision_site.paths.manifest)
+    manifests.verify(vision_site.paths.engine, manifest)
     assert manifest.verification is not None
     assert manifest.verification.max_abs_difference < 1e-4
     assert {"torch", "onnxruntime"} <= set(manifest.versions)
@@ -61,8 +61,8 @@ def _assert_other_batches_agree(site: Site) -> None:
     """Run batches the exporter never saw: a baked-in batch dimension would fail or mix pictures."""
     import onnxruntime  # noqa: PLC0415 (only here)
 
-    session = onnxruntime.InferenceSession(str(site.places.engine / "vision" / "model.onnx"))
-    pictures = vision_samples.pictures(28)[:5]
+    session = onnxruntime.InferenceSession(str(site.paths.engine / "vision" / "model.onnx"))
+    pictures = vision_samples.images(28)[:5]
     together = session.run(["features"], {"pixel_values": pictures})[0]
     alone = session.run(["features"], {"pixel_values": pictures[3:4]})[0]
     assert together.shape == (5, 4, 32)
@@ -79,20 +79,20 @@ def _assert_other_batches_agree(site: Site) -> None:
 )
 def test_difference_to_torch_is_refused(vision_site: Site, change: float, words: str) -> None:
     """An exported model that computes something else never becomes an engine."""
-    context = StepContext(vision_site.plan, vision_site.source, vision_site.places)
-    context.places.vision.mkdir(parents=True)
-    _write_identity_like_model(context.places.vision / "model.onnx")
-    pictures = vision_samples.pictures(28)
+    context = StepContext(vision_site.plan, vision_site.source, vision_site.paths)
+    context.paths.vision.mkdir(parents=True)
+    _write_identity_like_model(context.paths.vision / "model.onnx")
+    pictures = vision_samples.images(28)
     features = pictures.reshape(8, 3, -1)
     right = ({"pixel_values": pictures}, features)
-    vision_samples.write(context.places.reference, [right])
+    vision_samples.write(context.paths.reference, [right])
     verify_vision(context)  # the same numbers pass
-    stored = json.loads(context.places.verification.read_text())
+    stored = json.loads(context.paths.verification.read_text())
     assert (stored["samples"], stored["maxAbsDifference"]) == (1, 0.0)
     changed = features.copy()
     changed[7, 0, 0] += change
     wrong = ({"pixel_values": pictures}, changed)
-    vision_samples.write(context.places.reference, [right, wrong])
+    vision_samples.write(context.paths.reference, [right, wrong])
     with pytest.raises(VerificationFailedError, match=words):
         verify_vision(context)
 
@@ -119,20 +119,20 @@ def test_pickles_become_safetensors(tmp_path: Path, checkpoint: Path) -> None:
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
 
+    from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
     from mm_runtime.engine_build.commands.step import StepContext  # noqa: PLC0415
     from mm_runtime.engine_build.commands.unpickle import unpickle  # noqa: PLC0415
-    from mm_runtime.engine_build.places import Places  # noqa: PLC0415
     from mm_runtime.inspect.checkpoint import InspectOptions, inspect  # noqa: PLC0415
     from support.build_plans import build_plan  # noqa: PLC0415
 
     facts = inspect(checkpoint, InspectOptions())
     plan = build_plan(facts, allow_pickle=True)
-    places = Places(tmp_path, plan.fingerprint)
-    for folder in (places.pickles, places.llm):
+    paths = BuildPaths(tmp_path, plan.fingerprint)
+    for folder in (paths.pickles, paths.llm):
         folder.mkdir(parents=True)
     weight = torch.arange(6.0).reshape(2, 3)
-    torch.save({"a": weight, "tied": weight, "turned": weight.T}, places.pickles / "one.bin")
-    unpickle(StepContext(plan, checkpoint, places))
-    found = load_file(places.llm / "model.safetensors")
+    torch.save({"a": weight, "tied": weight, "turned": weight.T}, paths.pickles / "one.bin")
+    unpickle(StepContext(plan, checkpoint, paths))
+    found = load_file(paths.llm / "model.safetensors")
     assert torch.equal(found["tied"], weight)
     assert torch.equal(found["turned"], weight.T)

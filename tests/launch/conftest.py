@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from mm_runtime.cli import main
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import build_plan, serving_plan
 from support.random_llava import write_random_llava
@@ -23,7 +23,7 @@ def random_engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
     store = folder / "store"
     where = ["--source", str(source), "--store", str(store)]
     assert main(["build", "--plan", str(folder / "plan.json"), *where]) == 0
-    return EngineFiles(Places(store, plan.fingerprint).manifest, folder / "serving.json")
+    return EngineFiles(BuildPaths(store, plan.fingerprint).manifest, folder / "serving.json")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import fetch
-from mm_runtime.engine_build.places import Places
 from mm_runtime.errors import SourceChangedError, StoreNotWritableError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
@@ -45,7 +45,7 @@ def run(
     facts: ModelFacts,
     environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
-) -> tuple[int, BuildResult, Places]:
+) -> tuple[int, BuildResult, BuildPaths]:
     """Build from a source whose facts are known."""
     plan = text_only(build_plan(facts))
     for name, value in environment.items():
@@ -55,8 +55,8 @@ def run(
     plan_file.write_text(plan.to_json())
     where = ["--plan", str(plan_file), "--source", source, "--store", str(store)]
     code = main(["build", *where, "--termination-log", str(message)])
-    places = Places(store, plan.fingerprint)
-    return code, BuildResult.from_json(message.read_text()), places
+    paths = BuildPaths(store, plan.fingerprint)
+    return code, BuildResult.from_json(message.read_text()), paths
 
 
 def test_build_fetches_from_the_hub(
@@ -64,9 +64,9 @@ def test_build_fetches_from_the_hub(
 ) -> None:
     """The engine holds the checkpoint's own bytes, and the README stays where it was."""
     facts = inspect_source(PINNED, InspectOptions(), hub.environment)
-    code, _, places = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
+    code, _, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
     assert code == ExitCode.OK
-    manifest = manifests.read(places.manifest)
+    manifest = manifests.read(paths.manifest)
     fetched = {Path(file.path).name: file.sha256 for file in manifest.files}
     expected = sha256(hub.directory / WEIGHTS)
     assert expected == fetched[WEIGHTS]
@@ -81,9 +81,9 @@ def test_build_fetches_from_a_bucket(
     s3.upload(large_checkpoint, "fetched", "deep/er")
     facts = inspect(large_checkpoint, InspectOptions())
     source = "s3://fetched/deep/er"
-    code, _, places = run(tmp_path, source, facts, s3.environment, monkeypatch)
+    code, _, paths = run(tmp_path, source, facts, s3.environment, monkeypatch)
     assert code == ExitCode.OK
-    assert sha256(large_checkpoint / WEIGHTS) == sha256(places.engine / "llm" / WEIGHTS)
+    assert sha256(large_checkpoint / WEIGHTS) == sha256(paths.engine / "llm" / WEIGHTS)
 
 
 def test_token_reaches_no_log_and_no_argument(
@@ -96,8 +96,8 @@ def test_token_reaches_no_log_and_no_argument(
     small_hub.token = TOKEN
     facts = inspect_source(PINNED, InspectOptions(), small_hub.environment)
     with caplog.at_level(logging.DEBUG):
-        code, result, places = run(tmp_path, PINNED, facts, small_hub.environment, monkeypatch)
-    kept = [path for path in places.store.rglob("*") if path.is_file()]
+        code, result, paths = run(tmp_path, PINNED, facts, small_hub.environment, monkeypatch)
+    kept = [path for path in paths.store.rglob("*") if path.is_file()]
     assert (code, bool(kept)) == (ExitCode.OK, True)
     assert TOKEN not in caplog.text + result.to_json()
     assert [path for path in kept if TOKEN.encode() in path.read_bytes()] == []
@@ -156,11 +156,11 @@ def test_damaged_download_is_not_kept(
     """Bytes other than the Hub announces end the step, retryable, with nothing left to trust."""
     facts = inspect_source(PINNED, InspectOptions(), hub.environment)
     hub.tampered = {WEIGHTS}
-    code, result, places = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
+    code, result, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
     assert result.failure is not None
     assert (code, result.failure.retryable) == (ExitCode.RETRY, True)
     assert "came damaged: sha256" in result.failure.message
-    assert list(places.work.rglob(f"{WEIGHTS}*")) == []
+    assert list(paths.work.rglob(f"{WEIGHTS}*")) == []
     hub.tampered = set()
     code, _, _ = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
     assert code == ExitCode.OK
@@ -191,10 +191,10 @@ def test_changed_bucket_is_found_before_the_download(
     (changed / "tokenizer.json").write_text('{"new": 1}')
     s3.upload(changed, "changed", "")
     facts = inspect(large_checkpoint, InspectOptions())
-    code, result, places = run(tmp_path, "s3://changed", facts, s3.environment, monkeypatch)
+    code, result, paths = run(tmp_path, "s3://changed", facts, s3.environment, monkeypatch)
     assert result.failure is not None
     assert (code, result.failure.reason) == (ExitCode.SOURCE_CHANGED, BuildReason.SOURCE_CHANGED)
-    assert list(places.work.rglob(WEIGHTS)) == []
+    assert list(paths.work.rglob(WEIGHTS)) == []
 
 
 def test_space_is_checked_before_the_download(

@@ -17,8 +17,8 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import fetch
-from mm_runtime.engine_build.places import Places
 from mm_runtime.errors import InspectInterruptedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
@@ -37,19 +37,19 @@ BEFORE_THE_KILL = 11_000_000
 SECONDS = 60.0
 
 
-def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], Places]:
+def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPaths]:
     """Return the command line of a build of the Hub's checkpoint, and where it works."""
     plan = text_only(build_plan(inspect(hub.directory, InspectOptions())))
     (tmp_path / "plan.json").write_text(plan.to_json())
     where = ["--plan", str(tmp_path / "plan.json"), "--source", PINNED, "--store", str(store)]
-    return ["build", *where], Places(store, plan.fingerprint)
+    return ["build", *where], BuildPaths(store, plan.fingerprint)
 
 
 def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL in the middle of the weights takes the step along; the next one asks for the rest."""
     store = tmp_path / "store"
     store.mkdir()
-    command, places = arguments(hub, tmp_path, store)
+    command, paths = arguments(hub, tmp_path, store)
     hub.pause_after = BEFORE_THE_KILL
     process = subprocess.Popen(
         [sys.executable, "-m", "mm_runtime", *command],
@@ -62,7 +62,7 @@ def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
         partials = eventually(
             lambda: [
                 path
-                for path in places.work.rglob(f"{WEIGHTS}.*.partial")
+                for path in paths.work.rglob(f"{WEIGHTS}.*.partial")
                 if path.stat().st_size >= 10 * 1024 * 1024
             ],
             seconds=SECONDS,
@@ -82,7 +82,7 @@ def test_killed_fetch_goes_on(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
     code = main(command)
     asked = [range_ for method, path, range_ in hub.requests if path == f"/cdn/{WEIGHTS}"]
     assert (ExitCode.OK, [f"bytes={10 * 1024 * 1024}-"]) == (code, asked)
-    assert sha256(hub.directory / WEIGHTS) == sha256(places.engine / "llm" / WEIGHTS)
+    assert sha256(hub.directory / WEIGHTS) == sha256(paths.engine / "llm" / WEIGHTS)
 
 
 def children_of(pid: int) -> list[int]:
@@ -129,7 +129,7 @@ def test_full_disk_is_told_before_a_byte_is_fetched(
         pytest.skip("mounting needs root")
     store = tmp_path / "small"
     store.mkdir()
-    command, places = arguments(hub, tmp_path, store)
+    command, paths = arguments(hub, tmp_path, store)
     message = tmp_path / "message"
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
@@ -149,7 +149,7 @@ def test_full_disk_is_told_before_a_byte_is_fetched(
         assert [path for _, path, _ in hub.requests if "/resolve/" in path] == []
         subprocess.run(["mount", "-o", "remount,size=64m", store], check=True, timeout=30)
         assert main(command) == ExitCode.OK
-        assert sha256(hub.directory / WEIGHTS) == sha256(places.engine / "llm" / WEIGHTS)
+        assert sha256(hub.directory / WEIGHTS) == sha256(paths.engine / "llm" / WEIGHTS)
     finally:
         subprocess.run(["umount", store], check=True, timeout=30)
 

@@ -8,7 +8,7 @@ import pytest
 
 from mm_api.documents.model_facts import InspectReason
 from mm_runtime.adapters.files import copy_adapter
-from mm_runtime.base import beneath
+from mm_runtime.base import containment
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.sources.identity import source_digest, source_files
@@ -21,8 +21,8 @@ Link = Callable[[Path, Path], Path]
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A claim's mount, as a Job has one."""
     root = tmp_path / "mount"
-    monkeypatch.setattr(beneath, "_ROOTS", (root,))
-    monkeypatch.setattr(beneath, "_PARENTS", (tmp_path / "adapters",))
+    monkeypatch.setattr(containment, "_ROOTS", (root,))
+    monkeypatch.setattr(containment, "_PARENTS", (tmp_path / "adapters",))
     checkpoint = root / "checkpoint"
     checkpoint.mkdir(parents=True)
     (checkpoint / "config.json").write_text("{}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mm_runtime.base import arriving
-from mm_runtime.base.arriving import ArrivingFile
+from mm_runtime.base import resumable_file
+from mm_runtime.base.resumable_file import ResumableFile
 
 PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa: S311 (no secret)
 """More than may wait for their digest."""
@@ -30,16 +30,16 @@ def test_digest_is_of_the_whole_file(
     pieces: list[bytes], kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an earlier process has left counts too, and flushes in between change nothing."""
-    monkeypatch.setattr(arriving, "SYNC_BYTES", 5_000)
+    monkeypatch.setattr(resumable_file, "SYNC_BYTES", 5_000)
     path = tmp_path / "file"
     path.write_bytes(kept)
-    with ArrivingFile(path) as file:
-        begun = file.begun
+    with ResumableFile(path) as file:
+        resumed_bytes = file.resumed_bytes
         for piece in pieces:
             file.write(piece)
         digest = file.finish()
     whole = kept + b"".join(pieces)
-    assert (len(kept), whole) == (begun, path.read_bytes())
+    assert (len(kept), whole) == (resumed_bytes, path.read_bytes())
     assert hashlib.sha256(whole).hexdigest() == digest
 
 
@@ -49,9 +49,9 @@ def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def broken(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(arriving, "SYNC_BYTES", 1)
+    monkeypatch.setattr(resumable_file, "SYNC_BYTES", 1)
     monkeypatch.setattr(os, "fdatasync", broken)
-    with ArrivingFile(tmp_path / "file") as file:
+    with ResumableFile(tmp_path / "file") as file:
         file.write(b"lost")
         with pytest.raises(OSError, match="Input/output error"):
             file.finish()
@@ -59,6 +59,6 @@ def test_failed_flush_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_came_before_an_error_is_kept(tmp_path: Path) -> None:
     """A fetch that breaks leaves the pieces it had, for the next one to go on."""
-    with ArrivingFile(tmp_path / "file") as file:
+    with ResumableFile(tmp_path / "file") as file:
         file.write(b"first")
     assert (tmp_path / "file").read_bytes() == b"first"

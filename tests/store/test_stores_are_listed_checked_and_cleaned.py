@@ -12,7 +12,7 @@ import pytest
 from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_runtime.cli import main
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
@@ -30,7 +30,7 @@ def damage(
     whole = b"".join(store.chunks(manifest.fingerprint, file))
     flipped = bytes([whole[0] ^ 1]) + whole[1:]
     if isinstance(store, DirectoryStore):
-        place = Places(store.root, manifest.fingerprint).engine / path
+        place = BuildPaths(store.root, manifest.fingerprint).engine / path
         place.unlink() if remove else place.write_bytes(flipped)
         return
     assert isinstance(store, BucketStore)
@@ -124,7 +124,7 @@ def test_engine_that_is_being_built_stays(
 ) -> None:
     """A build holds the lock of its fingerprint; the collector does not wait for it."""
     busy = plans[0].fingerprint
-    with Places(directory.root, busy).lock.open() as lock:
+    with BuildPaths(directory.root, busy).lock.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(["store", "gc", "--store", str(directory), "--remove", busy]) == ExitCode.OK
         assert [busy] == json.loads(capsys.readouterr().out)["busy"]

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_runtime.store.collecting import Demand, collect
 from mm_runtime.store.engines import EngineStore
+from mm_runtime.store.garbage_collection import Demand, collect
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

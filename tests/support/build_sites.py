@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Site:
     store: Path
 
     @property
-    def places(self) -> Places:
+    def paths(self) -> BuildPaths:
         """Where this build keeps what."""
-        return Places(self.store, self.plan.fingerprint)
+        return BuildPaths(self.store, self.plan.fingerprint)
 
     @property
     def plan_file(self) -> Path:

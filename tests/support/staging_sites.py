@@ -10,7 +10,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.inspect.weights import read, read_parts
 from mm_runtime.sources.identity import PARTS, source_digest
@@ -29,14 +29,14 @@ class StagingSite:
     planned: ModelPlan
 
     @property
-    def places(self) -> Places:
+    def paths(self) -> BuildPaths:
         """Where this build keeps what."""
-        return Places.of(self.store, self.plan)
+        return BuildPaths.of(self.store, self.plan)
 
     @property
     def staged(self) -> Path:
         """The staged checkpoint of a finished build."""
-        return self.places.engine / "checkpoint"
+        return self.paths.engine / "checkpoint"
 
     @property
     def arguments(self) -> list[str]:

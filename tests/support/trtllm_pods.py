@@ -48,7 +48,7 @@ def _sealed(site: StagingSite, folder: Path) -> EngineFiles:
     assert site.planned.serving_plan
     serving = folder / "serving.json"
     serving.write_text(site.planned.serving_plan.to_json())
-    return EngineFiles(site.places.manifest, serving)
+    return EngineFiles(site.paths.manifest, serving)
 
 
 def with_free_port(serving: Path, folder: Path, **gateway: object) -> Path:

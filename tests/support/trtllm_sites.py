@@ -16,7 +16,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_ctl.commands.plan_commands import as_commands
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.sources.identity import source_digest
 from support.hollow_checkpoint import write_safetensors
@@ -35,9 +35,9 @@ class TrtllmSite:
     tools: Tools
 
     @property
-    def places(self) -> Places:
+    def paths(self) -> BuildPaths:
         """Where this build keeps what."""
-        return Places.of(self.store, self.plan)
+        return BuildPaths.of(self.store, self.plan)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -99,7 +99,7 @@ def trtllm_site(
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:
     """Return step -> command as the finished engine's journal has it."""
-    journal = json.loads((site.places.engine / "build" / "journal.json").read_text())
+    journal = json.loads((site.paths.engine / "build" / "journal.json").read_text())
     return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}
 
 

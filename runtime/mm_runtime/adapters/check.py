@@ -49,23 +49,23 @@ def read_config(name: str, folder: Path) -> AdapterConfig:
     Raises:
         PermanentError: it is no LoRA of plain matrices of one rank.
     """
-    told = _parsed(name, folder / CONFIG)
-    kind = told.get("peft_type", "LORA")
+    settings = _parsed(name, folder / CONFIG)
+    kind = settings.get("peft_type", "LORA")
     if kind != "LORA":
         raise PermanentError(f"Adapter {name} is {kind}; expected LORA, as peft saves it.")
-    used = [one for one in UNSERVED if told.get(one)]
+    used = [one for one in UNSERVED if settings.get(one)]
     if used:
         raise PermanentError(
             f"LoRA adapter {name} uses {', '.join(used)}, which this version does not apply;"
             " expected plain matrices of one rank."
         )
-    rank, alpha = told.get("r"), told.get("lora_alpha")
+    rank, alpha = settings.get("r"), settings.get("lora_alpha")
     if not isinstance(rank, int) or not isinstance(alpha, int | float) or rank < 1:
         raise PermanentError(
             f"LoRA adapter {name}: {CONFIG} has r = {rank} and lora_alpha = {alpha}; expected two"
             " numbers above 0."
         )
-    return AdapterConfig(rank, float(alpha), bool(told.get("use_rslora")))
+    return AdapterConfig(rank, float(alpha), bool(settings.get("use_rslora")))
 
 
 def check_adapter(
@@ -111,9 +111,9 @@ def _wanted(place: Place, rank: int, facts: ModelFacts) -> tuple[list[int], int]
 
 def _parsed(name: str, config: Path) -> dict[str, Any]:
     try:
-        told = json.loads(config.read_bytes())
+        settings = json.loads(config.read_bytes())
     except ValueError as error:
         raise PermanentError(f"LoRA adapter {name}: {CONFIG} is no JSON: {error}.") from error
-    if not isinstance(told, dict):
+    if not isinstance(settings, dict):
         raise PermanentError(f"LoRA adapter {name}: {CONFIG} is no JSON object.")
-    return told
+    return settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.adapters.archives import is_archive, unpack
-from mm_runtime.base.beneath import check_beneath
+from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import PermanentError, SourceNotFoundError
 from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.identity import source_digest
@@ -57,7 +57,7 @@ def sourced(plan: BuildPlan, sources: Mapping[str, str]) -> BuildPlan:
 def _copy(source: str, folder: Path) -> None:
     address = parse_address(source)
     if isinstance(address, Path):
-        check_beneath(address)
+        check_contained(address)
     if isinstance(address, Path) and is_archive(address):
         unpack(address, folder)
         _lift(folder)

@@ -18,7 +18,7 @@ import certifi
 from obstore import exceptions
 from obstore.store import S3Store
 
-from mm_runtime.base.arriving import PIECE_BYTES, Piece
+from mm_runtime.base.resumable_file import PIECE_BYTES, Piece
 from mm_runtime.errors import (
     RuntimeCommandError,
     SourceDeniedError,
@@ -51,16 +51,16 @@ def open_bucket(bucket: str, role: Role, environment: Mapping[str, str] | None =
 
     Without keys and without a role of the pod's, requests are not signed: public buckets answer.
     """
-    told = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
 
     def setting(name: str) -> str:
-        return told.get(f"MM_{role}_{name}") or told.get(name) or ""
+        return variables.get(f"MM_{role}_{name}") or variables.get(name) or ""
 
     endpoint = setting("AWS_ENDPOINT_URL")
     key, secret = setting("AWS_ACCESS_KEY_ID"), setting("AWS_SECRET_ACCESS_KEY")
     config: S3Config = {
         "region": setting("AWS_REGION") or setting("AWS_DEFAULT_REGION") or "us-east-1",
-        "skip_signature": not key and not any(told.get(name) for name in _IDENTITY),
+        "skip_signature": not key and not any(variables.get(name) for name in _IDENTITY),
     }
     if endpoint:
         config["endpoint"] = endpoint
@@ -69,7 +69,7 @@ def open_bucket(bucket: str, role: Role, environment: Mapping[str, str] | None =
         config["secret_access_key"] = secret
     if token := setting("AWS_SESSION_TOKEN"):
         config["session_token"] = token
-    authorities = setting("AWS_CA_BUNDLE") or told.get("SSL_CERT_FILE") or certifi.where()
+    authorities = setting("AWS_CA_BUNDLE") or variables.get("SSL_CERT_FILE") or certifi.where()
     return S3Store(
         bucket,
         config=config,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 log = logging.getLogger(__name__)
 
-ASK_SECONDS = 60.0
+QUERY_SECONDS = 60.0
 """For one question to a tool: nvidia-smi needs some seconds without its daemon."""
 
 VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
@@ -31,14 +31,16 @@ print(json.dumps(found))
 
 def tool_versions() -> dict[str, str]:
     """Return package -> version, for those of `VERSIONED` that are installed."""
-    answer = ask(["python3", "-c", _VERSIONS])
+    answer = query(["python3", "-c", _VERSIONS])
     return dict(json.loads(answer)) if answer else {}
 
 
-def ask(argv: Sequence[str]) -> str | None:
+def query(argv: Sequence[str]) -> str | None:
     """Return what a program prints, None when it fails."""
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=ASK_SECONDS, check=True, text=True)
+        done = subprocess.run(
+            argv, capture_output=True, timeout=QUERY_SECONDS, check=True, text=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("%s: %s", argv[0], error)
         return None

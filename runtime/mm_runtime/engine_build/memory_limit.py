@@ -10,8 +10,8 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     """Return the limit in bytes; None where there is none that this process can see."""
     for name in _FILES:
         try:
-            told = (root / name).read_text().strip()
+            text = (root / name).read_text().strip()
         except OSError:
             continue
-        return int(told) if told.isdecimal() else None  # `max`
+        return int(text) if text.isdecimal() else None  # `max`
     return None

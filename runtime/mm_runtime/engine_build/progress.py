@@ -66,8 +66,8 @@ class Progress:
         self._path = path
         self._fingerprint = fingerprint
         self._step = ""
-        self._told = BuildProgress(fingerprint=fingerprint)
-        self._told_at = 0.0
+        self._reported = BuildProgress(fingerprint=fingerprint)
+        self._reported_at = 0.0
         self._lines: deque[str] = deque(maxlen=LINES)
         self._second = 0.0
         self._writes = 0
@@ -76,35 +76,35 @@ class Progress:
         """Name the step that runs from now on."""
         self._step = step
         self._lines.clear()
-        if step != self._told.step:
-            self.tell(self._told.model_copy(update={"step": step}))
+        if step != self._reported.step:
+            self.publish(self._reported.model_copy(update={"step": step}))
         self._write()
 
     def line(self, text: str) -> None:
         """Take one line of the step's output."""
         self._lines.append(text)
         percent = percent_in(text)
-        if percent is not None and percent != self._told.percent:
+        if percent is not None and percent != self._reported.percent:
             update = {"percent": percent, "total_bytes": total_bytes_in(text)}
-            self._told = self._told.model_copy(update=update)
+            self._reported = self._reported.model_copy(update=update)
         now = time.monotonic()
-        if now - self._told_at >= REPEAT_SECONDS:
-            self.tell(self._told)
+        if now - self._reported_at >= REPEAT_SECONDS:
+            self.publish(self._reported)
         if now - self._second >= 1:
             self._second, self._writes = now, 0
         if self._writes < WRITES_PER_SECOND:
             self._writes += 1
             self._write()
 
-    def tell(self, progress: BuildProgress) -> None:
+    def publish(self, progress: BuildProgress) -> None:
         """Put into the log how far the build is."""
-        self._told = progress
-        self._told_at = time.monotonic()
+        self._reported = progress
+        self._reported_at = time.monotonic()
         log.info("%s", progress.line())
 
     def wait(self, holder: str) -> None:
         """Say that another builder is at work on this engine."""
-        self.tell(self._told.model_copy(update={"waiting_for": holder or "another builder"}))
+        self.publish(self._reported.model_copy(update={"waiting_for": holder or "another builder"}))
 
     def _write(self) -> None:
         if self._path is None:

@@ -15,17 +15,17 @@ from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base import manifest
 from mm_runtime.base.durable import sha256, write_durably, writing_to
 from mm_runtime.base.stop_signal import StopSignal
+from mm_runtime.engine_build.abandoned import remove_abandoned
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.journal import Journal
 from mm_runtime.engine_build.lock import StoppedWhileWaitingError, locked
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.runner import StepFailedError, StepRunner
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.engine_build.step import Step
 from mm_runtime.engine_build.steps import steps
-from mm_runtime.engine_build.sweep import sweep_abandoned
 from mm_runtime.engine_build.timing_cache import TimingCache
-from mm_runtime.engine_build.tree import plant_tree
+from mm_runtime.engine_build.tree import link_tree
 from mm_runtime.errors import (
     EngineCorruptError,
     RuntimeCommandError,
@@ -86,61 +86,61 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
 
 
 def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
-    places = Places.of(options.store, options.plan)
+    paths = BuildPaths.of(options.store, options.plan)
     ordered = steps(options.plan)
     with writing_to(options.store):
-        for directory in (places.lock.parent, places.work.parent):
+        for directory in (paths.lock.parent, paths.work.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        progress = Progress(options.termination_log, places.fingerprint)
-        with locked(places.lock, stop, holder=options.holder, waiting=progress.wait):
-            if _reusable(places):
-                return _result(places, (), reused=True)
-            records = _run_steps(options, places, ordered, stop, progress)
-            _keep_logs(places)
-            seal(places, options.plan, records, datetime.now(UTC).replace(microsecond=0))
-            shutil.rmtree(places.work, ignore_errors=True)
+        progress = Progress(options.termination_log, paths.fingerprint)
+        with locked(paths.lock, stop, holder=options.holder, waiting=progress.wait):
+            if _reusable(paths):
+                return _result(paths, (), reused=True)
+            records = _run_steps(options, paths, ordered, stop, progress)
+            _keep_logs(paths)
+            seal(paths, options.plan, records, datetime.now(UTC).replace(microsecond=0))
+            shutil.rmtree(paths.work, ignore_errors=True)
             # The store's own clock, by the file just written: builders' clocks may differ.
-            now = places.manifest.stat().st_mtime
-            sweep_abandoned(places.work.parent, places.lock.parent, now=now)
-            return _result(places, records, reused=False)
+            now = paths.manifest.stat().st_mtime
+            remove_abandoned(paths.work.parent, paths.lock.parent, now=now)
+            return _result(paths, records, reused=False)
 
 
-def _reusable(places: Places) -> bool:
+def _reusable(paths: BuildPaths) -> bool:
     """Return whether the store holds this engine whole; a damaged one is taken away."""
-    if not places.engine.exists():
+    if not paths.engine.exists():
         return False
     try:
-        manifest.verify(places.engine, manifest.read(places.manifest))
+        manifest.verify(paths.engine, manifest.read(paths.manifest))
     except EngineCorruptError as error:
         log.warning("the engine in the store is damaged and is built anew: %s", error)
         # Renamed first: a reader sees the whole directory or none. Pods that serve from it keep the
         # files they have open.
-        broken = places.work.with_name(f"{places.fingerprint}.damaged")
+        broken = paths.work.with_name(f"{paths.fingerprint}.damaged")
         shutil.rmtree(broken, ignore_errors=True)
-        places.engine.rename(broken)
+        paths.engine.rename(broken)
         shutil.rmtree(broken, ignore_errors=True)
         return False
-    places.unused.unlink(missing_ok=True)  # somebody needs it again: see `store gc`
-    log.info("the store holds this engine already: %s", places.engine)
+    paths.unused.unlink(missing_ok=True)  # somebody needs it again: see `store gc`
+    log.info("the store holds this engine already: %s", paths.engine)
     return True
 
 
 def _run_steps(
     options: BuildOptions,
-    places: Places,
+    paths: BuildPaths,
     ordered: Sequence[Step],
     stop: StopSignal,
     progress: Progress,
 ) -> list[StepRecord]:
-    for directory in places.folders:
+    for directory in paths.folders:
         directory.mkdir(parents=True, exist_ok=True)
     if options.plan.trtllm is not None:
-        plant_tree(places, options.trtllm_root)
-    write_durably(places.plan, options.plan.to_json(indent=1))
-    runner = StepRunner(options.source, places, options.step_seconds, stop, progress)
+        link_tree(paths, options.trtllm_root)
+    write_durably(paths.plan, options.plan.to_json(indent=1))
+    runner = StepRunner(options.source, paths, options.step_seconds, stop, progress)
     runner.write_reproduce_script(ordered)
-    journal = Journal(places.journal)
-    cache = TimingCache(places, options.plan)
+    journal = Journal(paths.journal)
+    cache = TimingCache(paths, options.plan)
     cache.lend()
     records: list[StepRecord] = []
     for number, step in enumerate(ordered, start=1):
@@ -149,9 +149,9 @@ def _run_steps(
             log.info("step %d/%d %s: finished before", number, len(ordered), step.name)
         else:
             log.info("step %d/%d %s: %s", number, len(ordered), step.name, step.purpose)
-            progress.tell(
+            progress.publish(
                 BuildProgress(
-                    fingerprint=places.fingerprint,
+                    fingerprint=paths.fingerprint,
                     step=step.name,
                     number=number,
                     of=len(ordered),
@@ -177,23 +177,23 @@ def _run_steps(
     return records
 
 
-def _keep_logs(places: Places) -> None:
+def _keep_logs(paths: BuildPaths) -> None:
     """Put logs, journal and script beside the engine's files: the only trace of how it was made."""
-    kept = places.unfinished / "build"
+    kept = paths.unfinished / "build"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir()
-    for path in (*sorted(places.logs.iterdir()), places.journal, places.reproduce):
+    for path in (*sorted(paths.logs.iterdir()), paths.journal, paths.reproduce):
         shutil.copyfile(path, kept / path.name)
 
 
-def _result(places: Places, records: Sequence[StepRecord], *, reused: bool) -> BuildResult:
-    sealed = manifest.read(places.manifest)
+def _result(paths: BuildPaths, records: Sequence[StepRecord], *, reused: bool) -> BuildResult:
+    sealed = manifest.read(paths.manifest)
     return BuildResult(
-        fingerprint=places.fingerprint,
+        fingerprint=paths.fingerprint,
         stored_bytes=sum(file.size for file in sealed.files),
         gpu=sealed.gpu,
         versions=sealed.versions,
-        manifest_sha256=sha256(places.manifest),
+        manifest_sha256=sha256(paths.manifest),
         reused=reused,
         step_seconds={record.name: record.seconds for record in records},
     )

@@ -13,10 +13,10 @@ from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.durable import free_bytes, write_durably
 from mm_runtime.base.stop_signal import StopSignal
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.hiding import hide_from_children
 from mm_runtime.engine_build.output_log import OutputLog
 from mm_runtime.engine_build.outputs import problem, remove_outputs
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.step import Step
 from mm_runtime.sources.secrets import is_secret
@@ -49,7 +49,7 @@ class StepRunner:
     """Runs steps of one build, one after the other."""
 
     source: str
-    places: Places
+    paths: BuildPaths
     deadline_seconds: float
     stop: StopSignal
     progress: Progress
@@ -61,17 +61,17 @@ class StepRunner:
         Raises:
             StepFailedError: with the exit code and the last lines of the log.
         """
-        log_path = self.places.logs / f"{step.name}.log"
-        argv = step.argv(self.python, self.source, self.places)
+        log_path = self.paths.logs / f"{step.name}.log"
+        argv = step.argv(self.python, self.source, self.paths)
         command = f"$ {shlex.join(argv)}"
         began = time.monotonic()
         self.progress.begin(step.name)
         if step.command:
-            remove_outputs(self.places.work, step)
+            remove_outputs(self.paths.work, step)
         with OutputLog(log_path, step.name, self.progress.line) as output:
             # First, so that there is a last line even of a step that is killed while it imports.
             output.write(command)
-            folder = step.folder(self.places)
+            folder = step.folder(self.paths)
             hide_from_children()
             child = ChildProcess(argv, _environment(step), output.write, folder=folder)
             try:
@@ -87,8 +87,8 @@ class StepRunner:
             message = f"not finished after {self.deadline_seconds:.0f} s"
             raise StepFailedError(step, TIMED_OUT, message, tail)
         if code != 0:
-            raise _failed(step, code, tail, self.places)
-        if wrong := problem(self.places.work, step):
+            raise _failed(step, code, tail, self.paths)
+        if wrong := problem(self.paths.work, step):
             code = ExitCode.PERMANENT if wrong.permanent else ExitCode.RETRY
             raise StepFailedError(step, code, wrong.message, tail)
         return StepRecord(
@@ -100,10 +100,10 @@ class StepRunner:
         lines = ["#!/bin/sh", "# The steps of this build, in order, for the same image.", "set -eu"]
         for step in steps:
             lines += ["", f"# {step.name}: {step.purpose}"]
-            command = shlex.join(step.argv("python3", self.source, self.places))
-            folder = step.folder(self.places)
+            command = shlex.join(step.argv("python3", self.source, self.paths))
+            folder = step.folder(self.paths)
             lines.append(f"(cd {shlex.quote(str(folder))} && {command})" if folder else command)
-        write_durably(self.places.reproduce, "\n".join(lines) + "\n")
+        write_durably(self.paths.reproduce, "\n".join(lines) + "\n")
 
 
 def _environment(step: Step) -> dict[str, str]:
@@ -115,18 +115,18 @@ def _environment(step: Step) -> dict[str, str]:
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if step.name == "quantize" and not step.is_own_command:
         offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
-    told = {name: value for name, value in os.environ.items() if not is_secret(name)}
-    return {**told, **plain, **offline}
+    inherited = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {**inherited, **plain, **offline}
 
 
-def _failed(step: Step, code: int, tail: list[str], places: Places) -> StepFailedError:
+def _failed(step: Step, code: int, tail: list[str], paths: BuildPaths) -> StepFailedError:
     """Return the error of a step that ended with a code of its own."""
     said = tail[1:]  # the first is the command
     if step.command and any(FULL.search(line) for line in said):
         return StepFailedError(
             step,
             ExitCode.STORE_NOT_WRITABLE,
-            f"no space left: the store at {places.store} has {free_bytes(places.store):,} bytes"
+            f"no space left: the store at {paths.store} has {free_bytes(paths.store):,} bytes"
             " free, and the tool needs room there and in its temporary folder. Enlarge"
             " spec.build.store.size or delete old engines.",
             tail,

@@ -16,7 +16,7 @@ from mm_api.documents.engine_manifest import (
     Verification,
 )
 from mm_runtime.base.durable import sha256, sync_directory, unfinished, write_durably
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.receipt import FetchReceipt
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import EngineCorruptError
@@ -28,7 +28,7 @@ VERSIONED = ("multimodal-operator", "torch", "transformers", "onnx", "onnxruntim
 
 
 def seal(
-    places: Places, plan: BuildPlan, records: Sequence[StepRecord], now: datetime
+    paths: BuildPaths, plan: BuildPlan, records: Sequence[StepRecord], now: datetime
 ) -> EngineManifest:
     """Write the manifest into the unfinished engine and move it to its final place.
 
@@ -36,26 +36,26 @@ def seal(
         EngineCorruptError: a copied file has other bytes than those that fetch read.
     """
     # Of a builder that was killed while it sealed: listed, it would be missing a moment later.
-    unfinished(places.unfinished / MANIFEST_NAME).unlink(missing_ok=True)
+    unfinished(paths.unfinished / MANIFEST_NAME).unlink(missing_ok=True)
     files = [
         EngineFile(
-            path=path.relative_to(places.unfinished).as_posix(),
+            path=path.relative_to(paths.unfinished).as_posix(),
             size=path.stat().st_size,
             sha256=sha256(path),
         )
-        for path in sorted(places.unfinished.rglob("*"))
+        for path in sorted(paths.unfinished.rglob("*"))
         if path.is_file() and path.name != MANIFEST_NAME
     ]
-    _compare_with_receipt(places, files)
+    _compare_with_receipt(paths, files)
     verification = None
-    if places.verification.is_file():
-        verification = Verification.from_json(places.verification.read_bytes())
+    if paths.verification.is_file():
+        verification = Verification.from_json(paths.verification.read_bytes())
     golden = None
-    if places.golden.is_file():
-        golden = GoldenPrompt.from_json(places.golden.read_bytes())
+    if paths.golden.is_file():
+        golden = GoldenPrompt.from_json(paths.golden.read_bytes())
     tools = None
-    if places.tools.is_file():
-        tools = ToolReport.from_json(places.tools.read_bytes())
+    if paths.tools.is_file():
+        tools = ToolReport.from_json(paths.tools.read_bytes())
     manifest = EngineManifest(
         fingerprint=plan.fingerprint,
         created=now,
@@ -67,19 +67,19 @@ def seal(
         verification=verification,
         golden=golden,
     )
-    write_durably(places.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
-    places.unfinished.rename(places.engine)
-    sync_directory(places.engine.parent)
-    log.info("engine %s: %d files, %d bytes", places.engine, len(files), sum(f.size for f in files))
+    write_durably(paths.unfinished / MANIFEST_NAME, manifest.to_json(indent=1) + "\n")
+    paths.unfinished.rename(paths.engine)
+    sync_directory(paths.engine.parent)
+    log.info("engine %s: %d files, %d bytes", paths.engine, len(files), sum(f.size for f in files))
     return manifest
 
 
-def _compare_with_receipt(places: Places, files: Sequence[EngineFile]) -> None:
+def _compare_with_receipt(paths: BuildPaths, files: Sequence[EngineFile]) -> None:
     built = {f"engine/{file.path}": file.sha256 for file in files}
-    for file in FetchReceipt.from_json(places.receipt.read_bytes()).files:
+    for file in FetchReceipt.from_json(paths.receipt.read_bytes()).files:
         if file.path.startswith("engine/") and built.get(file.path) != file.sha256:
             raise EngineCorruptError(
-                f"{places.work / file.path} is not what was copied: the store returned other bytes"
+                f"{paths.work / file.path} is not what was copied: the store returned other bytes"
                 " than were written, or somebody changed it during the build."
             )
 

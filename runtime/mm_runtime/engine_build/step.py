@@ -8,7 +8,7 @@ from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 
 COMMANDS = "mm_runtime.engine_build.commands"
 
@@ -59,18 +59,18 @@ class Step:
         """
         return self.command[:2] == ("python3", "-m") and self.command[2].startswith("mm_runtime.")
 
-    def argv(self, python: str, source: str, places: Places) -> tuple[str, ...]:
+    def argv(self, python: str, source: str, paths: BuildPaths) -> tuple[str, ...]:
         """Return the command line that runs this step."""
         if self.is_own_command:
             return (python, *self.command[1:])
         if self.command:
             return self.command
-        where = ("--source", source, "--store", str(places.store))
-        return (python, "-m", self.module, *where, "--fingerprint", places.fingerprint)
+        where = ("--source", source, "--store", str(paths.store))
+        return (python, "-m", self.module, *where, "--fingerprint", paths.fingerprint)
 
-    def folder(self, places: Places) -> Path | None:
+    def folder(self, paths: BuildPaths) -> Path | None:
         """Return where the command line must be run; None: anywhere."""
-        return places.tree if self.command else None
+        return paths.tree if self.command else None
 
 
 def module_step(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.base.durable import unfinished, write_durably
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.step import Step
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,9 @@ FILE = "build/timing.cache"
 class TimingCache:
     """The cache of one build; without commands of TensorRT-LLM nothing happens."""
 
-    def __init__(self, places: Places, plan: BuildPlan) -> None:
-        self._here = places.tree / FILE
-        self._kept = _kept(places.store / CACHES, plan)
+    def __init__(self, paths: BuildPaths, plan: BuildPlan) -> None:
+        self._here = paths.tree / FILE
+        self._kept = _kept(paths.store / CACHES, plan)
 
     def lend(self) -> None:
         """Put the store's cache where commands read it, unless an earlier attempt has left one."""

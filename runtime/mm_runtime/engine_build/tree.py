@@ -7,13 +7,13 @@ commands run word for word as a person would type them.
 
 from pathlib import Path
 
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import PermanentError
 
 OWN = frozenset({"build", "adapters"})
 
 
-def plant_tree(places: Places, root: Path) -> None:
+def link_tree(paths: BuildPaths, root: Path) -> None:
     """Make the tree, or complete what an earlier attempt has left.
 
     Raises:
@@ -25,14 +25,14 @@ def plant_tree(places: Places, root: Path) -> None:
             " spec.build.image to an image with TensorRT-LLM, or MM_TRTLLM_ROOT to where it keeps"
             " the folder examples."
         )
-    places.tree.mkdir(parents=True, exist_ok=True)
+    paths.tree.mkdir(parents=True, exist_ok=True)
     for entry in sorted(root.iterdir()):
-        if entry.name not in OWN and entry.name != places.checkpoint:
-            _link(places.tree / entry.name, entry)
-    build = places.tree / "build"
+        if entry.name not in OWN and entry.name != paths.checkpoint:
+            _link(paths.tree / entry.name, entry)
+    build = paths.tree / "build"
     build.mkdir(exist_ok=True)
-    places.unfinished.mkdir(parents=True, exist_ok=True)
-    _link(build / "engines", places.unfinished)
+    paths.unfinished.mkdir(parents=True, exist_ok=True)
+    _link(build / "engines", paths.unfinished)
 
 
 def _link(link: Path, target: Path) -> None:

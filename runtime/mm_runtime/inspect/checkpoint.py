@@ -8,7 +8,7 @@ from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
-from mm_runtime.base.beneath import check_beneath
+from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.small_files import (
@@ -53,7 +53,7 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
         OSError: the disk failed; worth another try.
     """
     try:
-        check_beneath(source)
+        check_contained(source)
         check_directory(source)
         source_files(source)  # whether each may be read at all, before the first one is
         return _inspect(source, options)

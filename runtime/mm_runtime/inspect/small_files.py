@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mm_api.documents.model_facts import InspectReason
-from mm_runtime.base.beneath import open_beneath
+from mm_runtime.base.containment import open_contained
 from mm_runtime.errors import InspectRefusedError
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -99,7 +99,7 @@ def read_object(path: Path, reason: InspectReason) -> JsonObject:
             reason, f"{path.name} has {size} bytes; expected at most {LIMIT_BYTES}: not a config."
         )
     try:
-        with open_beneath(path) as file:
+        with open_contained(path) as file:
             value = json.loads(file.read(LIMIT_BYTES + 1).decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         cut = "it is empty" if size == 0 else f"line {error.lineno}, column {error.colno}"

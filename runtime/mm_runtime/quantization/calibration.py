@@ -15,5 +15,5 @@ LONGEST = 512
 
 def read_texts() -> list[str]:
     """Return the texts: blocks of the file, separated by empty lines."""
-    whole = files(__package__).joinpath(TEXTS).read_text(encoding="utf-8")
-    return [block.replace("\n", " ") for block in whole.strip().split("\n\n")]
+    content = files(__package__).joinpath(TEXTS).read_text(encoding="utf-8")
+    return [block.replace("\n", " ") for block in content.strip().split("\n\n")]

@@ -68,8 +68,8 @@ def quantize(request: Request) -> None:
         if path.is_file():
             path.chmod(READABLE)
     sync_directory(request.output)
-    whole = sum(path.stat().st_size for path in request.output.rglob("*") if path.is_file())
-    log.info("%s holds %d MiB", request.output, whole >> 20)
+    total = sum(path.stat().st_size for path in request.output.rglob("*") if path.is_file())
+    log.info("%s holds %d MiB", request.output, total >> 20)
 
 
 def _config(request: Request) -> dict[str, Any]:

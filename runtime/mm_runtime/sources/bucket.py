@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import obstore
 
-from mm_runtime.base.arriving import ArrivingFile, Piece
 from mm_runtime.base.buckets import explained, open_bucket, parts, pieces
+from mm_runtime.base.resumable_file import Piece, ResumableFile
 from mm_runtime.errors import SourceChangedError, SourceNotFoundError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.sources.remote import RemoteFile
@@ -60,12 +60,12 @@ class BucketSource:
 
     def download(self, file: RemoteFile, partial: Path) -> str:
         """Append what is missing, in parts that are fetched side by side and written in order."""
-        with ArrivingFile(partial) as arriving:
+        with ResumableFile(partial) as writer:
             for piece in parts(
-                lambda start, end: self._part(file, start, end), arriving.begun, file.size
+                lambda start, end: self._part(file, start, end), writer.resumed_bytes, file.size
             ):
-                arriving.write(piece)
-            return arriving.finish()
+                writer.write(piece)
+            return writer.finish()
 
     def _part(self, file: RemoteFile, start: int, end: int) -> list[Piece]:
         key = self.address.key(file.name)

@@ -44,15 +44,15 @@ def checked_out(
         SourceDeniedError: wrong credentials.
         SourceUnavailableError: its server is down.
     """
-    told = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     if isinstance(address, Path):
         yield Checkout(address)
         return
-    if isinstance(address, HubAddress) and told.get(OFFLINE) == "1":
-        directory = cached_snapshot(address, told)
+    if isinstance(address, HubAddress) and variables.get(OFFLINE) == "1":
+        directory = cached_snapshot(address, variables)
         yield Checkout(directory, directory.name, str(address))
         return
-    source = open_remote(address, told)
+    source = open_remote(address, variables)
     with tempfile.TemporaryDirectory(prefix="source-") as scratch:
         directory = Path(scratch) / "checkpoint"
         directory.mkdir()

@@ -64,7 +64,7 @@ class HubSource:
         """
         api = HfApi(endpoint=self._endpoint, token=self._token)
 
-        def ask() -> ModelInfo:
+        def request() -> ModelInfo:
             return api.model_info(
                 self.address.repository,
                 revision=self.address.revision,
@@ -73,7 +73,7 @@ class HubSource:
             )
 
         with self._explained(str(self.address)):
-            model = _retried(ask)
+            model = _retried(request)
         self.commit = model.sha
         found = []
         for entry in model.siblings or []:
@@ -198,11 +198,11 @@ def _status(error: HfHubHTTPError | httpx2.HTTPStatusError) -> int:
     return int(error.response.status_code)
 
 
-def _retried(ask: Callable[[], Answer]) -> Answer:
+def _retried(request: Callable[[], Answer]) -> Answer:
     """Ask again while the server says that it is its own fault, and after lost connections."""
     for delay in RETRY_DELAYS:
         try:
-            return ask()
+            return request()
         except HfHubHTTPError as error:
             if _status(error) not in TRANSIENT:
                 raise
@@ -210,4 +210,4 @@ def _retried(ask: Callable[[], Answer]) -> Answer:
         except httpx2.TransportError as error:
             log.info("the Hub cannot be reached (%s); again in %.0f s", type(error).__name__, delay)
         time.sleep(delay)
-    return ask()
+    return request()

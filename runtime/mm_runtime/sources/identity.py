@@ -20,7 +20,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from mm_runtime.base.beneath import check_beneath, open_beneath
+from mm_runtime.base.containment import check_contained, open_contained
 
 VERSION = b"multimodal-source-1\n"
 SMALL_BYTES = 8 * 1024 * 1024
@@ -46,13 +46,13 @@ def source_files(source: Path) -> dict[str, Path]:
     Raises:
         SourceEscapesError: a link leads out of the claim; the message names it.
     """
-    check_beneath(source)
+    check_contained(source)
     folders = [source, *(source / part for part in PARTS if (source / part).is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
     named = ((path.relative_to(source).as_posix(), path) for path in found)
     files = {name: path for name, path in named if is_source_file(name) and path.is_file()}
     for path in files.values():
-        check_beneath(path)
+        check_contained(path)
     return files
 
 
@@ -91,7 +91,7 @@ def header_bytes(beginning: bytes) -> int:
 
 
 def _content(path: Path, size: int) -> str:
-    with open_beneath(path) as file:
+    with open_contained(path) as file:
         if size <= SMALL_BYTES:
             return hashlib.file_digest(file, "sha256").hexdigest()
         digest = hashlib.sha256()

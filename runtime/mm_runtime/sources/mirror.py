@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 FIRST_BYTES = 256 * 1024
 """Read of a weight file at once: most headers are shorter."""
-READ_WHOLE = frozenset({".json", ".model", ".txt", ".jinja", ".py"})
+READ_FULLY = frozenset({".json", ".model", ".txt", ".jinja", ".py"})
 """Not weights: a tokenizer.json may have 20 MB and is parsed by inspect."""
 REQUESTS_AT_A_TIME = 8
 
@@ -65,9 +65,9 @@ def write_mirror(source: RemoteSource, files: Iterable[RemoteFile], directory: P
     chosen = list(files)
     write_hollow(chosen, directory)
     with ThreadPoolExecutor(REQUESTS_AT_A_TIME) as pool:
-        sampled = [file for file in chosen if not _whole(file)]
+        sampled = [file for file in chosen if not _is_read_fully(file)]
         headers = pool.map(lambda file: _header_ranges(source, file, directory), sampled)
-        jobs = [(file, 0, file.size) for file in chosen if _whole(file)]
+        jobs = [(file, 0, file.size) for file in chosen if _is_read_fully(file)]
         for file, ranges in zip(sampled, headers, strict=True):
             jobs += [(file, start, length) for start, length in (*ranges, *blocks(file.size))]
         for _ in pool.map(lambda job: _copy(source, directory, *job), jobs):
@@ -77,8 +77,8 @@ def write_mirror(source: RemoteSource, files: Iterable[RemoteFile], directory: P
     log.info("%s: read %d of %d MiB", source.address, read >> 20, total >> 20)
 
 
-def _whole(file: RemoteFile) -> bool:
-    return file.size <= SMALL_BYTES or PurePosixPath(file.name).suffix in READ_WHOLE
+def _is_read_fully(file: RemoteFile) -> bool:
+    return file.size <= SMALL_BYTES or PurePosixPath(file.name).suffix in READ_FULLY
 
 
 def _header_ranges(

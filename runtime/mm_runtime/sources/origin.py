@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mm_runtime.base.arriving import PIECE_BYTES, ArrivingFile
-from mm_runtime.base.beneath import open_beneath
+from mm_runtime.base.containment import open_contained
+from mm_runtime.base.resumable_file import PIECE_BYTES, ResumableFile
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
 from mm_runtime.sources.checkout import OFFLINE, cached_snapshot
@@ -69,10 +69,10 @@ class DirectoryOrigin:
         """See `Origin.copy`; the digest is of what was read."""
         partial = self.partial(name, destination)
         partial.unlink(missing_ok=True)
-        with open_beneath(self.files[name]) as reader, ArrivingFile(partial) as arriving:
+        with open_contained(self.files[name]) as reader, ResumableFile(partial) as writer:
             while piece := reader.read(PIECE_BYTES):
-                arriving.write(piece)
-            digest = arriving.finish()
+                writer.write(piece)
+            digest = writer.finish()
         partial.rename(destination)
         return digest
 
@@ -135,13 +135,13 @@ def opened(address: Address, environment: Mapping[str, str] | None = None) -> It
         SourceDeniedError: wrong credentials.
         SourceUnavailableError: its server is down.
     """
-    told = os.environ if environment is None else environment
-    if isinstance(address, HubAddress) and told.get(OFFLINE) == "1":
-        address = cached_snapshot(address, told)
+    variables = os.environ if environment is None else environment
+    if isinstance(address, HubAddress) and variables.get(OFFLINE) == "1":
+        address = cached_snapshot(address, variables)
     if isinstance(address, Path):
         yield DirectoryOrigin(_listed(address))
         return
-    source = open_remote(address, told)
+    source = open_remote(address, variables)
     wanted = wanted_files(source)
     # A commit's files cannot change: only their names and sizes are needed. A bucket's can, and
     # to find that out before 14 GB are fetched costs a few hundred small reads.

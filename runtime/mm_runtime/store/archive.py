@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME
-from mm_runtime.base.arriving import PIECE_BYTES, Piece
+from mm_runtime.base.resumable_file import PIECE_BYTES, Piece
 from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.store.engines import (
     FINGERPRINT,

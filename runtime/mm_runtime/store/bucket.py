@@ -14,8 +14,8 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
-from mm_runtime.base.arriving import Piece
 from mm_runtime.base.buckets import STORE_ERRORS, explained, open_bucket, parts, pieces
+from mm_runtime.base.resumable_file import Piece
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.engines import FINGERPRINT, checked, parse_manifest

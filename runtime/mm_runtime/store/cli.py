@@ -170,7 +170,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from mm_runtime.store.collecting import Demand, collect  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.garbage_collection import Demand, collect  # noqa: PLC0415 (see mm_runtime.cli)
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     demand = Demand(
@@ -236,7 +236,7 @@ def _pull(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _chosen(store: "EngineStore", asked: Sequence[str]) -> list[str]:
+def _chosen(store: "EngineStore", prefixes: Sequence[str]) -> list[str]:
     """Return whole fingerprints; an abbreviation must mean one engine.
 
     Raises:
@@ -244,10 +244,10 @@ def _chosen(store: "EngineStore", asked: Sequence[str]) -> list[str]:
         EngineCorruptError: no such engine.
     """
     there = store.fingerprints()
-    if not asked:
+    if not prefixes:
         return there
     chosen = []
-    for text in asked:
+    for text in prefixes:
         found = [fingerprint for fingerprint in there if fingerprint.startswith(text)]
         if not found:
             raise EngineCorruptError(f"{store} has no engine {text}.")

@@ -10,16 +10,16 @@ from datetime import datetime
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
-from mm_runtime.base.arriving import PIECE_BYTES, ArrivingFile, Piece
 from mm_runtime.base.durable import sync_directory, write_durably, writing_to
-from mm_runtime.engine_build.places import Places
+from mm_runtime.base.resumable_file import PIECE_BYTES, Piece, ResumableFile
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.engines import FINGERPRINT, compare
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStore:
-    """Engines below `engines/`, as `mm_runtime.engine_build.places` lays them out."""
+    """Engines below `engines/`, as `mm_runtime.engine_build.build_paths` lays them out."""
 
     root: Path
 
@@ -36,7 +36,7 @@ class DirectoryStore:
 
     def manifest(self, fingerprint: str) -> bytes:
         """See `EngineStore.manifest`."""
-        path = self._places(fingerprint).manifest
+        path = self._paths(fingerprint).manifest
         try:
             return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -45,7 +45,7 @@ class DirectoryStore:
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
         """See `EngineStore.sizes`."""
         del manifest
-        engine = self._places(fingerprint).engine
+        engine = self._paths(fingerprint).engine
         return {
             path.relative_to(engine).as_posix(): path.stat().st_size
             for path in sorted(engine.rglob("*"))
@@ -54,7 +54,7 @@ class DirectoryStore:
 
     def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
         """See `EngineStore.chunks`."""
-        path = self._places(fingerprint).engine / file.path
+        path = self._paths(fingerprint).engine / file.path
         try:
             reader = path.open("rb")
         except FileNotFoundError as error:
@@ -66,13 +66,13 @@ class DirectoryStore:
     @contextmanager
     def receive(self, fingerprint: str) -> Iterator["DirectoryIncoming"]:
         """See `EngineStore.receive`."""
-        places = self._places(fingerprint)
-        with writing_to(self.root), self._locked(places):
-            folder = places.work.with_name(f"{fingerprint}.incoming")
+        paths = self._paths(fingerprint)
+        with writing_to(self.root), self._locked(paths):
+            folder = paths.work.with_name(f"{fingerprint}.incoming")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
-                yield DirectoryIncoming(places, folder)
+                yield DirectoryIncoming(paths, folder)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -80,21 +80,21 @@ class DirectoryStore:
         """See `EngineStore.unused_since`; a damaged note is none, the time then starts anew."""
         try:
             return datetime.fromisoformat(
-                self._places(fingerprint).unused.read_text(encoding="utf-8")
+                self._paths(fingerprint).unused.read_text(encoding="utf-8")
             )
         except (FileNotFoundError, ValueError):
             return None
 
     def note_unused(self, fingerprint: str, since: datetime) -> None:
         """See `EngineStore.note_unused`."""
-        mark = self._places(fingerprint).unused
+        mark = self._paths(fingerprint).unused
         with writing_to(self.root):
             mark.parent.mkdir(parents=True, exist_ok=True)
             write_durably(mark, since.isoformat())
 
     def used(self, fingerprint: str) -> None:
         """See `EngineStore.used`."""
-        self._places(fingerprint).unused.unlink(missing_ok=True)
+        self._paths(fingerprint).unused.unlink(missing_ok=True)
 
     def remove_unused(self, fingerprint: str, before: datetime) -> bool:
         """See `EngineStore.remove_unused`.
@@ -102,36 +102,36 @@ class DirectoryStore:
         The note is read again under the lock of builds: a build that found the engine in the
         store has taken it away.
         """
-        places = self._places(fingerprint)
-        with writing_to(self.root), self._locked(places):
+        paths = self._paths(fingerprint)
+        with writing_to(self.root), self._locked(paths):
             since = self.unused_since(fingerprint)
             if since is None or since > before:
                 return False
-            _take_away(places)
-            places.unused.unlink(missing_ok=True)
+            _take_away(paths)
+            paths.unused.unlink(missing_ok=True)
             return True
 
     def remove(self, fingerprint: str) -> None:
         """See `EngineStore.remove`."""
-        places = self._places(fingerprint)
-        with writing_to(self.root), self._locked(places):
-            _take_away(places)
+        paths = self._paths(fingerprint)
+        with writing_to(self.root), self._locked(paths):
+            _take_away(paths)
 
-    def _places(self, fingerprint: str) -> Places:
-        return Places(self.root, fingerprint)
+    def _paths(self, fingerprint: str) -> BuildPaths:
+        return BuildPaths(self.root, fingerprint)
 
     @contextmanager
-    def _locked(self, places: Places) -> Iterator[None]:
+    def _locked(self, paths: BuildPaths) -> Iterator[None]:
         """Hold the lock that builds hold; never wait for it."""
-        for directory in (places.lock.parent, places.work.parent):
+        for directory in (paths.lock.parent, paths.work.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+        descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
             raise EngineBusyError(
-                f"Engine {places.fingerprint[:12]} is being built in {self.root}. Try again later."
+                f"Engine {paths.fingerprint[:12]} is being built in {self.root}. Try again later."
             ) from error
         try:
             yield
@@ -143,7 +143,7 @@ class DirectoryStore:
 class DirectoryIncoming:
     """Files beside the engines; a rename makes an engine of them."""
 
-    places: Places
+    paths: BuildPaths
     folder: Path
 
     def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
@@ -151,26 +151,26 @@ class DirectoryIncoming:
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
-        with ArrivingFile(path) as arriving:
+        with ResumableFile(path) as writer:
             for chunk in chunks:
                 size += len(chunk)
-                arriving.write(chunk)
-            digest = arriving.finish()
-        compare(file, size, digest, f"engine {self.places.fingerprint[:12]}")
+                writer.write(chunk)
+            digest = writer.finish()
+        compare(file, size, digest, f"engine {self.paths.fingerprint[:12]}")
 
     def finish(self, manifest: bytes) -> None:
         """See `Incoming.finish`; a damaged engine of the same name makes place."""
         write_durably(self.folder / MANIFEST_NAME, manifest.decode())
-        _take_away(self.places)
-        self.folder.rename(self.places.engine)
-        sync_directory(self.places.engine.parent)
+        _take_away(self.paths)
+        self.folder.rename(self.paths.engine)
+        sync_directory(self.paths.engine.parent)
 
 
-def _take_away(places: Places) -> None:
+def _take_away(paths: BuildPaths) -> None:
     """Remove an engine. Renamed first: a reader sees all of it or none."""
-    gone = places.work.with_name(f"{places.fingerprint}.removed")
+    gone = paths.work.with_name(f"{paths.fingerprint}.removed")
     shutil.rmtree(gone, ignore_errors=True)
-    if places.engine.exists():
-        places.engine.rename(gone)
-        sync_directory(places.engine.parent)
+    if paths.engine.exists():
+        paths.engine.rename(gone)
+        sync_directory(paths.engine.parent)
         shutil.rmtree(gone, ignore_errors=True)

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
-from mm_runtime.base.arriving import DigestAside, Piece
 from mm_runtime.base.needed_files import needed_files
+from mm_runtime.base.resumable_file import BackgroundDigest, Piece
 from mm_runtime.errors import EngineCorruptError
 
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -120,7 +120,7 @@ def checked(file: EngineFile, chunks: Iterable[Piece], where: str) -> Iterator[P
         EngineCorruptError: size or digest differ.
     """
     size = 0
-    with DigestAside() as digest:
+    with BackgroundDigest() as digest:
         for chunk in chunks:
             size += len(chunk)
             digest.update(chunk)

@@ -13,12 +13,12 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.base.durable import write_durably
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.export_vision import export_vision
 from mm_runtime.engine_build.commands.fetch import fetch
 from mm_runtime.engine_build.commands.golden_prompt import keep_golden_prompt
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_vision import verify_vision
-from mm_runtime.engine_build.places import Places
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.load import LoadedEngine, load_engine
@@ -93,20 +93,20 @@ def build(checkpoint: Path, store: Path, *, asked: bool = False) -> EngineDirect
     `asked`: its manifest holds a golden prompt.
     """
     plan = plan_of(inspect(checkpoint, InspectOptions()))
-    places = Places(store, plan.fingerprint)
-    for folder in (places.llm, places.vision, places.processor, places.pickles, places.logs):
+    paths = BuildPaths(store, plan.fingerprint)
+    for folder in (paths.llm, paths.vision, paths.processor, paths.pickles, paths.logs):
         folder.mkdir(parents=True)
-    write_durably(places.plan, plan.to_json())
-    write_durably(places.reproduce, "")
-    context = StepContext(plan, str(checkpoint), places)
+    write_durably(paths.plan, plan.to_json())
+    write_durably(paths.reproduce, "")
+    context = StepContext(plan, str(checkpoint), paths)
     fetch(context)
     if plan.engine.vision is not None:
         export_vision(context)
         verify_vision(context)
     if asked:
         keep_golden_prompt(context)
-    seal(places, plan, [], datetime.now(UTC))
-    return EngineDirectory.open(places.engine)
+    seal(paths, plan, [], datetime.now(UTC))
+    return EngineDirectory.open(paths.engine)
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ def build_vision(context: StepContext) -> None:
     if vision is None or facts is None:
         raise PermanentError("The plan has no vision part, and this step was asked for.")
     tensorrt = _module(vision.engine)
-    cache = context.places.store / CACHES / f"tensorrt-{tensorrt.__version__}"
+    cache = context.paths.store / CACHES / f"tensorrt-{tensorrt.__version__}"
     measured = None
     if vision.engine == MEASURES:
         measured = cache.read_bytes() if cache.is_file() else b""
-    model = context.places.vision / MODEL_NAME
+    model = context.paths.vision / MODEL_NAME
     engine, measured = build_engine(tensorrt, model, vision, facts, measured)
-    (context.places.vision / ENGINE_NAME).write_bytes(engine)
+    (context.paths.vision / ENGINE_NAME).write_bytes(engine)
     if measured is not None:
         cache.parent.mkdir(exist_ok=True)
         write_durably(cache, measured)

@@ -6,7 +6,7 @@ import shutil
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
 from mm_runtime.base.durable import write_durably
-from mm_runtime.base.tool_versions import ask, tool_versions
+from mm_runtime.base.tool_versions import query, tool_versions
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
@@ -31,7 +31,7 @@ def check_tools(context: StepContext) -> None:
     gpu = _gpu(build.gpu)
     log.info("TensorRT-LLM %s, GPU %s (%s)", found, gpu.product, gpu.compute_capability)
     report = ToolReport(versions=versions, gpu=gpu)
-    write_durably(context.places.tools, report.to_json(indent=1))
+    write_durably(context.paths.tools, report.to_json(indent=1))
 
 
 def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
@@ -43,7 +43,7 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
                 f" TensorRT-LLM {build.version}."
             )
         script = rest[0] if program == "python3" and rest else None
-        if script and not (context.places.tree / script).is_file():
+        if script and not (context.paths.tree / script).is_file():
             raise PermanentError(
                 f"The builder image has no {script} in TensorRT-LLM's root; TensorRT-LLM"
                 f" {build.version} has one there. Set MM_TRTLLM_ROOT to the folder that holds"
@@ -61,7 +61,7 @@ def _gpu(planned: GpuModel) -> GpuIdentity:
     if shutil.which("nvidia-smi") is None:
         log.warning("nvidia-smi is missing: the GPU is taken from the plan, unseen")
         return expected
-    answer = ask(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
+    answer = query(["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"])
     for line in (answer or "").splitlines():
         name, _, capability = line.partition(",")
         # As NVIDIA's device plug-in spells the node's label nvidia.com/gpu.product.

@@ -37,16 +37,16 @@ def export_vision(context: StepContext) -> None:
     vision, facts = context.plan.engine.vision, context.plan.facts
     if vision is None or facts.vision is None:
         raise PermanentError("The plan has no vision part, and this step was asked for.")
-    tower = load_tower(context.places.llm, facts, trust_remote_code=context.plan.trust_remote_code)
+    tower = load_tower(context.paths.llm, facts, trust_remote_code=context.plan.trust_remote_code)
     _check_shape(tower, facts)
-    _keep_answers(context.places.reference, tower)
+    _keep_answers(context.paths.reference, tower)
     if tower.extras:
-        np.savez(context.places.vision / EXTRAS_NAME, **tower.extras)
+        np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
     if vision.engine == "Torch":
-        path = context.places.vision / TORCH_NAME
+        path = context.paths.vision / TORCH_NAME
         write_program(tower, path)
     else:
-        path = context.places.vision / MODEL_NAME
+        path = context.paths.vision / MODEL_NAME
         write_onnx(tower, path, opset=vision.opset)
     log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
 
@@ -133,11 +133,11 @@ def _needs_external_data(half: torch.nn.Module) -> bool:
     return sum(weight.nbytes for weight in half.parameters()) > PROTOBUF_BYTES
 
 
-def export_and_ask(context: StepContext) -> None:
+def export_and_keep_golden_prompt(context: StepContext) -> None:
     """Export, and ask the engine: torch is loaded already, which takes longer than both."""
     export_vision(context)
     keep_golden_prompt(context)
 
 
 if __name__ == "__main__":
-    run_step(export_and_ask)
+    run_step(export_and_keep_golden_prompt)

@@ -34,7 +34,7 @@ def _fetch(context: StepContext, origin: Origin) -> None:
     found = origin.digest()
     if found not in {None, expected}:
         raise _changed(context.source, found, expected)
-    copies = {name: context.places.fetched(name) for name in origin.sizes}
+    copies = {name: context.paths.fetched(name) for name in origin.sizes}
     _remove_strangers(
         context, {*copies.values(), *(origin.partial(*copy) for copy in copies.items())}
     )
@@ -47,7 +47,7 @@ def _fetch(context: StepContext, origin: Origin) -> None:
         found = files_digest(copies)
         if found != expected:
             raise _changed(context.source, found, expected)
-    work = context.places.work
+    work = context.paths.work
     receipt = FetchReceipt(
         source_digest=expected,
         files=[
@@ -59,7 +59,7 @@ def _fetch(context: StepContext, origin: Origin) -> None:
             for name, path in sorted(copies.items())
         ],
     )
-    write_durably(context.places.receipt, receipt.to_json(indent=1))
+    write_durably(context.paths.receipt, receipt.to_json(indent=1))
 
 
 def _changed(source: str, found: str | None, expected: str) -> SourceChangedError:
@@ -72,8 +72,8 @@ def _changed(source: str, found: str | None, expected: str) -> SourceChangedErro
 
 def _remove_strangers(context: StepContext, wanted: set[Path]) -> None:
     """Remove what an earlier attempt with other files has left."""
-    places = context.places
-    for directory in {places.weights, places.processor, places.pickles}:
+    paths = context.paths
+    for directory in {paths.weights, paths.processor, paths.pickles}:
         for path in directory.rglob("*"):
             if path.is_file() and path not in wanted:
                 path.unlink()
@@ -109,8 +109,8 @@ def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
 
 def _bytes_there(origin: Origin, copies: Mapping[str, Path]) -> int:
     """Return how much of the checkpoint is on the disk, whole or in part."""
-    places = ((path, origin.partial(name, path)) for name, path in copies.items())
-    return sum(_size(path) or _size(partial) for path, partial in places)
+    paths = ((path, origin.partial(name, path)) for name, path in copies.items())
+    return sum(_size(path) or _size(partial) for path, partial in paths)
 
 
 def _size(path: Path) -> int:

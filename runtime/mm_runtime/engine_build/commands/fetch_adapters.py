@@ -18,9 +18,9 @@ def fetch_adapters(context: StepContext) -> None:
     what a server loads, so they are checked here.
     """
     pickles = context.plan.allow_pickle and context.plan.trtllm is not None
-    shutil.rmtree(context.places.adapters, ignore_errors=True)
+    shutil.rmtree(context.paths.adapters, ignore_errors=True)
     for adapter in context.plan.adapters:
-        folder = context.places.adapters / adapter.name
+        folder = context.paths.adapters / adapter.name
         folder.mkdir(parents=True)
         found = copy_adapter(adapter.name, adapter.source, folder, allow_pickle=pickles)
         if adapter.source_digest not in {None, found}:

@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 def keep_golden_prompt(context: StepContext) -> None:
     """Write `golden.json`, where the engine can be asked here and is sure of a token."""
-    plan, places = context.plan, context.places
-    places.golden.unlink(missing_ok=True)  # of a step that was killed
+    plan, paths = context.plan, context.paths
+    paths.golden.unlink(missing_ok=True)  # of a step that was killed
     if not is_asked(plan):
         return
     needed, limit = asking_bytes(plan), memory_limit()
@@ -32,7 +32,7 @@ def keep_golden_prompt(context: StepContext) -> None:
         )
         return
     # Torch alone is more than a container may have that had only to copy files.
-    from mm_runtime.engine_build.commands.asking import ask  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.golden_inference import golden_prompt_of  # noqa: PLC0415
 
     manifest = EngineManifest(
         fingerprint=plan.fingerprint,
@@ -43,14 +43,14 @@ def keep_golden_prompt(context: StepContext) -> None:
         versions={},
     )
     try:
-        golden = ask(EngineDirectory(places.unfinished, manifest))
+        golden = golden_prompt_of(EngineDirectory(paths.unfinished, manifest))
     except Exception as error:  # noqa: BLE001 - a help to pods; a build does not fail for want of it
         log.info("no golden answer: %s", error)
         return
     if golden is None:
         log.info("no golden answer: the engine is not sure of its first token")
         return
-    write_durably(places.golden, golden.to_json())
+    write_durably(paths.golden, golden.to_json())
     log.info("golden answer: %d tokens, %r", len(golden.tokens), golden.answer)
 
 

@@ -61,9 +61,9 @@ class InProcess:
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return the text of a whole answer, as a stream of it joins to."""
-        whole = np.array([[list(tokens)]], dtype=np.int32)
+        ids = np.array([[list(tokens)]], dtype=np.int32)
         length = np.array([[len(tokens)]], dtype=np.int32)
-        written = write_text(self._codec.decode, {"TOKENS_BATCH": whole, "SEQUENCE_LENGTH": length})
+        written = write_text(self._codec.decode, {"TOKENS_BATCH": ids, "SEQUENCE_LENGTH": length})
         text: bytes = written["OUTPUT"][0, 0]
         return text.decode()
 

@@ -38,20 +38,20 @@ def lora(context: StepContext) -> None:
     build = context.plan.trtllm
     if build is None:
         raise PermanentError("The plan has no commands, and this step was asked for.")
-    told: list[dict[str, Any]] = [{"name": "", "uid": BASE_UID}]
+    index: list[dict[str, Any]] = [{"name": "", "uid": BASE_UID}]
     for adapter in build.lora:
-        folder = context.places.adapters / adapter.name
+        folder = context.paths.adapters / adapter.name
         scale = read_config(adapter.name, folder).scale
         engines = _sorted_by_engine(adapter, _load(folder), context.plan.facts)
         for engine, rows in engines.items():
-            target = context.places.lora / adapter.name / engine
+            target = context.paths.lora / adapter.name / engine
             target.mkdir(parents=True, exist_ok=True)
             _write(target, rows, scale, context.plan.engine.dtype)
-        told.append({"name": adapter.name, "uid": adapter.uid, "engines": sorted(engines)})
+        index.append({"name": adapter.name, "uid": adapter.uid, "engines": sorted(engines)})
         log.info(
             "adapter %s: %s", adapter.name, {name: len(rows) for name, rows in engines.items()}
         )
-    (context.places.lora / INDEX).write_text(json.dumps(told, indent=1))
+    (context.paths.lora / INDEX).write_text(json.dumps(index, indent=1))
 
 
 def _load(folder: Path) -> dict[str, torch.Tensor]:

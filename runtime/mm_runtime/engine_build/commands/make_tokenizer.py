@@ -31,7 +31,7 @@ EXTRA_IDS = 125
 
 def make_tokenizer(context: StepContext) -> None:
     """Write the tokenizer's two files; none where the checkpoint has its own."""
-    own, target = context.places.checkpoint_tokenizer, context.places.tokenizer
+    own, target = context.paths.checkpoint_tokenizer, context.paths.tokenizer
     target.mkdir(parents=True, exist_ok=True)
     if (own / TOKENIZER).is_file():
         log.info("the checkpoint has a %s", TOKENIZER)
@@ -65,8 +65,8 @@ def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str
             f"The image has no {error.name}, which makes tokenizer.json of {named}: use a"
             " builder's image that has it, or save a fast tokenizer beside that file."
         ) from error
-    model = context.places.checkpoint_tokenizer / named
-    weights = context.places.weights / named
+    model = context.paths.checkpoint_tokenizer / named
+    weights = context.paths.weights / named
     text, special = module.converted(model, weights.parent / "config.json")
     return text, {**_config(model.parent), **special}
 

@@ -59,7 +59,7 @@ DIMENSIONS = {
 
 def openai_layout(context: StepContext) -> None:
     """Write `NAME.pt` beside the safetensors files, unless the checkpoint came with it."""
-    folder = context.places.weights
+    folder = context.paths.weights
     target = folder / weights_name(context.plan)
     if target.is_file():
         log.info("%s came with the checkpoint", target.name)

@@ -19,7 +19,7 @@ def processor(context: StepContext) -> None:
 
     Code of the checkpoint's own is only taken where the plan trusts it.
     """
-    source, target = context.places.weights, context.places.processor
+    source, target = context.paths.weights, context.paths.processor
     kept = [path for path in sorted(source.rglob("*")) if _is_kept(path, context)]
     if not kept:
         raise PermanentError(f"{source} holds no configuration; expected config.json at the least.")

@@ -12,7 +12,7 @@ from typing import NoReturn
 from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.base.durable import writing_to
-from mm_runtime.engine_build.places import Places
+from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.errors import RuntimeCommandError
 
 
@@ -23,7 +23,7 @@ class StepContext:
     plan: BuildPlan
     source: str
     """The value of `--source`; see `mm_runtime.sources.address`."""
-    places: Places
+    paths: BuildPaths
 
 
 def run_step(work: Callable[[StepContext], None]) -> NoReturn:
@@ -37,12 +37,12 @@ def run_step(work: Callable[[StepContext], None]) -> NoReturn:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
     for name in ("__main__", "mm_runtime"):
         logging.getLogger(name).setLevel(logging.INFO)
-    beside = Places(arguments.store, arguments.fingerprint)
+    beside = BuildPaths(arguments.store, arguments.fingerprint)
     plan = BuildPlan.from_json(beside.plan.read_bytes())
-    places = Places.of(arguments.store, plan)
+    paths = BuildPaths.of(arguments.store, plan)
     try:
         with writing_to(arguments.store):
-            work(StepContext(plan, arguments.source, places))
+            work(StepContext(plan, arguments.source, paths))
     except RuntimeCommandError as error:
         logging.getLogger(__name__).error("%s", error)  # noqa: TRY400 (the message is the report)
         _leave(error.exit_code)

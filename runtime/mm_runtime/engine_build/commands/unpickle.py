@@ -18,9 +18,9 @@ def unpickle(context: StepContext) -> None:
     """Write one safetensors file for each pickle, and the index that Hugging Face expects."""
     if not context.plan.allow_pickle:
         raise PermanentError("The weights are pickles and the plan does not allow them.")
-    pickles = sorted(context.places.pickles.iterdir())
-    weights = context.places.weights
-    whole = max(1, sum(pickle.stat().st_size for pickle in pickles))
+    pickles = sorted(context.paths.pickles.iterdir())
+    weights = context.paths.weights
+    all_bytes = max(1, sum(pickle.stat().st_size for pickle in pickles))
     if len(pickles) == 1:
         _convert(pickles[0], weights / "model.safetensors")
         return
@@ -32,7 +32,7 @@ def unpickle(context: StepContext) -> None:
         total += sum(tensor.nbytes for tensor in tensors.values())
         weight_map |= dict.fromkeys(tensors, name)
         done += pickle.stat().st_size
-        log.info("%d of %d MiB, %d %%", done >> 20, whole >> 20, 100 * done // whole)
+        log.info("%d of %d MiB, %d %%", done >> 20, all_bytes >> 20, 100 * done // all_bytes)
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (weights / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
 

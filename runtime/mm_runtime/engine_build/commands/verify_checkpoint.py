@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from mm_api.base import Document
 from mm_runtime.base.durable import write_durably
+from mm_runtime.engine_build.build_paths import PICKLE_SUFFIXES
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.places import PICKLE_SUFFIXES
 from mm_runtime.errors import InspectRefusedError, VerificationFailedError
 from mm_runtime.inspect import weights
 from mm_runtime.sources.identity import PARTS
@@ -29,7 +29,7 @@ class CheckpointReport(Document):
 
 def verify_checkpoint(context: StepContext) -> None:
     """Write `checkpoint.json`; fail with everything that is wrong at once."""
-    folder = context.places.weights
+    folder = context.paths.weights
     parts = tuple(part for part in PARTS if (folder / part).is_dir())
     try:
         found = (
@@ -47,11 +47,11 @@ def verify_checkpoint(context: StepContext) -> None:
         )
     log.info("%d weights in %d files", found.parameters, len(found.files))
     report = CheckpointReport(parameters=found.parameters, files=list(found.files))
-    write_durably(context.places.checkpoint_report, report.to_json(indent=1))
+    write_durably(context.paths.checkpoint_report, report.to_json(indent=1))
 
 
 def _problems(context: StepContext, found: weights.Weights) -> Iterator[str]:
-    folder, facts = context.places.weights, context.plan.facts
+    folder, facts = context.paths.weights, context.plan.facts
     names = sorted(path.name for path in folder.rglob("*") if path.is_file())
     pickles = [name for name in names if name.endswith(tuple(PICKLE_SUFFIXES))]
     if pickles:

@@ -29,11 +29,11 @@ def verify_engines(context: StepContext) -> None:
         raise PermanentError("The plan has no commands, and this step was asked for.")
     configs: Configs = {}
     for command in build.engines:
-        config = read_config(context.places.work / built_folder(command, build))
+        config = read_config(context.paths.work / built_folder(command, build))
         if config is None:
             raise VerificationFailedError(f"The {command.name} engine has no config.json.")
         configs[command.name] = config
-    versions = ToolReport.from_json(context.places.tools.read_bytes()).versions
+    versions = ToolReport.from_json(context.paths.tools.read_bytes()).versions
     problems = [
         problem
         for check in (_versions(configs, versions), _tables(context.plan, configs), _pairs(configs))
@@ -45,7 +45,7 @@ def verify_engines(context: StepContext) -> None:
         )
     checked = sorted(configs)
     log.info("%s agree with the plan", ", ".join(checked))
-    write_durably(context.places.engines_report, EngineReport(engines=checked).to_json(indent=1))
+    write_durably(context.paths.engines_report, EngineReport(engines=checked).to_json(indent=1))
 
 
 def _versions(configs: Configs, versions: dict[str, str]) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _pairs(configs: Configs) -> Iterator[str]:
         if pair[0] != pair[1]:
             yield f"{path} is {pair[0]} in the encoder and {pair[1]} in the decoder"
     read = lookup(encoder, "build_config.max_input_len", None)
-    heard = lookup(decoder, "build_config.max_encoder_input_len", None)
-    if read != heard:
-        yield f"the encoder reads {read} tokens and the decoder hears {heard}"
+    accepted = lookup(decoder, "build_config.max_encoder_input_len", None)
+    if read != accepted:
+        yield f"the encoder reads {read} tokens and the decoder hears {accepted}"
 
 
 if __name__ == "__main__":

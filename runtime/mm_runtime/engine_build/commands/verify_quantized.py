@@ -23,10 +23,10 @@ BF16 on the way there (8 bits)."""
 ABSOLUTE = 2.0**-10 * 1.01
 """Half of E4M3's smallest number, 2^-9, in units of the scale."""
 
-PICTURES = ("visual.", "vision_model.", "vision_tower.", "multi_modal_projector.")
+VISION_MODULES = ("visual.", "vision_model.", "vision_tower.", "multi_modal_projector.")
 """Beginnings of the names of what reads pictures."""
 
-TOLD = 5
+MAX_REPORTED = 5
 """Problems in a message: as a rule all have one cause."""
 
 
@@ -40,13 +40,13 @@ class QuantizedReport(Document):
 
 def verify_quantized(context: StepContext) -> None:
     """Write `quantized.json`; fail with what is wrong."""
-    places, asked = context.places, context.plan.quantization
-    if asked is None:
+    paths, requested = context.paths, context.plan.quantization
+    if requested is None:
         raise PermanentError("The plan quantizes nothing; let this version's operator plan again.")
-    path = places.staged_checkpoint / HF_QUANT_CONFIG
+    path = paths.staged_checkpoint / HF_QUANT_CONFIG
     found: dict[str, Any] = json.loads(path.read_bytes())["quantization"]
-    with Tensors(places.weights) as before, Tensors(places.staged_checkpoint) as after:
-        problems = [*_settings(asked, found), *_layout(found, before, after)]
+    with Tensors(paths.weights) as before, Tensors(paths.staged_checkpoint) as after:
+        problems = [*_settings(requested, found), *_layout(found, before, after)]
         largest = 0.0
         if not problems:
             for name in before.names:
@@ -58,7 +58,8 @@ def verify_quantized(context: StepContext) -> None:
         )
     if problems:
         raise VerificationFailedError(
-            f"The quantized checkpoint is not what was asked for: {'; '.join(problems[:TOLD])}."
+            "The quantized checkpoint does not match the request:"
+            f" {'; '.join(problems[:MAX_REPORTED])}."
         )
     log.info(
         "%d matrices quantized, %d kept, largest relative error %.4f",
@@ -66,13 +67,13 @@ def verify_quantized(context: StepContext) -> None:
         report.kept,
         largest,
     )
-    write_durably(places.quantized_report, report.to_json(indent=1))
+    write_durably(paths.quantized_report, report.to_json(indent=1))
 
 
-def _settings(asked: StagedQuantization, found: dict[str, Any]) -> Iterator[str]:
+def _settings(requested: StagedQuantization, found: dict[str, Any]) -> Iterator[str]:
     for name, wanted in (
-        ("quant_algo", asked.weights),
-        ("kv_cache_quant_algo", asked.kv_cache),
+        ("quant_algo", requested.weights),
+        ("kv_cache_quant_algo", requested.kv_cache),
     ):
         if found.get(name) != wanted:
             yield f"{HF_QUANT_CONFIG} says {name} = {found.get(name)}; the plan says {wanted}"
@@ -87,7 +88,7 @@ def _layout(found: dict[str, Any], before: Tensors, after: Tensors) -> Iterator[
         yield "nothing is quantized"
     patterns: list[str] = found.get("exclude_modules") or []
     for module in sorted(after.quantized):
-        if module.startswith(PICTURES):
+        if module.startswith(VISION_MODULES):
             yield f"{module} reads pictures and is quantized"
         if is_excluded(module, patterns):
             yield f"{module} is quantized, and {HF_QUANT_CONFIG} excludes it"

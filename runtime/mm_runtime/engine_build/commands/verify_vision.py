@@ -19,10 +19,10 @@ def verify_vision(context: StepContext) -> None:
     vision = context.plan.engine.vision
     if vision is None:
         raise PermanentError("The plan has no vision part, and this step was asked for.")
-    runs = vision_samples.read(context.places.reference)
+    runs = vision_samples.read(context.paths.reference)
     # TensorRT is built from the same graph afterwards, so the graph is what is compared.
     compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"
-    run = open_runner(compared, context.places.vision)
+    run = open_runner(compared, context.paths.vision)
     differences = [_difference(run(inputs), wanted) for inputs, wanted in runs]
     difference = float(np.max(differences))  # not a number if any of them is not
     log.info(
@@ -39,7 +39,7 @@ def verify_vision(context: StepContext) -> None:
     result = Verification(
         samples=len(runs), max_abs_difference=difference, tolerance=vision.tolerance
     )
-    write_durably(context.places.verification, result.to_json(indent=1))
+    write_durably(context.paths.verification, result.to_json(indent=1))
 
 
 def _difference(found: vision_samples.Array, wanted: vision_samples.Array) -> float:

@@ -23,7 +23,7 @@ DARKEST, BRIGHTEST = -2.0, 2.7
 FEATURES = "features"
 
 
-def pictures(side: int) -> npt.NDArray[np.float32]:
+def images(side: int) -> npt.NDArray[np.float32]:
     """Return normalised pictures, float32[SAMPLES, 3, side, side]: black, white, ramps, noise."""
     random = np.random.default_rng(SEED)
     shape = (3, side, side)

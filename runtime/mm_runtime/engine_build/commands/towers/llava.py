@@ -13,8 +13,8 @@ from mm_runtime.engine_build.commands.towers.tower import (
     Tower,
     TowerInput,
     feature_rows,
+    image_samples,
     load_without_layers,
-    picture_samples,
 )
 
 
@@ -60,6 +60,6 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     return Tower(
         module=LlavaVision(model, vision.feature_layer, vision.feature_select),
         inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=picture_samples(vision_samples.pictures(side)),
+        samples=image_samples(vision_samples.images(side)),
         reference=reference,
     )

@@ -16,8 +16,8 @@ from mm_runtime.engine_build.commands.towers.tower import (
     Sample,
     Tower,
     TowerInput,
+    image_samples,
     load_without_layers,
-    picture_samples,
 )
 
 NEWLINE = "image_newline"
@@ -54,7 +54,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
             model, config.vision_feature_layer, config.vision_feature_select_strategy
         ),
         inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=picture_samples(vision_samples.pictures(side)),
+        samples=image_samples(vision_samples.images(side)),
         reference=reference,
         extras={NEWLINE: model.model.image_newline.detach().numpy()},
     )

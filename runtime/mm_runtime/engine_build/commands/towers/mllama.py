@@ -61,13 +61,13 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     config = model.config.vision_config
     tiles, side = config.max_num_tiles, config.image_size
     shapes = config.supported_aspect_ratios
-    pictures = vision_samples.pictures(side)
+    images = vision_samples.images(side)
 
     def sample(first: int, batch: int) -> Sample:
         chosen = [(first + at) % len(shapes) for at in range(batch)]
         used = [shapes[at][0] * shapes[at][1] for at in chosen]
         mask = np.array([[tile < count for tile in range(tiles)] for count in used], dtype=np.int64)
-        pixels = np.stack([np.roll(pictures, first + at, axis=0)[:tiles] for at in range(batch)])
+        pixels = np.stack([np.roll(images, first + at, axis=0)[:tiles] for at in range(batch)])
         return {
             "pixel_values": _blank_padding(pixels, mask),
             "aspect_ratio_ids": np.array(chosen, dtype=np.int64) + 1,  # 0 means no picture

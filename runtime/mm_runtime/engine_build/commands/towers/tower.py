@@ -84,14 +84,14 @@ def load_without_layers(
     return model
 
 
-def picture_samples(pictures: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
+def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
     """Return all pictures as one batch, then one by one.
 
     A batch dimension that was baked in shows only in one of the two.
     """
     return (
-        {"pixel_values": pictures},
-        *({"pixel_values": picture[None]} for picture in pictures),
+        {"pixel_values": images},
+        *({"pixel_values": image[None]} for image in images),
     )
 
 

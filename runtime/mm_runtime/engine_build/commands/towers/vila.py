@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, picture_samples
+from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, image_samples
 
 TOWER = "vision_tower"
 PROJECTOR = "mm_projector"
@@ -84,7 +84,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     return Tower(
         module=VilaVision(tower, weights, layer),
         inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=picture_samples(vision_samples.pictures(side)),
+        samples=image_samples(vision_samples.images(side)),
         reference=reference,
     )
 

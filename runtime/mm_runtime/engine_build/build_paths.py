@@ -34,7 +34,7 @@ PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth"})
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BuildPaths:
     """Directories and files of one build.
 
     The working directory lies in the store too: the engine is moved to its final name by a rename,
@@ -55,7 +55,7 @@ class Places:
 
     @classmethod
     def of(cls, store: Path, plan: BuildPlan) -> Self:
-        """Return the places of a plan's build."""
+        """Return the paths of a plan's build."""
         if plan.quantization is not None:
             return cls(store, plan.fingerprint, checkpoint=STAGED_SOURCE, staged=True)
         if plan.trtllm is None:

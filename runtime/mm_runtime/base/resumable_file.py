@@ -23,7 +23,7 @@ SYNC_BYTES = 64 * 1024 * 1024
 and everybody waiting for it then."""
 
 
-class DigestAside:
+class BackgroundDigest:
     """SHA-256 of pieces, in order, in a thread of its own."""
 
     def __init__(self) -> None:
@@ -63,18 +63,18 @@ class DigestAside:
                 size -= len(piece)
 
 
-class ArrivingFile:
+class ResumableFile:
     """A file that grows at its end; what an earlier process has left of it counts."""
 
     def __init__(self, path: Path) -> None:
         self._writer = path.open("ab")
-        self._digest = DigestAside()
+        self._digest = BackgroundDigest()
         self._disk = ThreadPoolExecutor(1, "disk")
         self._syncing: Future[None] | None = None
         self._unsynced = 0
-        self.begun = self._writer.tell()
+        self.resumed_bytes = self._writer.tell()
         """Bytes that were there before."""
-        if self.begun:
+        if self.resumed_bytes:
             self._digest.update_from(path)
 
     def __enter__(self) -> Self:

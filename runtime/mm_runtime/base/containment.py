@@ -33,7 +33,7 @@ def claim_root(path: Path) -> Path | None:
     return None
 
 
-def check_beneath(path: Path) -> None:
+def check_contained(path: Path) -> None:
     """Refuse a path whose links lead out of its claim; one that does not exist passes.
 
     Raises:
@@ -45,7 +45,7 @@ def check_beneath(path: Path) -> None:
 
 
 @contextmanager
-def open_beneath(path: Path) -> Iterator[BufferedReader]:
+def open_contained(path: Path) -> Iterator[BufferedReader]:
     """Open a file of a source for reading.
 
     What was opened is compared, not the path: a link that changes after a check leads nowhere.

@@ -29,7 +29,7 @@ UNSURE = 1.0
 does to logits of small models on other processors and in other batches; that was not measured."""
 
 
-def ask(directory: EngineDirectory) -> GoldenPrompt | None:
+def golden_prompt_of(directory: EngineDirectory) -> GoldenPrompt | None:
     """Return the question and what the engine is sure to answer; None: it is sure of nothing."""
     loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
     calls = InProcess(directory, loaded)

@@ -12,7 +12,7 @@ KEPT_SECONDS = 24 * 3600.0
 """A failed build is retried within hours; its copy of the checkpoint is worth keeping that long."""
 
 
-def sweep_abandoned(
+def remove_abandoned(
     work: Path, locks: Path, *, now: float, kept_seconds: float = KEPT_SECONDS
 ) -> None:
     """Remove working directories that are old and that no process holds the lock of.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pydantic import Field
 
 from mm_api.base import Document
-from mm_runtime.engine_build.sweep import sweep_abandoned
+from mm_runtime.engine_build.abandoned import remove_abandoned
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, parse_manifest
@@ -73,7 +73,7 @@ def collect(
     if isinstance(store, DirectoryStore) and not dry_run:
         engines = store.root / "engines"
         if (engines / ".work").is_dir() and (engines / ".locks").is_dir():
-            sweep_abandoned(engines / ".work", engines / ".locks", now=time.time())
+            remove_abandoned(engines / ".work", engines / ".locks", now=time.time())
     return CollectResult(removed=removed, removed_bytes=size, kept=kept, busy=busy)
 
 
