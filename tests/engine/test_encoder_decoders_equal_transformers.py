@@ -89,7 +89,7 @@ def test_bad_requests(tmp_path: Path) -> None:
         "decoder_input_ids is missing": Request((5,), 1, frozenset()),
         "the text has 9 tokens; 1 to 8": Request((5,) * 9, 1, frozenset(), decoder_ids=(0,)),
         "input_ids must be 0 to 63": Request((64,), 1, frozenset(), decoder_ids=(0,)),
-        "takes no pictures": Request((5,), 1, frozenset(), table=np.zeros((1, 32), np.float32)),
+        "takes no images": Request((5,), 1, frozenset(), table=np.zeros((1, 32), np.float32)),
     }.items():
         with pytest.raises(RequestError, match=words):
             model.check(request)

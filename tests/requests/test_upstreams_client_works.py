@@ -154,7 +154,7 @@ def test_streams_are_refused_where_there_are_none(whole: Served, model: str) -> 
     tensors = arguments(stream=np.array([[True]]))
     with (
         triton.InferenceServerClient(whole.grpc_url) as client,
-        pytest.raises(InferenceServerException, match="models answer whole") as refused,
+        pytest.raises(InferenceServerException, match="models do not stream") as refused,
     ):
         client.infer(model, inputs(tensors), client_timeout=SECONDS)
     assert "StatusCode.INVALID_ARGUMENT" == refused.value.status()  # noqa: SIM300

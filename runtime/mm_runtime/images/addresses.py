@@ -1,6 +1,6 @@
 """Which IP addresses images may be fetched from: an address is public, or the reason why not.
 
-The tables are IANA's special-purpose registries. Python's `ipaddress` is not asked: its own lists
+The tables are IANA's special-purpose registries. Python's `ipaddress` is not used: its own lists
 changed between patch releases (3.11.2 calls several special ranges global). IPv6 addresses that
 carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are judged by both.
 """

@@ -81,8 +81,8 @@ def refuse_private(host: str, addresses: Sequence[str]) -> None:
     """Refuse a host without an address, or when any of its addresses is not public.
 
     One private address among public ones is how a rebinding host looks, so all must be public. A
-    name that has only private addresses and one that has none are refused in the same words: who
-    asks learns no names of the cluster's own.
+    name that has only private addresses and one that has none get the same message, so that the
+    client learns no names of the cluster's own.
     """
     reasons = [reason for address in addresses if (reason := why_not_public(address))]
     if addresses and not reasons:
@@ -92,7 +92,7 @@ def refuse_private(host: str, addresses: Sequence[str]) -> None:
         what = f"host {host!r} resolves to an address that is not public ({reasons[0]})"
     raise FetchRefusedError(
         f"{what}; images are fetched from public addresses only. Send the image as a data: URL "
-        "instead, or ask the operator of this model to set gateway.allowPrivateNetworks"
+        "instead, or request gateway.allowPrivateNetworks from the operator of this model"
     )
 
 

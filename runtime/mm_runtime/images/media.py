@@ -1,4 +1,4 @@
-"""Encoded images of users -> upright RGB pictures, within limits.
+"""Encoded images of users -> upright RGB images, within limits.
 
 The header is read first: size and format are judged before a single pixel is decoded.
 """
@@ -137,7 +137,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _in_bands(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
-    """Convert some rows at a time: the steps between take five times the picture's own memory."""
+    """Convert some rows at a time: the steps between take five times the image's own memory."""
     result = Image.new("RGB", image.size)
     for top in range(0, image.height, _BAND_ROWS):
         band = image.crop((0, top, image.width, min(top + _BAND_ROWS, image.height)))

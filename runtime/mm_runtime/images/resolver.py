@@ -16,7 +16,7 @@ _MOST_LOOKUPS = 128
 _SECONDS = 8.0
 """For a lookup, the wait for a thread included. A resolver's answer takes milliseconds."""
 _LIBC_OPTIONS = "timeout:2 attempts:2"
-"""libc's own defaults hold a thread for 10 s and more after whoever asked has gone."""
+"""libc's own defaults hold a thread for 10 s and more after the client has disconnected."""
 
 Entry = tuple[
     socket.AddressFamily,
@@ -57,7 +57,7 @@ class Resolver:
         """Bound lookups.
 
         Args:
-            most: at one time; one that nobody waits for any more counts until it ends.
+            most: at one time; one whose client has disconnected counts until it ends.
             seconds: for one.
             look_up: blocks; libc's.
         """

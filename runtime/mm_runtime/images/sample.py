@@ -1,4 +1,4 @@
-"""The picture of the questions that the project itself asks: small, and the same everywhere."""
+"""The image of the project's own requests (warm-up, golden answer): small and always the same."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -86,7 +86,7 @@ def _check_jpeg(encoded: bytes) -> None:
             junk += found.start() - at
         code, at = found[1][0], found.end()
         if code == _END and scans:
-            break  # telephones append films; no decoder reads on
+            break  # telephones append videos; no decoder reads them
         if code in _RESERVED:
             raise StructureError(f"the image is damaged: a JPEG has no segment FF {code:02X}")
         if code not in _BARE:

@@ -29,7 +29,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The whole URL."""
+        """The complete URL."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 

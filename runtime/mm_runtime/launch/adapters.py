@@ -17,7 +17,7 @@ def link_adapters(built: Path, folder: Path) -> int:
 
     Args:
         built: the engine's folder `lora`; one that does not exist means no adapters.
-        folder: replaced whole.
+        folder: replaced completely.
     """
     shutil.rmtree(folder, ignore_errors=True)
     if not (built / INDEX).is_file():

@@ -43,11 +43,11 @@ class ServerOptions:
 
 
 CLOSED = ("model-repository", "shared-memory", "trace", "logging", "statistics")
-"""Triton's names of what only a key opens: the first four change what others get, or files of the
-server; statistics tell of others' requests."""
+"""Triton's names of the protocols that need a key: the first four change what other clients get, or
+files of the server; statistics disclose other clients' requests."""
 
 CLOSED_HEADER = "mm-closed"
-"""Header of that key, which nobody is given."""
+"""Header of that key, which no client has."""
 
 PORTS_A_RANK = 3
 """HTTP, gRPC and metrics: each rank's follow the one's before it, as upstream's launcher does."""
@@ -102,7 +102,7 @@ def server_argv(
         f"--http-port={ports.http}",
         f"--grpc-address={ports.grpc_address or ports.address}",
         f"--grpc-port={ports.grpc}",
-        # Asked by the supervisor only, which shows them with its own.
+        # Scraped by the supervisor only, which serves them with its own.
         "--metrics-address=127.0.0.1",
         f"--metrics-port={ports.metrics}",
         "--reuse-http-port=false",
@@ -117,7 +117,7 @@ def server_argv(
 
 
 def _restrictions(options: ServerOptions) -> tuple[str, ...]:
-    """Return who may do what beside asking: nobody changes, measures or looks into the server.
+    """Return who may do more than infer: no client may change, measure or inspect the server.
 
     Its supervisor needs health and metrics, the gateway inference. Triton looks for the key in a
     header of its own name, for gRPC with `triton-grpc-protocol-` before it.

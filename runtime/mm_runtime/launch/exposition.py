@@ -1,7 +1,7 @@
 """The metrics port of a server container: the server's own text, and what its supervisor knows.
 
 tritonserver has no metric of its CUDA pool and cannot count its own deaths. It says once in its
-life that a pool is full, in its log; whoever reads the log can count that. Prometheus asks for the
+life that a pool is full, in its log, so this is counted from the log. Prometheus scrapes the
 metrics, the operator for the same facts as a `ServerState`.
 """
 
@@ -74,9 +74,9 @@ class Exposition:
     """Answers `GET /metrics` and `GET /state` while the context is open, also when no server runs.
 
     Args:
-        shown: where scrapers ask.
+        shown: what is scraped.
         inner: where the server shows its own metrics, on loopback.
-        pools: what the server was told to reserve.
+        pools: what the server was configured to reserve.
         model: name of the MultimodalModel.
         page: path of the server's metrics.
         ready: says whether the server is.
@@ -147,7 +147,7 @@ class Exposition:
         self._restarts.inc()
 
     def shares(self, mode: str, problem: str = "") -> None:
-        """Tell how the server's processes share a GPU, and why not as planned."""
+        """Report how the server's processes share a GPU, and why not as planned."""
         self._sharing.clear()
         self._sharing.labels(mode).set(1)
         self._sharing_problem = problem
@@ -167,14 +167,14 @@ class Exposition:
         return line
 
     def render(self) -> bytes:
-        """Return the whole text: the server's, when it answers, and ours, under one label set."""
+        """Return the complete text: the server's, if it answers, and ours, under one label set."""
         answer = get("127.0.0.1", self._inner, self._page, seconds=PAGE_SECONDS)
         theirs = answer[1] if answer and answer[0] == http.client.OK else ""
         text = with_histograms(theirs, HISTOGRAMS) + generate_latest(self._registry).decode()
         return one_label_set(text, self._model).encode()
 
     def state(self) -> ServerState:
-        """Return what the operator asks for."""
+        """Return the state that the operator fetches."""
         return ServerState(
             role=self._role,
             pools=[
@@ -222,7 +222,7 @@ class Exposition:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody has, and that the kernel gives to nobody.
+    """Return a port of loopback that is free, and that the kernel assigns to no other process.
 
     Raises:
         ServerFailedError: all of `INNER_PORTS` are taken.

@@ -1,4 +1,4 @@
-"""Asks a server how it is, and says what the answer means."""
+"""Requests the health of a server, and interprets the answer."""
 
 import http.client
 import re
@@ -92,13 +92,13 @@ def in_flight(ports: Ports) -> InFlight | None:
 
 
 def listens(host: str, port: int) -> bool:
-    """Return whether somebody accepts connections on a port; never on port 0."""
+    """Return whether a process accepts connections on a port; never on port 0."""
     if port == 0:
         return False
     try:
         socket.create_connection((host, port), timeout=PROBE_SECONDS).close()
     except TimeoutError:
-        return True  # a full backlog: somebody is there
+        return True  # a full backlog: a process listens
     except OSError:
         return False
     return True
@@ -107,7 +107,7 @@ def listens(host: str, port: int) -> bool:
 def get(
     host: str, port: int, path: str, *, seconds: float = PROBE_SECONDS
 ) -> tuple[int, str] | None:
-    """Return status and text of a page, or None when nobody answers within so many seconds."""
+    """Return status and text of a page, or None without an answer within so many seconds."""
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", path)

@@ -1,7 +1,7 @@
 """CUDA's Multi-Process Service for the processes of one server: several of them on a GPU at once.
 
 Without it the kernels of two processes take turns (time slices): measured on an H100, encoding
-pictures without pause made a token take 2.0 to 3.0 times as long, and 1.2 to 1.4 times with MPS and
+images without pause made a token take 2.0 to 3.0 times as long, and 1.2 to 1.4 times with MPS and
 a quarter of the threads for the encoder (bench/sharing). NVIDIA: "Multi-Process Service", CUDA's
 documentation.
 
@@ -23,7 +23,7 @@ COMMAND_SECONDS = 20.0
 
 
 class MpsUnavailableError(Exception):
-    """There is no MPS here: the reason in words, for log and metric."""
+    """MPS is not available here; the message gives the reason, for log and metric."""
 
 
 class MpsDaemon:

@@ -69,7 +69,7 @@ def drain(
 
     A server refuses new requests from its SIGTERM on. But the gateway in the same pod may get
     its own SIGTERM at the same time and still sends what it has admitted: it may be fetching a
-    picture, so a quiet second here does not mean that it has finished. It closes its port last.
+    image, so a quiet second here does not mean that it has finished. It closes its port last.
     """
     name = stop.received.name if stop.received else "a signal"
     log.info("%s: draining for at most %.0f s", name, seconds)

@@ -28,7 +28,7 @@ class MetricsPage:
 
 
 class Server(Protocol):
-    """A program that serves one engine, and how it is asked."""
+    """A program that serves one engine, and how its state is read."""
 
     @property
     def name(self) -> str:

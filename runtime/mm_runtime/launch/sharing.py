@@ -41,7 +41,7 @@ class Sharing:
         return self.daemon.environment if self.daemon else {}
 
     def check(self) -> None:
-        """Look whether the processes joined, once the server is ready; fall back in words if not.
+        """Check that the processes joined, once the server is ready; else fall back and log it.
 
         A process that found no daemon, or another user's, runs without MPS and says nothing.
         """
@@ -66,15 +66,15 @@ def log_time_slices(reason: str) -> None:
     """Say that the GPU is shared by time slices, what that costs and what to do."""
     log.error(
         "MPS does not work here: %s. Encoder and language model take turns on the GPU, so that"
-        " tokens take two to three times as long while pictures are encoded. Use an image and"
-        " nodes with MPS, or set spec.vision.sharing to TimeSlicing to accept it.",
+        " tokens take two to three times as long while images are encoded. Use a container image"
+        " and nodes with MPS, or set spec.vision.sharing to TimeSlicing to accept it.",
         reason,
     )
 
 
 @contextmanager
 def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
-    """Start what the plan asks for; a daemon ends with the context.
+    """Start the daemon that the plan requires; it ends with the context.
 
     Args:
         plan: None: nothing is shared.

@@ -2,7 +2,7 @@
 
 Triton 2.51 starts none again that was killed, by the kernel for want of memory for example: it says
 that it is ready, refuses every request with "Stub process ... is not healthy", and never ends the
-streams that were open. So one that dies ends the server, which is then started again whole.
+streams that were open. So when one dies the server is ended and restarted with all its processes.
 """
 
 import os
@@ -29,7 +29,7 @@ class Stubs:
         for pid, name in _stubs_below(server):
             try:
                 self._names[os.pidfd_open(pid)] = name
-            except ProcessLookupError:  # between two looks; the server itself will be asked next
+            except ProcessLookupError:  # between two polls; the server's health is checked next
                 continue
 
     def __enter__(self) -> Self:

@@ -57,7 +57,7 @@ class TritonServer:
         return health.probe(self.options.ports)
 
     def is_alive(self) -> bool:
-        """Ask it; one that hangs is ended by the kubelet."""
+        """Probe its liveness; one that hangs is ended by the kubelet."""
         return health.is_alive(self.options.ports)
 
     def in_flight(self) -> InFlight | None:

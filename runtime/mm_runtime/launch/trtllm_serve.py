@@ -69,7 +69,7 @@ class TrtllmServer:
         return True
 
     def in_flight(self) -> InFlight:
-        """Return none: only the gateway can ask it, and the drain watches the gateway's port."""
+        """Return none: only the gateway can query it, and the drain watches the gateway's port."""
         return InFlight(0, 0)
 
     def clean(self) -> None:

@@ -55,7 +55,7 @@ class Adapters:
         self._names = [BASE if uid is None else str(uid) for uid in rows]
 
     def _adapt(self, engine: str, stack: Any, folders: Sequence[AdapterFolder]) -> None:
-        # Four seconds of imports, which nobody waits for without adapters.
+        # Four seconds of imports, which engines without adapters avoid.
         from peft import LoraModel, set_peft_model_state_dict  # noqa: PLC0415
         from peft.tuners.lora import LoraLayer  # noqa: PLC0415
 

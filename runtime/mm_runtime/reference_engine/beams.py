@@ -1,6 +1,6 @@
-"""Beam search over one request, as transformers' `generate` does it; the model is somebody else's.
+"""Beam search over one request, as transformers' `generate` does it; it runs no model itself.
 
-A step keeps more continuations than beams, so that as many as asked for can go on when some end.
+A step keeps more continuations than beams, so that the requested number remains when some end.
 Scores are sums of log probabilities, divided by the answer's length to a power.
 """
 
@@ -44,7 +44,7 @@ class BeamSearch:
 
     @property
     def answers(self) -> list[Sequence[int]]:
-        """Tokens of each beam that goes on."""
+        """Tokens of each beam that is still running."""
         return [beam.ids for beam in self._running]
 
     @property
@@ -98,14 +98,14 @@ class BeamSearch:
         return self._over(going[0][0], length)
 
     def _over(self, best: float, length: int) -> bool:
-        """Say whether no beam that goes on can still be among the answers."""
+        """Return whether no running beam can still be among the answers."""
         if len(self._ended) < self._options.width:
             return False
         possible = best / length**self._options.length_penalty
         return self._options.early_stopping or possible <= self._ended[-1][0]
 
     def _cut(self, ids: tuple[int, ...]) -> int | None:
-        """Return how many tokens of a beam that ends here are its answer, None if it goes on."""
+        """Return how many tokens of a beam that ends here are its answer, None if it continues."""
         if ids[-1] in self._end_ids:
             return len(ids) - 1
         matched = [len(word) for word in self._stop if ids[-len(word) :] == word]

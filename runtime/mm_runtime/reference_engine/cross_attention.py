@@ -1,4 +1,4 @@
-"""Llama 3.2 Vision's language model: some layers read pictures by cross attention."""
+"""Llama 3.2 Vision's language model: some layers read images by cross attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class _State:
 
 
 class CrossAttentionModel(UnbatchedModel):
-    """A decoder with cross-attention layers; without pictures they are skipped."""
+    """A decoder with cross-attention layers; without images they are skipped."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class CrossAttentionModel(UnbatchedModel):
             folder: config.json and safetensors in Hugging Face format.
             dtype: torch's name of the dtype to compute in.
             slots: requests that can run at one time.
-            max_encoder_length: positions of all pictures of a request at the most.
-            adapters: those that requests may ask for.
+            max_encoder_length: positions of all images of a request at the most.
+            adapters: those that requests may name.
         """
         super().__init__(slots)
         kind = transformers.MllamaForConditionalGeneration
@@ -56,7 +56,7 @@ class CrossAttentionModel(UnbatchedModel):
         self._max_encoder_length = max_encoder_length
         self.vocabulary_size = int(loaded.config.text_config.vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
-        """Ids that have an embedding: the picture's token lies behind the vocabulary."""
+        """Ids that have an embedding: the image token lies behind the vocabulary."""
 
         self._hidden_size = int(loaded.config.text_config.hidden_size)
 
@@ -95,7 +95,7 @@ class CrossAttentionModel(UnbatchedModel):
         return _State(DynamicCache(), features, mask)
 
     def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
-        """Run some tokens; the first pass also reads the pictures."""
+        """Run some tokens; the first pass also reads the images."""
         hidden = self._model(
             input_ids=ids,
             position_ids=torch.arange(start, start + ids.shape[1])[None],
@@ -109,7 +109,7 @@ class CrossAttentionModel(UnbatchedModel):
         return logits
 
     def _masks(self, mask: torch.Tensor | None, start: int, count: int) -> dict[str, torch.Tensor]:
-        """Return the additive mask, and which tokens see any picture at all."""
+        """Return the additive mask, and which tokens see any image at all."""
         if mask is None:
             return {}
         rows = mask[torch.arange(start, start + count).clamp(max=len(mask) - 1)]

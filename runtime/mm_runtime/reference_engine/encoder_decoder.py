@@ -60,7 +60,7 @@ class EncoderDecoderModel(UnbatchedModel):
             slots: requests that can run at one time.
             family: one of `KINDS`.
             max_encoder_length: positions that the encoder reads at the most.
-            adapters: those that requests may ask for.
+            adapters: those that requests may name.
         """
         super().__init__(slots)
         self._model: Any = load_full_model(
@@ -80,7 +80,7 @@ class EncoderDecoderModel(UnbatchedModel):
     def check(self, request: Request) -> None:
         """Refuse what encoder or decoder cannot read."""
         if request.table is not None:
-            raise RequestError("prompt_embedding_table: this model takes no pictures")
+            raise RequestError("prompt_embedding_table: this model takes no images")
         if not request.decoder_ids:
             raise RequestError("decoder_input_ids is missing: the decoder needs a start token")
         if not all(0 <= token < self.vocabulary_size for token in request.decoder_ids):
@@ -127,7 +127,7 @@ class EncoderDecoderModel(UnbatchedModel):
         )
 
     def branch(self, state: _State, parents: torch.LongTensor) -> None:
-        """Choose the rows of keys, values and what the encoder made that the beams go on from."""
+        """Choose the rows of keys, values and encoder output that the beams continue from."""
         state.cache.reorder_cache(parents)
         encoded = state.encoded.last_hidden_state
         if encoded is not None and len(encoded) != len(parents):  # all beams read the same

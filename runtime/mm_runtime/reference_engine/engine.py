@@ -5,7 +5,7 @@ in one forward pass; `schedule` says how large a part, so that prompts never sta
 
 What goes wrong with one request stays with it: to start it, to choose its next token, to hand over
 its words. Only an error of the pass itself, which computes all rows at once and names none, fails
-every request that was in it; those that wait go on.
+every request that was in it; those that wait are not affected.
 """
 
 import logging
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 StepObserver = Callable[[Mapping[int, int]], None]
 
 REPORT_INTERVAL_SECONDS = 1.0
-"""Prometheus asks every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
+"""Prometheus scrapes every 15 s by default, the operator's autoscaler every 5 s at the soonest."""
 
 WAITING_CHECKED_EVERY = 10
-"""Waiting requests hold no slot and can be many, so they are asked this much more rarely."""
+"""Waiting requests hold no slot and can be many, so they are checked this much more rarely."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EngineOptions:
     max_input_len: int
     max_seq_len: int
     cancellation_check_seconds: float = 0.02
-    """How often each request is asked whether anybody waits for it."""
+    """How often each request is checked for a cancellation by its client."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Engine:
         self._steps = 0
         self._decoded_tokens = 0
         self._sizes: Counter[int] = Counter()
-        """Decoding steps that nobody was told of yet: requests of a step -> such steps."""
+        """Decoding steps that were not reported yet: requests of a step -> such steps."""
 
         self._observe_steps: StepObserver = _no_observer
         self._reported_at = 0.0
@@ -166,9 +166,11 @@ class Engine:
                 if self._stopping:
                     break
             self.turn()
-        self._fail_running(EngineStoppedError("the server is shutting down; ask again"))
+        self._fail_running(
+            EngineStoppedError("the server is shutting down; send the request again")
+        )
         for _, sink in self._waiting:
-            fail(sink, EngineStoppedError("the server is shutting down; ask again"))
+            fail(sink, EngineStoppedError("the server is shutting down; send the request again"))
         self._waiting.clear()
 
     def turn(self) -> None:
@@ -186,7 +188,7 @@ class Engine:
             self._fail_running(error)
 
     def _report_steps(self) -> None:
-        """Tell of the steps, once in a while: each time costs calls into Triton."""
+        """Report the steps, once in a while: each report costs calls into Triton."""
         now = time.monotonic()
         if self._sizes and (not self._busy or now - self._reported_at >= REPORT_INTERVAL_SECONDS):
             self._reported_at = now
@@ -194,14 +196,14 @@ class Engine:
             try:
                 self._observe_steps(sizes)
             except Exception:
-                logger.exception("the steps could not be counted; answers go on")
+                logger.exception("the steps could not be counted; generation continues")
 
     @property
     def _busy(self) -> bool:
         return bool(self._decoding) or self._prefilling is not None
 
     def _drop_cancelled(self) -> None:
-        """Free the slots and queue places of requests that nobody waits for."""
+        """Free the slots and queue entries of requests whose clients have cancelled."""
         now = time.monotonic()
         if now - self._checked < self._options.cancellation_check_seconds:
             return
@@ -224,7 +226,7 @@ class Engine:
         gone = [sink for _, sink in waiting if is_cancelled(sink)]
         if not gone:
             return
-        # By identity: clients that ask the same wait with equal requests.
+        # By identity: requests of several clients may be equal.
         leaving = {id(sink) for sink in gone}
         with self._wake:
             staying = [entry for entry in self._waiting if id(entry[1]) not in leaving]
@@ -290,7 +292,7 @@ class Engine:
             limit = self._options.max_seq_len
             return Running(request, sink, prompt, chooser, max_length=limit)
         except Exception as error:
-            # It is in no slot yet, so nobody else would tell the client.
+            # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")
             fail(sink, error)
             return None
@@ -307,7 +309,7 @@ class Engine:
                 if running.advance(logits[rows], likeliest[rows]):
                     finished.append(slot)
             except Exception as error:
-                logger.exception("a request failed; those beside it go on")
+                logger.exception("a request failed; those beside it continue")
                 finished.append(slot)
                 fail(running.sink, error)
         for slot in reversed(finished):

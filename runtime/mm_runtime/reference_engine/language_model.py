@@ -1,6 +1,6 @@
 """Decoder-only language models on torch: one token in many slots and part of a prompt, in one pass.
 
-Pictures are rows of a request's prompt table, for every family here: an id past the vocabulary
+Images are rows of a request's prompt table, for every family here: an id past the vocabulary
 stands for a row.
 """
 
@@ -55,7 +55,7 @@ class LanguageModel:
             slots: requests that can run at one time.
             max_length: positions of one request, prompt and answer together.
             family: one with a `decoder`.
-            adapters: those that requests may ask for.
+            adapters: those that requests may name.
         """
         parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
         config = parts.config
@@ -160,7 +160,7 @@ def refuse_beams(request: Request) -> None:
     """Refuse a search of beams.
 
     Raises:
-        RequestError: the request asks for one.
+        RequestError: the request contains one.
     """
     if request.beams is not None:
         raise RequestError(
@@ -202,7 +202,7 @@ def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
     """Return the language model of a checkpoint.
 
     Raises:
-        ValueError: pictures of the family are not rows of a prompt table.
+        ValueError: images of the family are not rows of a prompt table.
     """
     if family.decoder is None:
         raise ValueError(f"{family.name} has no decoder that reads a prompt table")

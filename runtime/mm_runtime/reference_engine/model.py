@@ -1,4 +1,4 @@
-"""What the engine asks of a model: prompts into slots, one token in many slots."""
+"""What the engine requires of a model: prompts into slots, one token in many slots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

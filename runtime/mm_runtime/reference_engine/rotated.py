@@ -1,6 +1,6 @@
 """Qwen2-VL's language model: the rotations of a prompt come with the request.
 
-Positions of a picture's features have three coordinates; who made the prompt knows them. So a
+Positions of an image's features have three coordinates; who made the prompt knows them. So a
 request brings cosines and sines of its prompt's positions, as TensorRT-LLM takes them, and the
 distance between the last of them and the number of tokens; what follows is rotated by that.
 """
@@ -65,12 +65,12 @@ class RotatedLanguageModel(LanguageModel):
         self._deltas = [0] * (slots)
 
     def check(self, request: Request) -> None:
-        """Refuse rotations that do not cover the prompt, or are missing beside pictures."""
+        """Refuse rotations that do not cover the prompt, or are missing beside images."""
         super().check(request)
         if request.rotation is None:
             if request.table is not None:
                 raise RequestError(
-                    "mrope_rotary_cos_sin is missing: positions of pictures have three coordinates"
+                    "mrope_rotary_cos_sin is missing: positions of images have three coordinates"
                 )
             return
         needed = len(request.ids) * self._pairs * 2

@@ -27,11 +27,11 @@ class Running:
         """Start with nothing of the prompt done.
 
         Args:
-            request: what was asked.
+            request: as the client sent it.
             sink: where pieces go.
             prompt: what the model reads first, one row a position.
             chooser: chooses the answer's tokens.
-            max_length: positions a slot has; it shortens the answer when the request asks for more.
+            max_length: positions a slot has; it shortens the answer when the request wants more.
         """
         self.request = request
         self.sink = sink

@@ -1,4 +1,4 @@
-"""What the engine asks clients and says to them; what goes wrong there is one client's alone.
+"""Calls of the engine into the sinks of its requests; a failure there affects one client only.
 
 A sink belongs to a request: an exception of it must neither fail a step nor reach other answers.
 """
@@ -11,11 +11,11 @@ logger = logging.getLogger(__name__)
 
 
 def is_cancelled(sink: Sink) -> bool:
-    """Return whether nobody waits for the answer; a client that cannot be asked is still there."""
+    """Return whether the client has cancelled; when that is unknown the request continues."""
     try:
         return sink.is_cancelled()
     except Exception:
-        logger.exception("whether a client has gone is unknown: its request goes on")
+        logger.exception("whether a request was cancelled is unknown: it continues")
         return False
 
 

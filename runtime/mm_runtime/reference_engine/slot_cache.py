@@ -17,7 +17,7 @@ INITIAL_LENGTH = 128
 """Positions allocated at first; doubled as needed, so short chats never pay for the limit."""
 
 ATTENTION = "slots"
-"""Name of this attention in transformers: models are told to use it and pass it the argument
+"""Name of this attention in transformers: models are configured to use it and pass it the argument
 `slots`, which is the cache."""
 
 
@@ -164,7 +164,7 @@ def _attention(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend as transformers asks for it; the mask is the cache's."""
+    """Attend with the signature that transformers requires; the mask is the cache's."""
     del attention_mask
     return slots.attend(module, query, key, value, scaling), None
 

@@ -30,7 +30,7 @@ class UnbatchedModel:
         self._adapters = Adapters({}, ())
 
     def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
-        """Add LoRA adapters that requests may ask for; see `Adapters`."""
+        """Add LoRA adapters that requests may name; see `Adapters`."""
         self._adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
@@ -42,7 +42,7 @@ class UnbatchedModel:
         raise NotImplementedError
 
     def branch(self, state: Any, parents: torch.LongTensor) -> None:
-        """Make the beams of a state go on from these of its rows."""
+        """Make the beams of a state continue from these of its rows."""
         raise NotImplementedError
 
     def open(self, request: Request) -> Any:

@@ -33,7 +33,7 @@ PYTHON_MODELS = (
 MODELS = (ensemble, *PYTHON_MODELS)
 MODEL_NAMES = tuple(module.NAME for module in MODELS)
 ENCODER_MODELS = (vision_encoder,)
-"""What a pod serves that only encodes pictures."""
+"""What a pod serves that only encodes images."""
 
 SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
 """Models with a file `model.py`."""
@@ -95,7 +95,7 @@ def layout(
 
     Raises:
         PermanentError: the engine's dtype cannot be served, its plan does not say how, or an
-            encoder is asked for and it has none.
+            encoder is requested and it has none.
     """
     values = values_of(manifest, serving, engine_dir, serving_plan, adapters)
     if role is Role.ENCODER and not values.has_vision:

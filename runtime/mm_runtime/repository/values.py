@@ -50,20 +50,20 @@ class RepositoryValues:
     max_batch_size: int
     max_beam_width: int
     max_images: int
-    """Pictures in one request."""
+    """Images in one request."""
 
     has_vision: bool
-    """The engine encodes pictures; without it there is no encoder model."""
+    """The engine encodes images; without it there is no encoder model."""
 
     accepts_audio: bool
-    """The engine reads sound: a spectrogram comes from `preprocessing`."""
+    """The engine reads audio: a spectrogram comes from `preprocessing`."""
 
     max_queue_size: int
     """Requests that may wait for the language model; 0 means without bound."""
 
     accumulate_tokens: bool
     streaming: bool
-    """What clients ask may answer in pieces: `tensorrt_llm_bls` and `ensemble` are decoupled."""
+    """Models open to clients may stream: `tensorrt_llm_bls` and `ensemble` are decoupled."""
 
     bls_instances: int
     """Processes of `tensorrt_llm_bls`; 0: the model is not served."""
@@ -104,7 +104,7 @@ def values_of(
 
     Raises:
         PermanentError: an engine dtype that a prompt embedding table cannot have, or a
-            TensorRT-LLM engine whose plan lacks what its backend must be told.
+            TensorRT-LLM engine whose plan lacks what its backend needs.
     """
     engine, facts = manifest.plan.engine, manifest.plan.facts
     if engine.dtype not in ENGINE_DTYPES:

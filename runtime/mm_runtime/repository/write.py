@@ -28,7 +28,7 @@ def model_sources() -> dict[str, str]:
 
 
 def write_repository(directory: Path, files: Mapping[str, str]) -> None:
-    """Put files into a directory that replaces an older one of that name whole."""
+    """Put files into a directory that replaces an older one of that name completely."""
     beside = directory.with_name(f".{directory.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""PURE: `ensemble` where nobody streams: its steps as one model, which may take ModelInfer.
+"""PURE: `ensemble` where no model streams: its steps as one model, which may take ModelInfer.
 
 Triton takes that call, and HTTP `infer`, only for models that answer once, and a real ensemble is
 none of them while one of its steps may stream: the gateway's answers do, through

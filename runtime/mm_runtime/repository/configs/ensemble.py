@@ -1,4 +1,4 @@
-"""PURE: `ensemble`: the four models as one, which is what clients ask."""
+"""PURE: `ensemble`: the four models as one, to which clients send requests."""
 
 from mm_runtime.repository.configs import (
     multimodal_encoders,
@@ -54,7 +54,7 @@ _BIAS = (
 )
 
 _ADAPTER = (optional("lora_task_id", DataType.UINT64, 1),)
-"""Upstream's ensemble of language models takes it, its ensemble of pictures does not."""
+"""Upstream's ensemble of language models takes it, its ensemble for images does not."""
 
 AUDIO_INPUTS = (
     optional("text_input", DataType.STRING, 1),
@@ -65,7 +65,8 @@ AUDIO_INPUTS = (
     *_BIAS,
     *_ADAPTER,
 )
-"""Of a family that hears: the decoder's prefix, and a sound as upstream's whisper_bls names it."""
+"""Of a family that reads audio: the decoder's prefix, and samples as upstream's whisper_bls names
+them."""
 
 INPUTS = (
     tensor("text_input", DataType.STRING, 1),
@@ -230,18 +231,18 @@ STEPS = (
         },
     ),
 )
-"""An ensemble's tensors that no step produces for a request (a question without a picture) are
+"""An ensemble's tensors that no step produces for a request (a prompt without an image) are
 simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
-_UNHEARD = frozenset(
+_NOT_FOR_AUDIO = frozenset(
     {"DECODER_QUERY", "IMAGE", "IMAGE_BYTES", "IMAGE_URL", "PICTURE_SIZES", "VIDEO_BYTES"}
     | {"PROMPT_TABLE_EXTRA_ID", "CACHE_SALT"}
 )
 _LISTENING = EnsembleStep(
     preprocessing.NAME,
     input_map={
-        **{name: one for name, one in _PREPARING.input_map.items() if name not in _UNHEARD},
+        **{name: one for name, one in _PREPARING.input_map.items() if name not in _NOT_FOR_AUDIO},
         "WAV": "WAV",
         "WAV_LENS": "WAV_LENS",
     },
@@ -255,7 +256,7 @@ _LISTENING = EnsembleStep(
         "ENCODER_OUTPUT_LENGTHS": "encoder_output_lengths",
     },
 )
-"""The first step of a family that hears: it makes what its language model's encoder reads."""
+"""The first step of a family that reads audio: it makes what its language model's encoder reads."""
 
 
 def chosen_steps(*, accepts_audio: bool, has_vision: bool) -> list[EnsembleStep]:

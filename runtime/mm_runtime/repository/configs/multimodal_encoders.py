@@ -22,17 +22,17 @@ INPUTS = (
     optional("aspect_ratio_mask", DataType.INT64, -1, -1),
     optional("cross_attention_mask", DataType.INT64, -1, -1, -1),
     optional("max_tokens", DataType.INT32, 1),
-    optional("image_sizes", DataType.INT64, -1),  # two numbers a picture; upstream: one picture
+    optional("image_sizes", DataType.INT64, -1),  # two numbers an image; upstream: one image
     optional("is_video_input", DataType.BOOL, 1),
     optional("attention_mask", DataType.INT64, -1),
-    optional("image_grid_thw", DataType.INT64, -1),  # three numbers a picture
+    optional("image_grid_thw", DataType.INT64, -1),  # three numbers an image
     optional("vision_input_id", DataType.INT32, -1),
     optional("cache_salt", DataType.STRING, 1),  # not upstream's
 )
 
 
 def outputs(table_type: DataType) -> tuple[Output, ...]:
-    """Return what the language model takes of pictures, in its own type."""
+    """Return what the language model takes of images, in its own type."""
     lengths = output("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1)
     lengths.reshape.SetInParent()  # one value a request: the model sees [batch]
     return (

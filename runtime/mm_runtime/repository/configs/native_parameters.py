@@ -59,7 +59,7 @@ def _batching(values: RepositoryValues, native: NativeValues) -> dict[str, Param
         max_attention_window_size=native.max_seq_len,
         sink_token_length=0,
         enable_chunked_context=False,  # the plan keeps maxNumTokens above the longest prompt
-        exclude_input_in_output=True,  # clients get the answer; the prompt holds picture ids
+        exclude_input_in_output=True,  # clients get the answer; the prompt holds image ids
         normalize_log_probs=True,
     )
 
@@ -108,7 +108,7 @@ def _kernels() -> dict[str, Parameter]:
 
 
 def _unused() -> dict[str, Parameter]:
-    """Return what speculative and guided decoding would be told; the plan has neither."""
+    """Return the parameters of speculative and guided decoding; the plan has neither."""
     return strings(
         lookahead_window_size=0,
         lookahead_ngram_size=0,

@@ -1,4 +1,4 @@
-"""PURE: `preprocessing`: text and pictures -> ids and pixel values, sound -> a spectrogram."""
+"""PURE: `preprocessing`: text and images -> ids and pixel values, audio -> a spectrogram."""
 
 from mm_runtime.repository.configs.scheduling import batching
 from mm_runtime.repository.model_config import (
@@ -26,7 +26,7 @@ _WORDS = (
 INPUTS = (
     tensor("QUERY", DataType.STRING, 1),
     optional("DECODER_QUERY", DataType.STRING, 1),
-    # Not upstream's: pictures are counted against the prompt's placeholders.
+    # Not upstream's: images are counted against the prompt's placeholders.
     optional("IMAGE", DataType.FP16, -1, -1, -1, -1),
     optional("IMAGE_BYTES", DataType.UINT8, -1, -1, -1, -1),
     optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
@@ -40,7 +40,7 @@ INPUTS = (
 
 AUDIO_INPUTS = (
     optional("QUERY", DataType.STRING, 1),
-    # Names and types of upstream's whisper_bls, which prepares sounds itself.
+    # Names and types of upstream's whisper_bls, which prepares audio itself.
     tensor("WAV", DataType.FP32, -1),
     optional("WAV_LENS", DataType.INT32, 1),
     optional("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
@@ -76,7 +76,7 @@ OUTPUTS = (
 
 
 def audio_outputs(table_type: DataType) -> tuple[Output, ...]:
-    """Return what a sound becomes, the spectrogram in the type that the engine reads."""
+    """Return what audio becomes, the spectrogram in the type that the engine reads."""
     return (
         output("ENCODER_INPUT_FEATURES", table_type, -1, -1),
         output("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1),

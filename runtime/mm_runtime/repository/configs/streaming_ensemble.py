@@ -1,4 +1,4 @@
-"""PURE: `streaming_ensemble`: the real ensemble, for the gateway, where `ensemble` answers whole.
+"""PURE: `streaming_ensemble`: the real ensemble, for the gateway, where `ensemble` cannot stream.
 
 See `bls_ensemble`.
 """

@@ -1,7 +1,7 @@
-"""PURE: `whisper_bls`: upstream's model of a family that hears, as a chain of the ensemble's steps.
+"""PURE: `whisper_bls`: upstream's model of a family that reads audio, running the ensemble's steps.
 
 Its two inputs and one output are upstream's. Where models may stream, each response repeats the
-whole text so far, as upstream's does.
+full text so far, as upstream's does.
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from mm_runtime.serving.triton import ModelSettings
 
 
 class TritonPythonModel:
-    """Text and pictures -> token ids and pixel values; sound -> a spectrogram."""
+    """Text and images -> token ids and pixel values; audio -> a spectrogram."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load what the family needs: tokenizer, template, image processor or feature extractor."""
@@ -29,7 +29,7 @@ class TritonPythonModel:
         self._executing = Executing("preprocessing")
 
     def execute(self, requests: Sequence[Any]) -> None:
-        """Answer each request by itself, later when its pictures have to be fetched first."""
+        """Answer each request by itself, later when its images have to be fetched first."""
         for request in requests:
             response, began = DeferredResponse(request, self._executing), time.monotonic()
             try:

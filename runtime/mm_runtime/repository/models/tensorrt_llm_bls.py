@@ -1,4 +1,4 @@
-"""Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where nobody streams.
+"""Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where no model streams.
 
 See mm_runtime.serving.bls.pipeline.
 """
@@ -19,8 +19,8 @@ from mm_runtime.serving.triton import ModelSettings, refuse, respond
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 ID_BYTES = 8
 NO_STREAMS = (
-    "this server's models answer whole (spec.runtime.streaming is false); leave stream out, or set "
-    "it to false"
+    "this server's models do not stream (spec.runtime.streaming is false); leave stream out, or "
+    "set it to false"
 )
 
 

@@ -1,4 +1,4 @@
-"""Triton model `vision_encoder`: pictures of servers in other pods to features."""
+"""Triton model `vision_encoder`: images of servers in other pods to features."""
 
 from collections.abc import Sequence
 from typing import Any
