@@ -148,7 +148,7 @@ def _add_serve(commands: "Commands") -> None:
         Flag.ROLE,
         choices=("server", "encoder"),
         default="server",
-        help="encoder: only encode pictures, for the servers of the same model",
+        help="encoder: only encode images, for the servers of the same model",
     )
     command.add_argument(Flag.REPOSITORY, type=Path, default=Path(REPOSITORY))
     command.add_argument(

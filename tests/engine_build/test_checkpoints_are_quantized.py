@@ -239,7 +239,7 @@ SCALE = "model.layers.0.mlp.down_proj.weight_scale"
         ),
         pytest.param(
             weights(lambda all_: all_.update({"visual.merger.weight_scale": torch.ones(())})),
-            r"visual\.merger reads pictures and is quantized",
+            r"visual\.merger reads images and is quantized",
             id="pictures",
         ),
         pytest.param(

@@ -154,10 +154,10 @@ def test_pictures_of_any_size_are_asked_at_both_ends(
     service = service_of(tmp_path)
 
     assert [one.name for one in probes(service, most_pixels=MOST_PIXELS)] == [
-        "the smallest picture (28 x 28 pixels)",
-        "the largest picture (448 x 448 pixels)",
+        "the smallest image (28 x 28 pixels)",
+        "the largest image (448 x 448 pixels)",
         # Four of 100 rows are too many for 256 tokens.
-        "the most pictures (4 of 112 x 112 pixels)",
+        "the most images (4 of 112 x 112 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
 
@@ -176,9 +176,9 @@ def test_a_typical_picture_is_asked_between_the_ends(
     asked = list(probes(service_of(tmp_path), most_pixels=MOST_PIXELS))
 
     assert [one.name for one in asked][:3] == [
-        "the smallest picture (28 x 28 pixels)",
-        "a typical picture (1024 x 768 pixels)",
-        "the largest picture (896 x 896 pixels)",
+        "the smallest image (28 x 28 pixels)",
+        "a typical image (1024 x 768 pixels)",
+        "the largest image (896 x 896 pixels)",
     ]
 
 
@@ -221,7 +221,7 @@ def test_a_family_without_videos_is_asked_for_none(tmp_path: Path) -> None:
 def test_pictures_that_are_all_alike_are_asked_once(tmp_path: Path) -> None:
     """Where each picture has the same rows, the question's own is the smallest and the largest."""
     assert [one.name for one in probes(service_of(tmp_path), most_pixels=MOST_PIXELS)] == [
-        "the most pictures (4 of 28 x 28 pixels)",
+        "the most images (4 of 28 x 28 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
     assert 4 * FEATURES < MAX_INPUT

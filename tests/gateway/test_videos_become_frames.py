@@ -125,7 +125,7 @@ def test_an_animation_as_data_url() -> None:
         ),
         pytest.param(
             data_url(encode_sound(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"),
-            "has no picture",
+            "has no video stream",
             id="only-sound",
         ),
         pytest.param(

@@ -113,7 +113,7 @@ def test_waiting_requests_have_a_bound(host: PictureHost) -> None:
         pictures = RemoteImages(FRIENDS)
         for _ in range(MAX_REQUESTS):
             pictures.fetch([slow.url("late")], found.put)
-        with pytest.raises(QueueFullError, match="wait for pictures from other hosts already"):
+        with pytest.raises(QueueFullError, match="wait for images from other hosts already"):
             pictures.fetch([host.url("red-square.png")], found.put)
         slow.release()
         ended = [found.get(timeout=SECONDS) for _ in range(MAX_REQUESTS)]

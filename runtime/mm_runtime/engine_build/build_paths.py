@@ -120,7 +120,7 @@ class BuildPaths:
 
     @property
     def reference(self) -> Path:
-        """Sample pictures and what torch makes of them (`vision_samples`)."""
+        """Sample images and what torch makes of them (`vision_samples`)."""
         return self.work / "reference.npz"
 
     @property

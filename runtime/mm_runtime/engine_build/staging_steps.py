@@ -72,7 +72,7 @@ def _quantize(plan: BuildPlan, quantization: StagedQuantization, source: str) ->
         command_step(
             plan,
             "quantize",
-            "quantize the language model's weights; pictures are read as before",
+            "quantize the language model's weights; images are read as before",
             quantization.command.argv,
             (source,),
             Expected(STAGED_RESULT, ("config.json", HF_QUANT_CONFIG)),

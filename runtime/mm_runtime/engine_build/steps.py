@@ -70,7 +70,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             module_step(
                 plan,
                 "verify-vision",
-                "compare the ONNX model with torch on sample pictures",
+                "compare the ONNX model with torch on sample images",
                 inputs=("engine/vision", "reference.npz"),
                 outputs=("verification.json",),
                 permanent_reason=BuildReason.VERIFICATION_FAILED,

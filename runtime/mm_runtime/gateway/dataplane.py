@@ -175,7 +175,7 @@ class ChatService:
         return self._layout.text_tokens(parsed.prompt, marks, video=bool(parsed.videos))
 
     def rows(self, sizes: Sequence[Size]) -> int:
-        """Return the prompt tokens that the pictures of one request become."""
+        """Return the prompt tokens that the images of one request become."""
         return self._layout.rows(sizes)
 
     def video_rows(self, frames: int, size: Size) -> int:
@@ -183,7 +183,7 @@ class ChatService:
         return self._layout.video_rows(frames, size)
 
     def features(self, sizes: Sequence[Size]) -> int:
-        """Return the features of the pictures of one request, in the prompt or beside it."""
+        """Return the features of the images of one request, in the prompt or beside it."""
         return self._layout.rows(sizes) + self._layout.crossed(sizes)
 
     async def prepare(self, request: AnyRequest) -> PreparedChat:

@@ -135,10 +135,10 @@ def build_gateway(
             )
         ),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
-        # Without a vision engine no request gets as far as its pictures.
+        # Without a vision engine no request gets as far as its images.
         reduce=image_processor.reduced if image_processor else unreduced,
         reduce_frame=image_processor.reduced_frame if image_processor else same,
-        # Whoever pays memory for features of known pictures wants their pixels known too.
+        # Whoever pays memory for features of known images wants their pixels known too.
         known=DecodedImageCache(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,

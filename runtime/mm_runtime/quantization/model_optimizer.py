@@ -28,7 +28,7 @@ KEPT = (
     "*multi_modal_projector*",
     "*cross_attn*",
 )
-"""Modules that stay as they are: what reads pictures, what writes tokens, and MLLAMA's cross
+"""Modules that stay as they are: what reads images, what writes tokens, and MLLAMA's cross
 attention, which the server does not load (its layers are None in modeling_mllama.py)."""
 
 
@@ -103,7 +103,7 @@ def _rows(checkpoint: Path, texts: Sequence[str]) -> Iterator[torch.Tensor]:
 def _keep_what_was_not_reached(model: Any) -> None:
     """Leave layers as they are whose inputs nobody has seen: their ranges are not known.
 
-    MLLAMA skips the whole layer around its cross attention where there is no picture.
+    MLLAMA skips the whole layer around its cross attention where there is no image.
     """
     found = {
         name: module.input_quantizer.amax is not None

@@ -33,7 +33,7 @@ class EngineDirectory:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The whole checkpoint as it was staged for backend PyTorch; None for other backends."""
+        """The full checkpoint as it was staged for backend PyTorch; None for other backends."""
         staged = self.manifest.plan.engine.backend == "PyTorch"
         return self.root / CHECKPOINT_FOLDER if staged else None
 
@@ -86,7 +86,7 @@ class EngineDirectory:
 
     @property
     def vision(self) -> VisionPlan | None:
-        """How pictures are encoded; None for a text-only engine."""
+        """How images are encoded; None for a text-only engine."""
         return self.manifest.plan.engine.vision
 
 

@@ -3,8 +3,8 @@
 Raised anywhere in `mm_runtime.serving`; caught in the Triton models, which answer the client with
 the matching code and keep serving.
 
-Messages begin with the name of their code as well. Triton tells the code itself only to callers
-that get one answer: a stream carries nothing but text, a model that asks another one (BLS) sees
+Messages begin with the name of their code as well. Triton gives the code itself only to callers
+that get one response: a stream carries nothing but text, a model that calls another one (BLS) sees
 INTERNAL, and the header that would end a stream with its status (`triton_grpc_error`) corrupts the
 heap of Triton 2.51.
 """

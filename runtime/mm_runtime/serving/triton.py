@@ -97,7 +97,7 @@ def respond(outputs: Outputs) -> Any:
 
 
 def refuse(error: Exception) -> Any:
-    """Return a response that carries an error with the code that tells whose fault it is."""
+    """Return a response with an error and the code that says on which side the fault is."""
     if isinstance(error, RequestError):
         code, name = pb_utils.TritonError.INVALID_ARG, INVALID_ARGUMENT
     elif isinstance(error, QueueFullError | EngineStoppedError):

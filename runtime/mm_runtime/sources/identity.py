@@ -30,7 +30,7 @@ HEADER_LIMIT_BYTES = 100_000_000
 """Largest header the safetensors format allows; a longer one is not a header."""
 
 SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".pt", ".model", ".txt", ".jinja", ".py"})
-"""What a build can use. READMEs, licences and pictures may change without a new engine."""
+"""What a build can use. READMEs, licences and images may change without a new engine."""
 
 
 PARTS = ("llm", "mm_projector", "vision_tower")

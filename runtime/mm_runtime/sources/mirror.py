@@ -30,7 +30,7 @@ REQUESTS_AT_A_TIME = 8
 
 
 def wanted_files(source: RemoteSource) -> list[RemoteFile]:
-    """Return the files that a build could use; READMEs and pictures stay where they are.
+    """Return the files that a build could use; READMEs and images stay where they are.
 
     Raises:
         SourceNotFoundError: there is none, or a name would leave the checkpoint's directory.

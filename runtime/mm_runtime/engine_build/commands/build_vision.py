@@ -55,7 +55,7 @@ def build_engine(
         tensorrt: the module, of either TensorRT.
         model: the exported vision model.
         plan: batch profile.
-        facts: sizes of pictures.
+        facts: sizes of images.
         measured: timing cache of earlier builds, empty for a new one, None for no cache at all.
 
     Raises:

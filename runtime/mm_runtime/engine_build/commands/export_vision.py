@@ -113,7 +113,7 @@ def _check_shape(tower: Tower, facts: ModelFacts) -> None:
     if (batch, rows, hidden) != (len(sample["pixel_values"]), expected, facts.text.hidden_size):
         raise PermanentError(
             f"The vision tower gives {(batch, rows, hidden)} for {len(sample['pixel_values'])}"
-            f" pictures; the plan expects {expected} rows of {facts.text.hidden_size}."
+            f" images; the plan expects {expected} rows of {facts.text.hidden_size}."
         )
 
 

@@ -24,7 +24,7 @@ ABSOLUTE = 2.0**-10 * 1.01
 """Half of E4M3's smallest number, 2^-9, in units of the scale."""
 
 VISION_MODULES = ("visual.", "vision_model.", "vision_tower.", "multi_modal_projector.")
-"""Beginnings of the names of what reads pictures."""
+"""Beginnings of the names of what reads images."""
 
 MAX_REPORTED = 5
 """Problems in a message: as a rule all have one cause."""
@@ -89,7 +89,7 @@ def _layout(found: dict[str, Any], before: Tensors, after: Tensors) -> Iterator[
     patterns: list[str] = found.get("exclude_modules") or []
     for module in sorted(after.quantized):
         if module.startswith(VISION_MODULES):
-            yield f"{module} reads pictures and is quantized"
+            yield f"{module} reads images and is quantized"
         if is_excluded(module, patterns):
             yield f"{module} is quantized, and {HF_QUANT_CONFIG} excludes it"
     for module in after.kept:

@@ -1,4 +1,4 @@
-"""Compare the exported vision model with torch on sample pictures."""
+"""Compare the exported vision model with torch on sample images."""
 
 import logging
 

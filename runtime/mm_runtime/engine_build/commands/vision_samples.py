@@ -12,7 +12,7 @@ Run: TypeAlias = tuple[dict[str, Array], Array]
 """Inputs of one run by name, and torch's features [batch, rows, hidden]."""
 
 SAMPLES = 8
-"""Pictures that are compared: extremes and a few in between; seconds even for a large tower."""
+"""Images that are compared: extremes and a few in between; seconds even for a large tower."""
 
 SEED = 20250
 """Fixed, so that two builds of one checkpoint measure the same."""
@@ -24,7 +24,7 @@ FEATURES = "features"
 
 
 def images(side: int) -> npt.NDArray[np.float32]:
-    """Return normalised pictures, float32[SAMPLES, 3, side, side]: black, white, ramps, noise."""
+    """Return normalised images, float32[SAMPLES, 3, side, side]: black, white, ramps, noise."""
     random = np.random.default_rng(SEED)
     shape = (3, side, side)
     ramp = np.linspace(DARKEST, BRIGHTEST, side, dtype=np.float32)

@@ -28,11 +28,11 @@ class TokenBudget:
     image_tokens: int
     max_tokens: int
     crossed_tokens: int = 0
-    """Features of pictures that cross attention reads; they take no place in the prompt."""
+    """Features of images that cross attention reads; they take no place in the prompt."""
 
     @property
     def features(self) -> int:
-        """All features of pictures and videos, in the prompt or beside it."""
+        """All features of images and videos, in the prompt or beside it."""
         return self.image_tokens + self.crossed_tokens
 
     @property

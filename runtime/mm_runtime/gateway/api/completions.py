@@ -17,7 +17,7 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     features: int = 0
-    """Of pictures and videos, in the prompt or beside it."""
+    """Of images and videos, in the prompt or beside it."""
 
     seconds: float = 0.0
     """Length of a sound."""

@@ -153,7 +153,7 @@ class GenerationRequest(_Wire):
     # Not served; null means that the client does not ask for it.
     logit_bias: None = None
     cache_salt: str | None = Field(default=None, min_length=1, max_length=256)
-    """No part of OpenAI's, spelt as vLLM does: what was made of pictures is shared with requests of
+    """No part of OpenAI's, spelt as vLLM does: what was made of images is shared with requests of
     the same salt only."""
 
     # A label without effect on the answer.

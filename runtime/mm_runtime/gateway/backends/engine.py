@@ -47,7 +47,7 @@ class EngineRequest:
             empty: there is none.
         audio: float32[samples] at the model's rate, or None.
         adapter: id of the LoRA adapter that answers; None: the base model.
-        cache_salt: features of pictures are shared with requests of the same one; empty: of none.
+        cache_salt: features of images are shared with requests of the same one; empty: of none.
     """
 
     request_id: str

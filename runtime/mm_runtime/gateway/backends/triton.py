@@ -32,7 +32,7 @@ from mm_runtime.repository.configs.ensemble import NAME as ENSEMBLE
 _TEXT, _LOGITS = "text_output", "generation_logits"
 _LENGTH_BYTES = 4
 _MOST_PIXEL_BYTES = 512 << 20
-"""Of all pictures of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
+"""Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
 and 50,000 x 1 pixels would be padded to 15 GB."""
 
 _PROBE_SECONDS = 1.0
@@ -147,7 +147,7 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
 
 
 def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
-    """Return one tensor of all pictures; different sizes are padded, and told.
+    """Return one tensor of all images; different sizes are padded, and told.
 
     Raises:
         InvalidRequestError: of shapes so different that their padding would fill the memory.

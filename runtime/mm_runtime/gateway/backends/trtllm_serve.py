@@ -105,7 +105,7 @@ class TrtllmServeEngine:
 
 
 def chat_body(model: str, request: EngineRequest) -> dict[str, Any]:
-    """Return the body of a request; pictures are PNGs, which lose nothing."""
+    """Return the body of a request; images are PNGs, which lose nothing."""
     images = iter(request.images)
     sampling = request.sampling
     body: dict[str, Any] = {

@@ -86,7 +86,7 @@ def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator[InputCon
 def _check_stream(container: InputContainer, kind: Literal["audio", "video"]) -> None:
     found = container.streams.audio if kind == "audio" else container.streams.video
     if not found:
-        raise BadRecordingError(f"the recording has no {'sound' if kind == 'audio' else 'picture'}")
+        raise BadRecordingError(f"the recording has no {kind} stream")
     context = found[0].codec_context
     if context.codec.name not in _DECODERS[kind]:
         raise BadRecordingError(

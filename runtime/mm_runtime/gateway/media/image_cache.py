@@ -1,7 +1,7 @@
-"""Pictures that were decoded before, as small as the engine needs them.
+"""Images that were decoded before, as small as the engine needs them.
 
-A chat sends its pictures again with every turn. The encoder's features of them are cached in the
-server by what the pixels are; receiving a known picture of 50 million pixels would still cost its
+A chat sends its images again with every turn. The encoder's features of them are cached in the
+server by what the pixels are; receiving a known image of 50 million pixels would still cost its
 decoding and resizing, which can take longer than encoding it. Here they are known by the digest of
 their encoded bytes: equal bytes and equal settings give equal pixels.
 """
@@ -19,7 +19,7 @@ Key = tuple[bytes, int]
 
 
 class DecodedImageCache:
-    """Reduced pictures by their bytes, the longest unused going first; for any thread."""
+    """Reduced images by their bytes, the longest unused going first; for any thread."""
 
     def __init__(self, max_bytes: int) -> None:
         """Keep at most so many bytes of pixels; 0 keeps none."""
@@ -31,13 +31,13 @@ class DecodedImageCache:
     def through(
         self, encoded: bytes, count: int, reduce: Callable[[], Pixels], salt: str = ""
     ) -> Pixels:
-        """Return the reduced picture: a known one, else what `reduce` returns, kept.
+        """Return the reduced image: a known one, else what `reduce` returns, kept.
 
         Args:
-            encoded: the picture's file.
-            count: pictures of its request; some families make several smaller than one.
+            encoded: the image's file.
+            count: images of its request; some families make several smaller than one.
             reduce: decodes and reduces it; what it raises is passed on and nothing is kept.
-            salt: a picture is known to requests of the same one only.
+            salt: an image is known to requests of the same one only.
 
         Returns:
             uint8[height, width, 3], read-only.

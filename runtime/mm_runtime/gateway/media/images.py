@@ -64,7 +64,7 @@ class ImageLoader:
         self._limits = limits
         self._reduce = reduce
         self._reduce_frame = reduce_frame
-        # Few on purpose: a decoded picture of the largest size takes hundreds of MB.
+        # Few on purpose: a decoded image of the largest size takes hundreds of MB.
         self._decoders = decoders
         self._known = known
         # What is fetched waits for a decoder like what arrives in a body, and counts with it.
@@ -76,8 +76,8 @@ class ImageLoader:
         """Return uint8[height, width, 3] of each reference, in their order.
 
         Args:
-            references: all pictures of a request.
-            salt: decoded pictures are shared with requests of the same one only.
+            references: all images of a request.
+            salt: decoded images are shared with requests of the same one only.
 
         Raises:
             InvalidRequestError: an image is refused; `param` names the first such part.

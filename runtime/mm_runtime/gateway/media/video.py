@@ -1,6 +1,6 @@
 """Encoded videos of users -> a bounded number of upright RGB frames, within limits.
 
-Animated GIF, WebP and PNG, and a row of JPEG pictures, are what the decoders of pictures read;
+Animated GIF, WebP and PNG, and a row of JPEG images, are what the decoders of images read;
 films are `film`'s.
 """
 
@@ -18,7 +18,7 @@ from mm_runtime.images.media import BadImageError, check_pixels, decode, opened,
 
 FORMATS = ("GIF", "WEBP", "PNG")
 FRAME_ROW = "video/jpeg"
-"""Media type of frames in a row: `data:video/jpeg;base64,<frame>,<frame>`, each a picture."""
+"""Media type of frames in a row: `data:video/jpeg;base64,<frame>,<frame>`, each an image."""
 
 _MOST_STORED_FRAMES = 4096
 """Frames of a file. It is decoded from the first frame on, whichever are wanted."""

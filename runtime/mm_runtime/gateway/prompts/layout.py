@@ -1,4 +1,4 @@
-"""How a family lays out prompts and pictures: the engine's own rules, asked before it is.
+"""How a family lays out prompts and images: the engine's own rules, asked before it is.
 
 The preprocessing model counts the same way, so what passes here fits there.
 """
@@ -14,26 +14,26 @@ from mm_runtime.serving.prompts.questions import QuestionWriter
 
 @dataclass(frozen=True, slots=True)
 class PromptLayout:
-    """Tokens of prompts and rows of pictures of one engine."""
+    """Tokens of prompts and rows of images of one engine."""
 
     questions: QuestionWriter
     image_processor: ImageProcessor | None
 
     @property
     def rows_are_fixed(self) -> bool:
-        """Say whether a picture's tokens are known before its size is."""
+        """Say whether an image's tokens are known before its size is."""
         return self.image_processor is None or self.image_processor.fixed_rows is not None
 
     def least_rows(self, images: int) -> int:
-        """Return the fewest tokens that so many pictures become; exact where rows are fixed."""
+        """Return the fewest tokens that so many images become; exact where rows are fixed."""
         fixed = 1 if self.image_processor is None else self.image_processor.fixed_rows
         return images * (1 if fixed is None else fixed)
 
     def rows(self, sizes: Sequence[Size]) -> int:
-        """Return the tokens that the pictures of one request become.
+        """Return the tokens that the images of one request become.
 
         Raises:
-            InvalidRequestError: a picture of a shape that the family cannot read.
+            InvalidRequestError: an image of a shape that the family cannot read.
         """
         if self.image_processor is None or not sizes:
             return 0
@@ -43,7 +43,7 @@ class PromptLayout:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error
 
     def crossed(self, sizes: Sequence[Size]) -> int:
-        """Return the features of pictures that are read beside the prompt."""
+        """Return the features of images that are read beside the prompt."""
         return 0 if self.image_processor is None else self.image_processor.crossed(sizes)
 
     def video_rows(self, frames: int, size: Size) -> int:
@@ -60,12 +60,12 @@ class PromptLayout:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 
     def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
-        """Return the tokens of a whole prompt without the features of its pictures or its video.
+        """Return the tokens of a whole prompt without the features of its images or its video.
 
         Raises:
-            InvalidRequestError: the model's template has lost or doubled a picture.
+            InvalidRequestError: the model's template has lost or doubled an image.
         """
-        # One row for each picture, taken off again: some placeholders are no token themselves.
+        # One row for each image, taken off again: some placeholders are no token themselves.
         row = 1 if video else min(1, self.least_rows(1))
         try:
             question = self.questions.write(prompt, None, (row,) * images, video=video)

@@ -65,7 +65,7 @@ def costs_of(rounds: Mapping[str, Sequence[Timed]]) -> Costs:
         other = word * (image.text_tokens - base.text_tokens)
         other += token * (image.output_tokens - base.output_tokens)
         left = image.seconds - base.seconds - other
-        keep("image_token", left / image.image_tokens, "in requests with a picture")
+        keep("image_token", left / image.image_tokens, "in requests with an image")
     return Costs(known, refused)
 
 

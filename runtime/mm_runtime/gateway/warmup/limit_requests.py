@@ -1,7 +1,7 @@
 """Requests at the borders of what a model's pods take: the first users to send them wait for none.
 
 Engines, kernels and memory pools are chosen by shapes, and the largest are those that fail: so each
-is asked once before a pod is ready. Pictures of one colour will do, since nobody reads the answers;
+is asked once before a pod is ready. Images of one colour will do, since nobody reads the answers;
 no two of a request are alike, or they would be encoded once.
 """
 
@@ -25,7 +25,7 @@ _QUESTION = "What is in the image?"
 _TYPICAL: Size = (768, 1024)
 """What photos and screens are when they are sent: as large as chat clients leave them."""
 _LEAST_SIDE = 28
-"""One block of patches of Qwen2-VL; other families make any picture as large as they need it."""
+"""One block of patches of Qwen2-VL; other families make any image as large as they need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Probe:
 
 
 def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
-    """Yield the requests of a model, each made when it is wanted: pictures take memory.
+    """Yield the requests of a model, each made when it is wanted: images take memory.
 
     Args:
         service: what they are for.
-        most_pixels: of one picture, as the gateway lets in.
+        most_pixels: of one image, as the gateway lets in.
     """
     if service.accepts_audio:  # every sound takes the encoder's whole window
         return
@@ -56,7 +56,7 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
 
 
 def _image_sizes(service: ChatService, most_side: int) -> dict[str, Sequence[Size]]:
-    """Return the pictures of each request: those that the typical one has already are left out."""
+    """Return the images of each request: those that the typical one has already are left out."""
     most = service.model.max_images
     by_features = sorted(_sizes(most_side), key=lambda one: (service.features([one]), -one[0]))
     fitting = [size for size in by_features if _fits(service, [size])]
@@ -65,19 +65,19 @@ def _image_sizes(service: ChatService, most_side: int) -> dict[str, Sequence[Siz
     smallest = min(fitting, key=lambda one: (service.features([one]), one[0]))
     found: dict[str, Sequence[Size]] = {}
     if service.features([smallest]) < service.features([fitting[-1]]):
-        found["the smallest picture"] = [smallest]
+        found["the smallest image"] = [smallest]
         if _is_between(service, smallest, fitting[-1], most_side):
-            found["a typical picture"] = [_TYPICAL]
-        found["the largest picture"] = [fitting[-1]]
+            found["a typical image"] = [_TYPICAL]
+        found["the largest image"] = [fitting[-1]]
     for count in range(most, 1, -1):
         sizes = [size for size in by_features if _fits(service, [size] * count)]
         if sizes:
-            return found | {"the most pictures": [sizes[-1]] * count}
+            return found | {"the most images": [sizes[-1]] * count}
     return found
 
 
 def _is_between(service: ChatService, smallest: Size, largest: Size, most_side: int) -> bool:
-    """Say whether the typical picture has another number of features than both."""
+    """Say whether the typical image has another number of features than both."""
     height, width = _TYPICAL
     if height * width > most_side**2:
         return False
@@ -121,7 +121,7 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 
 def _fits(service: ChatService, sizes: Sequence[Size]) -> bool:
-    """Say whether pictures and their question leave room for an answer."""
+    """Say whether images and their question leave room for an answer."""
     blank = _with_images(service, [(1, 1)] * len(sizes))
     return service.text_tokens(blank) + service.rows(sizes) <= _most_tokens(service)
 

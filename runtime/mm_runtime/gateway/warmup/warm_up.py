@@ -56,7 +56,7 @@ class WarmUp:
     Args:
         service: the path.
         metrics: is told the phase.
-        most_pixels: of one picture, as the gateway lets in.
+        most_pixels: of one image, as the gateway lets in.
         request_seconds: what a user's request may take.
         golden: what the engine must answer; None: anything.
         after_first: done once, after the first proof and before anybody is let in.
@@ -129,7 +129,7 @@ class WarmUp:
         if self._problem == _AWAY:
             self._problem = ""
         began, sent = time.monotonic(), 0
-        # A tokenizer and a picture's encoder take a second where the limits are large.
+        # A tokenizer and an image's encoder take a second where the limits are large.
         remaining = probes(self.service, most_pixels=self._most_pixels)
         while (probe := await asyncio.to_thread(next, remaining, None)) is not None:
             await self._warm_up(probe)
@@ -222,7 +222,7 @@ class WarmUp:
 
 
 def _image_url() -> str:
-    """Return the sample picture as a PNG data URL."""
+    """Return the sample image as a PNG data URL."""
     buffer = io.BytesIO()
     Image.fromarray(sample_image()).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

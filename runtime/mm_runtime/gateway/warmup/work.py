@@ -1,6 +1,6 @@
 """What a unit of work costs a replica, measured once between the proof and readiness.
 
-A replica's second is spent on requests as such, on prompt tokens of pictures and of text, and on
+A replica's second is spent on requests as such, on prompt tokens of images and of text, and on
 generated tokens. Four kinds of requests that differ in one of them each tell the four costs; the
 autoscaler multiplies them with what arrives. No user waits yet, and nothing here is counted as
 traffic.
@@ -135,7 +135,7 @@ class WorkBenchmark:
         return Timed(seconds, *_means(contents))
 
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
-        """Answer a question; return its tokens of pictures, of text, and of the answer."""
+        """Answer a question; return its tokens of images, of text, and of the answer."""
         output = 0
         with self._service.admission.admit():
             chat = await self._service.prepare(question)
@@ -177,7 +177,7 @@ def probes_of(
         slots: requests that run at a time.
         max_input_len: tokens of a prompt at most; a word may take several.
         max_seq_len: tokens of prompt and answer at most.
-        images: whether requests may have pictures.
+        images: whether requests may have images.
     """
     few = min(slots, _PREFILL_AT_ONCE)
     short = len(_WORDS)
@@ -196,7 +196,7 @@ def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
 
 
 def _image_url(seed: int) -> str:
-    """Return a picture of random blocks as a PNG data URL: no two alike, small to send."""
+    """Return an image of random blocks as a PNG data URL: no two alike, small to send."""
     blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     side = (_IMAGE_SIDE, _IMAGE_SIDE)
     image = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)

@@ -1,7 +1,7 @@
-"""One model of the server asks the others: requests out, responses in, errors kept as they are.
+"""One model of the server calls the others: requests out, responses in, errors kept as they are.
 
 Only ever from the thread that runs `execute`: several threads of one stub that iterate decoupled
-responses at once have stopped the whole server (Triton 2.51, twelve streams).
+responses at once have stopped the server (Triton 2.51, twelve streams).
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,9 +29,9 @@ class Ended:
 
     The stub of Triton 2.51 lets go of an answer in a thread of its own, some time after the last
     response, and without the GIL. Were its reference the last one, it would free objects of Python
-    under a thread that runs: a segmentation fault in thousands of requests. That thread does what
-    it is told one after the other, so once it has said whether a request is cancelled, it has let
-    go of every answer that ended before. Of one thread, the one that runs `execute`.
+    under a thread that runs: a segmentation fault in thousands of requests. That thread runs one
+    call after the other, so once it has returned whether a request is cancelled, it has let go of
+    every answer that ended before. Of one thread, the one that runs `execute`.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Ended:
         """Free what is kept, when a request comes.
 
         Args:
-            sender: of that request, never asked before: the first time, Triton itself is asked.
+            sender: of that request, never polled before: the first time, Triton itself is queried.
         """
         sender.is_cancelled()
         self.clear()
@@ -57,7 +57,7 @@ class Ended:
 
 
 class TritonCalls:
-    """Asks other models on behalf of one request.
+    """Calls other models on behalf of one request.
 
     Args:
         request_id: under which the other models know the request.
@@ -91,7 +91,7 @@ class TritonCalls:
                 yield found
 
     def stop(self) -> None:
-        """Ask the language model to end its answer; its pieces end soon after."""
+        """Stop the language model's answer; its pieces end soon after."""
         one = np.array([[1]], dtype=np.int32)
         inputs = {"input_lengths": one, "request_output_len": one, "stop": np.array([[True]])}
         for _ in self.pieces(LANGUAGE_MODEL, inputs, ("output_ids",)):

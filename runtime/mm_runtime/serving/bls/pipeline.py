@@ -49,7 +49,7 @@ def read_steps(text: str) -> tuple[Step, ...]:
 
 
 class Calls(Protocol):
-    """How the other models are asked; each method raises the model's error."""
+    """How the other models are called; each method raises the model's error."""
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
         """Return the one response of a model."""
@@ -70,7 +70,7 @@ class BlsPipeline:
     """What a response may hold."""
 
     accumulate: bool
-    """Each response of a stream repeats the whole text."""
+    """Each response of a stream repeats the full text."""
 
     def answer(
         self, inputs: Tensors, calls: Calls, cancelled: Callable[[], bool]
@@ -87,7 +87,7 @@ class BlsPipeline:
                 raise RequestError(f"{name} is not supported: {reason}")
         names = [step.model_name for step in self.steps]
         place = names.index(LANGUAGE_MODEL)
-        # Triton has reshaped some of the client's [1, 1] to [1]; every model wants them whole.
+        # Triton has reshaped some of the client's [1, 1] to [1]; every model takes [1, 1].
         tensors = {name: one if one.ndim > 1 else one[np.newaxis] for name, one in inputs.items()}
         for step in self.steps[:place]:
             if cancelled():
@@ -105,9 +105,9 @@ class BlsPipeline:
     ) -> Iterator[Outputs]:
         """Yield the language model's tensors for each response the client gets."""
         streaming = bool(scalar(tensors, "stream"))
-        # An answer that comes token by token can be stopped when nobody waits for it any more, so
-        # it is asked for in pieces even when the client wants it whole. Several beams, and the
-        # prompt in front of the answer, come whole only.
+        # An answer that comes token by token can be stopped once its client has cancelled, so the
+        # language model always streams, also when the client does not. Several beams, and the
+        # prompt in front of the answer, come in one piece only.
         complete = (scalar(tensors, "beam_width") or 1) > 1 or (
             scalar(tensors, "exclude_input_in_output") is False
         )
@@ -173,7 +173,7 @@ def _tokens(piece: Outputs) -> NDArray[Any]:
 
 
 def _call(step: Step, tensors: Tensors) -> tuple[str, Tensors, tuple[str, ...]]:
-    """Return a step's model, inputs and outputs; inputs that nobody made are left out."""
+    """Return a step's model, inputs and outputs; inputs that no step produced are left out."""
     inputs = {name: tensors[one] for name, one in step.input_map.items() if one in tensors}
     return step.model_name, inputs, tuple(step.output_map)
 
@@ -184,7 +184,7 @@ def _renamed(step: Step, response: Outputs) -> Outputs:
 
 
 def _joined(pieces: Sequence[Outputs], *, values: bool) -> Outputs:
-    """Return pieces as one whose new tokens are all tokens, so that its text is the whole text.
+    """Return pieces as one whose new tokens are all tokens, so that its text is the full text.
 
     Args:
         pieces: all pieces of an answer so far.

@@ -18,13 +18,13 @@ def encode_requests(
 ) -> list[Outputs | Exception]:
     """Return the outputs of each request, or what is wrong with it.
 
-    A request without pictures has no outputs. All pictures of one salt go through the encoder
+    A request without images has no outputs. All images of one salt go through the encoder
     together, and a request that is refused does not spoil its neighbours: when a pass fails, each
     request of it gets one of its own, so that the error finds the request that causes it.
 
     Args:
         encoder: the vision engine.
-        requests: inputs of each, as its family's encoder reads them; none without pictures.
+        requests: inputs of each, as its family's encoder reads them; none without images.
         dtype: what features are given out as.
     """
     results: list[Outputs | Exception] = []

@@ -1,4 +1,4 @@
-"""Who encoded pictures, and how long it took, as Triton's metrics on the server's one port."""
+"""Who encoded images, and how long it took, as Triton's metrics on the server's one port."""
 
 import threading
 

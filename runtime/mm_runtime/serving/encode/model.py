@@ -35,7 +35,7 @@ class EncoderModel:
 
         Args:
             settings: of the Triton model.
-            may_offload: the plan's encoders are asked first; False in an encoder's own pod.
+            may_offload: the plan's encoders are called first; False in an encoder's own pod.
 
         Raises:
             ValueError: a text-only engine has no vision part.
@@ -54,7 +54,7 @@ class EncoderModel:
         self._own = load_encoder(engine, engine.vision, cache)
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
-        # of a model would count each picture twice.
+        # of a model would count each image twice.
         self._gauges = EncoderGauges() if may_offload else None
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)

@@ -1,7 +1,7 @@
 """The encoder's own batch queue: one thread encodes what has come by then, as much as fits.
 
 Not done in the model's `execute`. Triton hands a model nothing while that runs, and every request
-goes through the encoder's model: a question without a picture waited for all pictures before it
+goes through the encoder's model: a question without an image waited for all images before it
 (ten seconds behind three of them). And Triton's batcher spins while requests of different shapes
 wait together: nine tenths of the encoder's core (Triton 2.51).
 """
@@ -26,7 +26,7 @@ process was gone half a second after its turn (2.51, two cores)."""
 
 Results = Sequence[Outputs | Exception]
 Reads = Callable[[Tensors], object | None]
-"""Returns what a request brings to encode, None without pictures; raises what is wrong with it."""
+"""Returns what a request brings to encode, None without images; raises what is wrong with it."""
 
 Done = Callable[[Outputs | Exception], None]
 """Takes what a request gets; called once, from any thread."""
@@ -67,7 +67,7 @@ class EncodeQueue:
         self._thread.start()
 
     def submit(self, inputs: Tensors, done: Done) -> None:
-        """Answer a request now when it is wrong or has no pictures, else later.
+        """Answer a request now when it is wrong or has no images, else later.
 
         Args:
             inputs: tensors that stay as they are until `done` was called.
@@ -96,7 +96,7 @@ class EncodeQueue:
         self._waiting.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
-            logger.error("the encoder has not ended after %g s; nobody waits for it now", timeout)
+            logger.error("the encoder has not ended after %g s; its thread is abandoned", timeout)
 
     def _run(self) -> None:
         self._begins()
@@ -125,7 +125,7 @@ class EncodeQueue:
 
 
 def deliver(done: Done, outcome: Outputs | Exception) -> None:
-    """Answer a request; a thread that serves others lives on when nobody takes the answer."""
+    """Answer a request; the thread continues with the others when the callback fails."""
     try:
         done(outcome)
     except Exception:

@@ -38,7 +38,7 @@ def read_request(
     max_beam_width: int = 1,
     adapters: Mapping[int, str] = MappingProxyType({}),
 ) -> Request:
-    """Return what the tensors ask for.
+    """Return the request that the tensors describe.
 
     Args:
         inputs: tensors by TensorRT-LLM's names; `seed` and `min_tokens` are read too.
@@ -50,7 +50,7 @@ def read_request(
         adapters: id of each LoRA adapter -> its name.
 
     Raises:
-        RequestError: a value is missing, out of range, or asks for what this engine has not.
+        RequestError: a value is missing, out of range, or requests what this engine has not.
     """
     _refuse_unsupported(inputs)
     end_id, stop, bad = (
@@ -88,7 +88,7 @@ def read_request(
 
 
 def is_streaming(inputs: Tensors) -> bool:
-    """Tell whether the client wants each piece as it comes."""
+    """Return whether the client wants each piece as it comes."""
     return bool(scalar(inputs, "streaming"))
 
 
@@ -96,7 +96,7 @@ def write_piece(piece: Piece) -> Outputs:
     """Return the output tensors of one response.
 
     Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
-    says how many of `output_ids` count. Logits that nobody asked for are one zero.
+    says how many of `output_ids` count. Logits that were not requested are one zero.
     """
     if piece.beams:
         return _write_beams(piece.beams)
@@ -142,7 +142,7 @@ def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
 
 
 def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tuple[int, ...]:
-    """Return the tokens that a whole answer begins with: the prompt's, when the client wants them.
+    """Return the tokens in front of an answer: the prompt's, when the client wants them.
 
     As upstream: a stream never repeats the prompt. Rows of the prompt table are no tokens.
     """
@@ -249,7 +249,7 @@ def _refuse_unsupported(inputs: Tensors) -> None:
 
 
 def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
-    """Return the id of the LoRA adapter that is asked for, None for the base model.
+    """Return the id of the LoRA adapter that is requested, None for the base model.
 
     Raises:
         RequestError: the engine has no such adapter.

@@ -1,4 +1,4 @@
-"""What the engine is asked for and what it answers, as plain values."""
+"""The requests and answers of the engine, as plain values."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,7 +19,7 @@ class BeamOptions:
     """Power of the length that a sum is divided by; 0: sums are compared as they are."""
 
     early_stopping: bool = True
-    """Stop when as many beams as asked for have ended, though others could still become better."""
+    """Stop when the requested number of beams have ended, though others could become better."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Sampling:
     """How the next token is chosen. The defaults are greedy.
 
     As in TensorRT-LLM, `top_k` 0 and `top_p` 0 both mean "not set", and with neither set decoding
-    is greedy. To sample from the whole distribution, set `top_p` to 1.
+    is greedy. To sample from the full distribution, set `top_p` to 1.
     """
 
     temperature: float = 1.0
@@ -87,7 +87,7 @@ class Request:
     """Encoder-decoders: what the decoder reads first."""
 
     features: NDArray[np.floating[Any]] | None = None
-    """What cross attention reads: [positions, hidden] of pictures, or a spectrogram
+    """What cross attention reads: [positions, hidden] of images, or a spectrogram
     [frames, bins]."""
 
     cross_mask: NDArray[np.bool_] | None = None
@@ -175,7 +175,7 @@ class Sink(Protocol):
         """Take the error that ended the request."""
 
     def cancelled(self) -> None:
-        """Learn that the request was dropped because nobody waits for it."""
+        """Close the request: it was dropped because its client has cancelled."""
 
     def is_cancelled(self) -> bool:
-        """Tell whether nobody waits for the answer any more."""
+        """Return whether the client has cancelled."""

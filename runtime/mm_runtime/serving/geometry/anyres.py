@@ -79,7 +79,7 @@ def pack_image(
     """Return the rows of the prompt table of one image.
 
     Args:
-        features: float32 [1 + tiles, side x side, hidden]; the first is the whole image.
+        features: float32 [1 + tiles, side x side, hidden]; the first is the full image.
         size: of the image in pixels.
         grid: resolution that `best_grid` chose.
         tile: pixels of a tile's side.

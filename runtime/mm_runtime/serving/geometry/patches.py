@@ -1,4 +1,4 @@
-"""PURE: where the patches of a Qwen2-VL picture stand."""
+"""PURE: where the patches of a Qwen2-VL image stand."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""PURE: Qwen2-VL's positions: text counts on, a picture's features have time, row and column."""
+"""PURE: Qwen2-VL's positions: text counts on, an image's features have time, row and column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def positions_of(
     """Return three coordinates of each token, int64 [3, n], and what follows less the count.
 
     Args:
-        virtual: which tokens of the prompt are features of pictures.
-        blocks: frames, rows and columns of features of each picture, in the prompt's order.
+        virtual: which tokens of the prompt are features of images.
+        blocks: frames, rows and columns of features of each image, in the prompt's order.
     """
     found = np.zeros((3, len(virtual)), dtype=np.int64)
     at = following = 0

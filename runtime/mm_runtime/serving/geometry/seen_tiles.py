@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 
 def seen_tiles(ids: Sequence[int], image_token: int, tiles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which tokens read which tiles, int64 [tokens, pictures, tiles].
+    """Return which tokens read which tiles, int64 [tokens, images, tiles].
 
-    A token reads the picture before it; pictures side by side are read together, until the next
-    picture comes or the prompt ends.
+    A token reads the image before it; images side by side are read together, until the next
+    image comes or the prompt ends.
 
     Args:
         ids: the prompt.
-        image_token: stands where a picture belongs.
-        tiles: [pictures, tiles], 1 for tiles that hold picture.
+        image_token: stands where an image belongs.
+        tiles: [images, tiles], 1 for tiles that hold a part of the image.
     """
     places = [at for at, token in enumerate(ids) if token == image_token]
     ends = [*places[1:], len(ids)]

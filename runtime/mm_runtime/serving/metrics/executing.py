@@ -1,7 +1,7 @@
 """How many requests a Python model has in hand, as Triton's metric.
 
 Triton counts the requests that wait for a model (`nv_inference_pending_request_count`) and those
-that are over, and none that a model has taken up: one that fetches a picture, or waits for an
+that are over, and none that a model has taken up: one that fetches an image, or waits for an
 encoder in another pod, is in neither. A server that is stopped meanwhile refuses the next step of
 its ensemble, so the drain has to know of it.
 """

@@ -1,4 +1,4 @@
-"""The model `preprocessing`, by family; of one that hears: samples to a spectrogram."""
+"""The model `preprocessing`, by family; of one that reads audio: samples to a spectrogram."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ Outputs = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class AudioPreprocessor:
-    """Everything that preparing a sound needs, loaded once."""
+    """Everything that preparing audio needs, loaded once."""
 
     codec: TextCodec
     prefixes: Prefixes
@@ -41,7 +41,7 @@ class AudioPreprocessor:
         return cls(codec, Prefixes.load(engine, codec), load_spectrogram(engine), engine)
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
-        """Return no URLs: sounds travel in the request."""
+        """Return no URLs: audio travels in the request."""
         del inputs
         return []
 
@@ -87,11 +87,11 @@ class AudioPreprocessor:
         """Return the samples of a request.
 
         Raises:
-            RequestError: none, too many, or values that are no sound.
+            RequestError: none, too many, or values that are no audio.
         """
         audio = single(inputs, "WAV")
         if audio is None:
-            raise RequestError(f"WAV is missing: the samples of a sound, {SAMPLE_RATE} a second")
+            raise RequestError(f"WAV is missing: audio samples, {SAMPLE_RATE} a second")
         length = scalar(inputs, "WAV_LENS")
         if length is not None and not 1 <= length <= len(audio):
             raise RequestError(f"WAV_LENS is {length}, but WAV holds {len(audio)} samples")

@@ -1,8 +1,8 @@
-"""Ids of pictures, from their content: what lets the engine reuse KV blocks of a picture.
+"""Ids of images, from their content: what lets the engine reuse KV blocks of an image.
 
 TensorRT-LLM finds reusable blocks by token ids. Ids of image features are the same for every
-picture, so each token carries an extra id (`prompt_table_extra_ids`); a client that knows nothing
-of this gets one from the picture's content, the same in every turn of a chat.
+image, so each token carries an extra id (`prompt_table_extra_ids`); a client that knows nothing
+of this gets one from the image's content, the same in every turn of a chat.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ TEXT = 0
 """Extra id of a token that is no image feature: upstream's convention."""
 
 MOST_SEEN = 65_536
-"""Pictures whose second digest is remembered: 10 MB, and more than a KV cache holds pictures."""
+"""Images whose second digest is remembered: 10 MB, and more than a KV cache holds images."""
 
 
 def image_id(image: Image.Image | NDArray[Any]) -> int:
@@ -35,12 +35,12 @@ def image_id(image: Image.Image | NDArray[Any]) -> int:
 
 
 class ImageIds:
-    """Names pictures and videos by their content.
+    """Names images and videos by their content.
 
     Args:
-        verify: remember a second, longer digest of each picture by its id, and give a picture that
+        verify: remember a second, longer digest of each image by its id, and give an image that
             has another one's id an id of its own. For debugging: it costs about as much as the id.
-        key: names a picture; replaced in tests to force collisions.
+        key: names an image; replaced in tests to force collisions.
     """
 
     def __init__(self, *, verify: bool = False, key: Callable[[Pixels], int] = image_id) -> None:
@@ -62,7 +62,7 @@ class ImageIds:
         if seen == second:
             return found
         self.collisions += 1
-        logger.error("two pictures have the id %d; one gets another", found)
+        logger.error("two images have the id %d; one gets another", found)
         return int.from_bytes(second[:8]) or 1
 
     def of_video(self, frames: Iterable[Image.Image]) -> int:
@@ -77,7 +77,7 @@ def _second_digest(pixels: Pixels) -> bytes:
 
 
 def salted_id(one: int, salt: str) -> int:
-    """Return the id of a picture among the requests of one salt; without one it stays."""
+    """Return the id of an image among the requests of one salt; without one it stays."""
     if not salt:
         return one
     key = hashlib.sha256(salt.encode()).digest()
@@ -92,10 +92,10 @@ def extra_ids(
     Args:
         ids: the prompt; ids from the vocabulary's size on are image features, in their order.
         vocabulary_size: of the checkpoint.
-        images: id and rows of each picture, in the order of their features.
+        images: id and rows of each image, in the order of their features.
 
     Raises:
-        ValueError: the prompt has another number of features than the pictures have rows.
+        ValueError: the prompt has another number of features than the images have rows.
     """
     marked = np.full((1, len(ids)), TEXT, np.uint64)
     places = np.flatnonzero(np.asarray(ids) >= vocabulary_size)
@@ -103,6 +103,6 @@ def extra_ids(
         np.array([one for one, _ in images], np.uint64), [rows for _, rows in images]
     )
     if len(places) != len(by_row):
-        raise ValueError(f"{len(places)} features in the prompt, {len(by_row)} rows of pictures")
+        raise ValueError(f"{len(places)} features in the prompt, {len(by_row)} rows of images")
     marked[0, places] = by_row
     return marked

@@ -1,4 +1,4 @@
-"""Pictures of a request as Pillow images: raw pixels or URLs, limits checked first."""
+"""Images of a request as Pillow images: raw pixels or URLs, limits checked first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ SHOWN = 60
 
 @dataclass(frozen=True)
 class MediaLimits:
-    """What one picture may be at most; the encoded size is checked before anything is decoded."""
+    """What one image may be at most; the encoded size is checked before anything is decoded."""
 
     max_bytes: int
     max_pixels: int
@@ -32,15 +32,15 @@ class MediaLimits:
 def images_from_pixels(
     pixels: NDArray[np.uint8], limits: MediaLimits, sizes: NDArray[np.int64] | None = None
 ) -> list[Image.Image]:
-    """Return the pictures of a uint8 tensor [1, images, height, width, 3].
+    """Return the images of a uint8 tensor [1, images, height, width, 3].
 
     Args:
-        pixels: the tensor; pictures of different sizes are padded to the right and below.
-        limits: of each picture.
-        sizes: height and width of each picture without its padding, int64 [images, 2].
+        pixels: the tensor; images of different sizes are padded to the right and below.
+        limits: of each image.
+        sizes: height and width of each image without its padding, int64 [images, 2].
 
     Raises:
-        RequestError: another shape, an empty picture, or more pixels than allowed.
+        RequestError: another shape, an empty image, or more pixels than allowed.
     """
     if pixels.ndim != BATCHED_IMAGE_DIMS or pixels.shape[0] != 1 or pixels.shape[-1] != RGB:
         raise RequestError(
@@ -65,15 +65,15 @@ def images_from_pixels(
 def image_from_url(
     url: str, limits: MediaLimits, fetched: Mapping[str, bytes] = MappingProxyType({})
 ) -> Image.Image:
-    """Return the picture of a URL, upright RGB.
+    """Return the image of a URL, upright RGB.
 
     Args:
         url: a `data:` URL, or one of `fetched`.
-        limits: of the picture.
+        limits: of the image.
         fetched: http(s) URL -> what was found there.
 
     Raises:
-        RequestError: another scheme, wrong base64, no picture, or over a limit.
+        RequestError: another scheme, wrong base64, no image, or over a limit.
     """
     try:
         if url in fetched:
@@ -82,7 +82,7 @@ def image_from_url(
             content = decode_data_url(url, max_bytes=limits.max_bytes)
         else:
             raise RequestError(
-                f"image_url_input: {url[:SHOWN]!r} is no URL of a picture; "
+                f"image_url_input: {url[:SHOWN]!r} is no URL of an image; "
                 "expected http://, https:// or data:image/<type>;base64,<data>"
             )
         return decode(content, max_pixels=limits.max_pixels)

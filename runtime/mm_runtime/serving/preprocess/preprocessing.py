@@ -1,4 +1,4 @@
-"""The model `preprocessing`: a question and its pictures to token ids and pixel values."""
+"""The model `preprocessing`: a question and its images to token ids and pixel values."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -68,14 +68,14 @@ class Preprocessor:
         """Return the URLs of a request that must be fetched before it is prepared.
 
         Raises:
-            RequestError: the model takes no pictures, or not so many: nothing is fetched.
+            RequestError: the model takes no images, or not so many: nothing is fetched.
         """
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
         self._check_count(len(urls))
         return [url for url in urls if is_remote(url)]
 
     def prepare(self, inputs: Tensors, fetched: Fetched = NOTHING) -> Outputs:
-        """Return the outputs of one request; those that nothing asked for are absent.
+        """Return the outputs of one request; those that it does not need are absent.
 
         Args:
             inputs: `QUERY`, `REQUEST_OUTPUT_LEN` and the optional tensors of the model's config.
@@ -117,12 +117,12 @@ class Preprocessor:
 
     def _check_count(self, count: int) -> None:
         if count and (self.image_processor is None or self.engine.vision is None):
-            raise RequestError("this model takes no pictures")
+            raise RequestError("this model takes no images")
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
 
     def _prepared(self, inputs: Tensors, fetched: Fetched) -> Prepared:
-        """Return the request's pictures for the encoder, and the rows each becomes.
+        """Return the request's images for the encoder, and the rows each becomes.
 
         Raises:
             RequestError: too many, of both kinds, or of a kind that the model does not take.
@@ -143,9 +143,9 @@ class Preprocessor:
             return Prepared({}, ())
         self._check_count(count)
         if self.image_processor is None or self.engine.vision is None:
-            raise RequestError("this model takes no pictures")
+            raise RequestError("this model takes no images")
         if images and encoded is not None:
-            raise RequestError("send pictures as image_input or as raw or encoded images, not both")
+            raise RequestError("send images as image_input, or as pixels or URLs, not both")
         if encoded is not None:
             if not np.isfinite(encoded).all():
                 raise RequestError("image_input: holds NaN or infinite values, expected pixels")
@@ -156,7 +156,7 @@ class Preprocessor:
 
     def _prepared_video(self, inputs: Tensors, images: int) -> Prepared:
         if images:
-            raise RequestError("send pictures or a video, not both")
+            raise RequestError("send images or a video, not both")
         if self.image_processor is None:
             raise RequestError("video_bytes_input: this model takes no video")
         # Every frame is resized before its tokens are known, so their number is looked at first.
@@ -192,7 +192,7 @@ class Preprocessor:
             )
 
     def _add_places(self, ids: list[int], outputs: Outputs) -> None:
-        """Tell the encoder where in the prompt the pictures stand, where it needs to know."""
+        """Give the encoder the prompt in which the images stand, where it needs that."""
         if "IMAGE_GRID_THW" in outputs:
             outputs["VISION_INPUT_ID"] = np.array([ids], dtype=np.int32)
         if "ASPECT_RATIO_MASK" in outputs:
@@ -203,14 +203,14 @@ class Preprocessor:
     def _add_extra_ids(
         self, inputs: Tensors, ids: list[int], prepared: Prepared, outputs: Outputs
     ) -> None:
-        """Mark features with the client's id, or else with one of the picture's content."""
+        """Mark features with the client's id, or else with one of the image's content."""
         total = sum(prepared.rows)
         salt = "".join(texts(inputs, "CACHE_SALT"))
         own = [salted_id(one, salt) for one in prepared.ids]
         requested = scalar(inputs, "PROMPT_TABLE_EXTRA_ID")
         if requested is not None:
             images = [(requested, total)]
-        elif len(own) == 1:  # one picture, or all frames of a video
+        elif len(own) == 1:  # one image, or all frames of a video
             images = [(own[0], total)]
         else:
             images = list(zip(own, prepared.rows, strict=True))

@@ -1,4 +1,4 @@
-"""Pictures behind http(s) URLs of Triton requests, under the rules of the gateway's own fetches.
+"""Images behind http(s) URLs of Triton requests, under the rules of the gateway's own fetches.
 
 A host that hangs must not hold up the requests behind it: fetches run on one event loop in a thread
 of their own, and a request that waits for one is finished there.
@@ -15,21 +15,21 @@ from mm_runtime.serving.errors import QueueFullError, RequestError
 
 SCHEMES = ("http://", "https://")
 MAX_REQUESTS = 32
-"""Requests that wait for pictures at one time; each may hold the largest allowed pictures."""
+"""Requests that wait for images at one time; each may hold the largest allowed images."""
 
 END_SECONDS = 5.0
-"""For the end of fetches that nobody waits for any more."""
+"""For the end of fetches whose requests have ended."""
 
 Fetched = Mapping[str, bytes]
 
 
 def is_remote(url: str) -> bool:
-    """Tell whether a picture has to be fetched."""
+    """Return whether an image has to be fetched."""
     return url.lower().startswith(SCHEMES)
 
 
 class RemoteImages:
-    """Fetches the pictures of requests, many requests at a time."""
+    """Fetches the images of requests, many requests at a time."""
 
     def __init__(self, policy: FetchPolicy) -> None:
         """Start the thread."""
@@ -60,12 +60,12 @@ class RemoteImages:
             then: called once, from another thread.
 
         Raises:
-            QueueFullError: too many requests wait for pictures already.
+            QueueFullError: too many requests wait for images already.
         """
         if not self._places.acquire(blocking=False):
             raise QueueFullError(
-                f"{MAX_REQUESTS} requests wait for pictures from other hosts already; try again "
-                "later, or send the pictures themselves"
+                f"{MAX_REQUESTS} requests wait for images from other hosts already; try again "
+                "later, or send the images themselves"
             )
         work: Coroutine[Any, Any, None] = self._finish(list(dict.fromkeys(urls)), then)
         asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -81,14 +81,14 @@ class RemoteImages:
         self, urls: Sequence[str], then: Callable[[Fetched | Exception], None]
     ) -> None:
         try:
-            # One after the other: the time limit is each picture's, the memory all requests'.
+            # One after the other: the time limit is each image's, the memory all requests'.
             found: Fetched | Exception = {url: await self._fetcher.fetch(url) for url in urls}
         except FetchRefusedError as error:
             found = RequestError(f"image_url_input: {error}")
         except Exception as error:  # noqa: BLE001 (the request gets it, and the thread lives on)
             found = error
         try:
-            # Decoding takes up to a second; other requests' pictures arrive meanwhile.
+            # Decoding takes up to a second; other requests' images arrive meanwhile.
             await asyncio.to_thread(then, found)
         finally:
             self._places.release()

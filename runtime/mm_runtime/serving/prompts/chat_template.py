@@ -16,7 +16,7 @@ _JSON_FILES = ("processor_config.json", "chat_template.json")
 _TOKENIZER_FILE = "tokenizer_config.json"
 
 _DEFAULT = "default"
-"""Of several named templates the one that transformers takes when none is asked for."""
+"""Of several named templates the one that transformers takes by default."""
 
 
 def find_chat_template(processor: Path, tokenizer: Path | None = None) -> str | None:

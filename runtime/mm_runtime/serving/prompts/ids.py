@@ -35,13 +35,13 @@ def check_ends(inputs: Tensors, vocabulary_size: int) -> None:
     check_end("pad_id", scalar(inputs, "PAD_ID"), vocabulary_size)
 
 
-def check_words(name: str, words: TokenWords, vocabulary_size: int) -> None:
+def check_words(name: str, sequences: TokenWords, vocabulary_size: int) -> None:
     """Refuse words with ids that are no tokens.
 
     Raises:
         RequestError: names the first such id.
     """
-    for token in (token for word in words for token in word):
+    for token in (token for sequence in sequences for token in sequence):
         if not 0 <= token < vocabulary_size:
             raise RequestError(
                 f"{name} holds id {token}; ids of the model's tokens, 0 to "

@@ -1,4 +1,4 @@
-"""From a request's text and the rows of its pictures to token ids, by family."""
+"""From a request's text and the rows of its images to token ids, by family."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ class QuestionWriter(Protocol):
     def write(
         self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
     ) -> Question:
-        """Return the ids of a request whose pictures become these rows.
+        """Return the ids of a request whose images become these rows.
 
         Raises:
-            RequestError: placeholders and pictures disagree in number.
+            RequestError: placeholders and images disagree in number.
         """
 
 
 @dataclass(frozen=True)
 class PromptQuestions:
-    """Decoders: the chat template around the text, features where the pictures stand."""
+    """Decoders: the chat template around the text, features where the images stand."""
 
     codec: TextCodec
     prompts: PromptWriter
@@ -55,7 +55,7 @@ class PromptQuestions:
             return Question(self._split(prompt, rows))
         token = self.codec.id_of(self.style.video) if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
-        if any(rows):  # cross attention leaves the picture's token in its place
+        if any(rows):  # cross attention leaves the image's token in its place
             ids = place_features(
                 ids, image_token_id=token, rows=rows, vocabulary_size=self.vocabulary_size
             )

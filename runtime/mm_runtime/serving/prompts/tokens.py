@@ -13,7 +13,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 CHARACTERS_PER_TOKEN = 64
 """More than texts have for each of their tokens: four are usual, and only runs of blanks have more.
-To count the tokens of 5 MB takes 18 s of the process that prepares everybody's requests."""
+To count the tokens of 5 MB takes 18 s of the process that prepares all requests."""
 
 
 def surely_exceeds(text: str, tokens: int) -> bool:
@@ -29,7 +29,7 @@ class TextCodec:
 
         Raises:
             OSError: a file is missing.
-            ValueError: the configuration is not JSON, or names an end token nobody knows.
+            ValueError: the configuration is not JSON, or names an unknown end token.
         """
         self._tokenizer: Any = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
         config = json.loads((folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ class TextCodec:
         return found
 
     def encode_prompt(self, prompt: str) -> list[int]:
-        """Return the ids of a whole prompt, begin token included exactly once."""
+        """Return the ids of a complete prompt, begin token included exactly once."""
         begins = self.begin_token is not None and prompt.startswith(self.begin_token)
         ids: list[int] = self._tokenizer.encode(prompt, add_special_tokens=not begins).ids
         return ids

@@ -14,9 +14,9 @@ Outputs = dict[str, NDArray[Any]]
 
 
 def word_tensors(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Outputs:
-    """Return the words that end an answer or must not be in it, as ids; none that nobody sent.
+    """Return the words that end an answer or must not be in it, as ids; none that were not sent.
 
-    A word with a token that only the tokenizer has (a picture's mark) is left out: the model can
+    A word with a token that only the tokenizer has (an image's mark) is left out: the model can
     never say it, and its id lies past the logits.
     """
     outputs: Outputs = {}
@@ -26,7 +26,7 @@ def word_tensors(inputs: Tensors, codec: TextCodec, vocabulary_size: int) -> Out
     ):
         words = [word for word in texts(inputs, source) if word]
         if words:
-            coded = (codec.encode_word(word) for word in words)
+            coded = map(codec.encode_word, words)
             said = [word for word in coded if all(token < vocabulary_size for token in word)]
             outputs[target] = pack_words(said)[np.newaxis]
     return outputs

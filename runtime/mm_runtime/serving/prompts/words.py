@@ -20,9 +20,9 @@ ROWS = 2
 TokenWords = tuple[tuple[int, ...], ...]
 
 
-def pack_words(words: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+def pack_words(sequences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
     """Return int32 [2, n] for the sequences; empty sequences are left out."""
-    kept = [list(word) for word in words if len(word)]
+    kept = [list(word) for word in sequences if len(word)]
     ids = [token for word in kept for token in word]
     packed = np.full((ROWS, max(1, len(ids))), PADDING, dtype=np.int32)
     packed[0, :] = 0

@@ -1,8 +1,8 @@
 """From the text of a request to the prompt's token ids, with places for image features.
 
 Text with an `<image>` placeholder, or one that starts with the checkpoint's begin token or with
-what opens its family's conversations, is the whole prompt. Any other text is one user's message:
-the chat template goes around it, with a placeholder for each picture.
+what opens its family's conversations, is the complete prompt. Any other text is one user's message:
+the chat template goes around it, with a placeholder for each image.
 """
 
 from collections.abc import Sequence
@@ -48,10 +48,10 @@ class PromptWriter:
         return cls(find_chat_template(folder) or style.wrapper, begin_token, style)
 
     def write(self, text: str, images: int, *, video: bool = False) -> str:
-        """Return the whole prompt for `text` and this many pictures, or one video.
+        """Return the complete prompt for `text` and this many images, or one video.
 
         Raises:
-            RequestError: placeholders and pictures disagree in number.
+            RequestError: placeholders and images disagree in number.
         """
         style = self._style
         openings = tuple(filter(None, (self._begin_token, style.opening)))
@@ -77,7 +77,7 @@ def place_features(
 ) -> list[int]:
     """Replace each image token by one id per feature row: vocabulary size + row of the table.
 
-    The tables of several pictures lie one after another, so the second picture's rows start after
+    The tables of several images lie one after another, so the second image's rows start after
     the first one's. A token beyond those of `rows` stays.
     """
     placed: list[int] = []

@@ -1,10 +1,10 @@
-"""Threads that talk to Triton for the engine's thread, which then never waits for the server.
+"""Threads that call Triton for the engine's thread, which then never waits for the server.
 
-Sending a response, and asking whether a client has gone, return when tritonserver has taken notice.
-Its threads may have to wait for a core, while a burst of pictures is decoded and encoded; done
+Sending a response, and polling for a cancellation, return when tritonserver has taken notice.
+Its threads may have to wait for a core, while a burst of images is decoded and encoded; done
 between two steps, each such wait would be one of every running stream. For the same reason there
 are several: while one waits with a token of one answer, those of others are on their way. And they
-look for clients no more often than somebody may notice.
+poll for cancellations no more often than the plan needs.
 """
 
 import logging
@@ -28,18 +28,18 @@ more often. Each of them came 1.5 ms sooner (traced on two cores, docs/studies/s
 
 
 class OpenResponse(Protocol):
-    """An answer whose client may go."""
+    """A response whose client may cancel it."""
 
     @property
     def closed(self) -> bool:
-        """Whether its end was handed over: nobody needs to look any more."""
+        """Whether its last response was queued: it needs no further poll."""
 
     def poll_cancellation(self) -> None:
-        """Ask Triton whether the client has gone, and remember it."""
+        """Poll Triton for a cancellation of the request, and remember it."""
 
 
 class ResponseSender:
-    """Runs calls one after the other, in the order in which they were put, and looks for clients.
+    """Runs calls one after the other, in the order in which they were put, and polls cancellations.
 
     Safe to be used from any thread.
     """
@@ -68,7 +68,7 @@ class ResponseSender:
         self._calls.put(call)
 
     def watch(self, answer: OpenResponse) -> None:
-        """Look after an answer until it is closed."""
+        """Poll the cancellation of a response until it is closed."""
         self._open.append(answer)
         self._calls.put(_nothing)  # wakes the thread, which sleeps without end while none is open
 

@@ -30,7 +30,7 @@ class ResponseSink:
         self._sender = sender
         self.streaming = streaming
         self.prompt: tuple[int, ...] = ()
-        """Tokens that a whole answer begins with: `exclude_input_in_output` was set to false."""
+        """Tokens in front of the full answer: `exclude_input_in_output` was set to false."""
 
         self._pieces: list[Piece] = []
         self.closed = False
@@ -62,12 +62,12 @@ class ResponseSink:
         self._cancelled = True
 
     def poll_cancellation(self) -> None:
-        """Ask Triton whether the client has gone."""
+        """Poll Triton for a cancellation of the request."""
         if self._triton_sender.is_cancelled():
             self._cancelled = True
 
     def is_cancelled(self) -> bool:
-        """Tell whether the client has gone or asked to stop, as of the last look."""
+        """Return whether the client has cancelled or requested a stop, as of the last poll."""
         return self._cancelled
 
     def _respond(self, response: Any, *, last: bool) -> None:

@@ -25,7 +25,7 @@ def load_tower(llm: Path, facts: ModelFacts, *, trust_remote_code: bool) -> Towe
     """Return the vision half of a checkpoint in float32; its language model is not loaded.
 
     Raises:
-        PermanentError: the family has no pictures.
+        PermanentError: the family has no images.
     """
     if facts.family not in WITH_TOWERS:
         raise PermanentError(

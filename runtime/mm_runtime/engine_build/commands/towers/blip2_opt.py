@@ -33,10 +33,10 @@ class Blip2Vision(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each picture."""
+        """Return the rows of the prompt table for each image."""
         image = self.tower(pixel_values).last_hidden_state
         queries = self.query_tokens.expand(image.shape[0], -1, -1)
-        # No mask: every patch of every picture counts.
+        # No mask: every patch of every image counts.
         seen = self.qformer(query_embeds=queries, encoder_hidden_states=image).last_hidden_state
         features: torch.Tensor = self.projection(seen)
         return features

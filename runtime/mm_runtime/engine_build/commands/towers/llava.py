@@ -34,7 +34,7 @@ class LlavaVision(torch.nn.Module):
         """Rows before the patches: the class token, which "default" leaves out."""
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each picture."""
+        """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states
         features: torch.Tensor = self.projector(states[self.feature_layer][:, self.skipped :])
         return features

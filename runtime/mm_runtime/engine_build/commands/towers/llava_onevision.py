@@ -22,7 +22,7 @@ from mm_runtime.engine_build.commands.towers.tower import (
 
 NEWLINE = "image_newline"
 SEVERAL = 2
-"""From two pictures in one conversation on, none is cut into tiles."""
+"""From two images in one conversation on, none is cut into tiles."""
 
 
 def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noqa: FBT001 (one signature for all)
@@ -37,7 +37,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     config = model.config
 
     def reference(sample: Sample) -> torch.Tensor:
-        # Asked as several pictures of one conversation, the class cuts no tiles: one view each,
+        # Asked as several images of one conversation, the class cuts no tiles: one view each,
         # its features, and the newline as the last row.
         pixels = torch.from_numpy(sample["pixel_values"])
         output = model.model.get_image_features(

@@ -1,6 +1,6 @@
-"""Llama 3.2 Vision's vision half: tiles of one picture together, then the projector.
+"""Llama 3.2 Vision's vision half: tiles of one image together, then the projector.
 
-One entry of the batch is one picture with all its tiles, padding included; its rows are what cross
+One entry of the batch is one image with all its tiles, padding included; its rows are what cross
 attention reads.
 """
 
@@ -41,7 +41,7 @@ class MllamaVision(torch.nn.Module):
         aspect_ratio_ids: torch.Tensor,
         aspect_ratio_mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Return what cross attention reads of each picture."""
+        """Return what cross attention reads of each image."""
         states = self.tower(
             pixel_values[:, None], aspect_ratio_ids[:, None], aspect_ratio_mask[:, None]
         ).last_hidden_state
@@ -70,7 +70,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
         pixels = np.stack([np.roll(images, first + at, axis=0)[:tiles] for at in range(batch)])
         return {
             "pixel_values": _blank_padding(pixels, mask),
-            "aspect_ratio_ids": np.array(chosen, dtype=np.int64) + 1,  # 0 means no picture
+            "aspect_ratio_ids": np.array(chosen, dtype=np.int64) + 1,  # 0 means no image
             "aspect_ratio_mask": mask,
         }
 

@@ -1,6 +1,6 @@
-"""Qwen2-VL's vision half: pictures keep their size, so patches are a size of their own.
+"""Qwen2-VL's vision half: images keep their size, so patches are a size of their own.
 
-One entry of the batch is one picture, or one pair of frames of a video: attention never crosses
+One entry of the batch is one image, or one pair of frames of a video: attention never crosses
 them, so entries of one size share a run and no mask is needed. Positions of the patches come in;
 their rotation is computed in the graph.
 """
@@ -43,7 +43,7 @@ class Qwen2VlVision(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each picture."""
+        """Return the rows of the prompt table for each image."""
         batch, patches, _ = pixel_values.shape
         states = self.patch_embed(pixel_values.flatten(0, 1)).unflatten(0, (batch, patches))
         angles = (patch_positions[..., None].float() * self.inverse_frequencies).flatten(2)

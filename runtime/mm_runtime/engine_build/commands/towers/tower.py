@@ -85,7 +85,7 @@ def load_without_layers(
 
 
 def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
-    """Return all pictures as one batch, then one by one.
+    """Return all images as one batch, then one by one.
 
     A batch dimension that was baked in shows only in one of the two.
     """
@@ -98,7 +98,7 @@ def image_samples(images: npt.NDArray[np.float32]) -> tuple[Sample, ...]:
 def feature_rows(output: Any) -> torch.Tensor:
     """Return features [batch, rows, hidden] of what `get_image_features` returned.
 
-    transformers 5 wraps what 4 returned, as one tensor or as a list with one entry a picture.
+    transformers 5 wraps what 4 returned, as one tensor or as a list with one entry an image.
     """
     rows = getattr(output, "pooler_output", output)
     return torch.stack([row.reshape(-1, row.shape[-1]) for row in rows])

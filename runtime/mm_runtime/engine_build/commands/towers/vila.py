@@ -49,7 +49,7 @@ class VilaVision(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each picture."""
+        """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states[self.layer]
         side = int(states.shape[1] ** 0.5)
         grid = states.unflatten(1, (side, side))
@@ -90,7 +90,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 
 
 def _project(states: Any, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the features [rows, hidden] of one picture's patches [patches, width], block by block.
+    """Return the features [rows, hidden] of one image's patches [patches, width], block by block.
 
     Written as VILA's paper tells it, one block at a time, and not as the module above does it.
     """

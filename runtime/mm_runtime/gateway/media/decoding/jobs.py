@@ -13,7 +13,7 @@ from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import decode
 
 Reduce = Callable[[Image.Image, int], Image.Image]
-"""A picture and the number of pictures of its request -> the picture as the engine needs it."""
+"""An image and the number of images of its request -> the image as the engine needs it."""
 
 ReduceFrame = Callable[[Image.Image], Image.Image]
 
@@ -46,7 +46,7 @@ def audio_job(most_samples: int) -> Job:
 
 
 def unreduced(image: Image.Image, count: int) -> Image.Image:
-    """Return a picture as it is."""
+    """Return an image as it is."""
     del count
     return image
 

@@ -11,7 +11,7 @@ LONGEST_SECONDS = 30.0
 
 @dataclass
 class Backoff:
-    """When each encoder may be asked again; times are of a clock that only goes forward."""
+    """When each encoder may be called again; times are of a clock that only goes forward."""
 
     _until: dict[str, float] = field(default_factory=dict)
     _last: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Asks encoders for the features of one request over gRPC: one after another, until one answers."""
+"""Requests the features of one request from encoders over gRPC, one encoder after another."""
 
 import logging
 import time
@@ -72,7 +72,7 @@ _CODES = {
 
 
 class EncoderClient:
-    """One client for each encoder, made when it is first asked. May be called from any thread.
+    """One client for each encoder, made at its first call. May be called from any thread.
 
     Args:
         encoders: the addresses there are now.
@@ -167,7 +167,7 @@ class EncoderClient:
 
 
 def _image_count(inputs: Tensors) -> int:
-    """Return how many pictures a request of a fixed-size tower has."""
+    """Return how many images a request of a fixed-size tower has."""
     return next((int(inputs[name].shape[1]) for name in _PIXELS if name in inputs), 0)
 
 

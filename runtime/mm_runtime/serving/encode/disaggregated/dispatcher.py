@@ -1,6 +1,6 @@
-"""Pictures go to the encoders first; what they do not answer this server encodes itself.
+"""Images go to the encoders first; what they do not answer this server encodes itself.
 
-Each request is answered by itself: one whose encoder is slow holds up nobody who came with it or
+Each request is answered by itself: one whose encoder is slow delays no request that came with it or
 after it. Those that are left for this server's own encoder share its runs.
 """
 
@@ -26,7 +26,7 @@ class EncodingClient(Protocol):
         """Return the features of one request.
 
         Raises:
-            EncoderError: nobody answered.
+            EncoderError: no encoder answered.
         """
 
 
@@ -45,8 +45,8 @@ class EncoderDispatcher:
 
     Args:
         own: this server's encoder; ends with this.
-        client: asks the encoders.
-        parallel: requests that are with encoders at one time; whoever brings one more waits.
+        client: calls the encoders.
+        parallel: requests that are with encoders at one time; the caller of one more waits.
         observer: counts.
     """
 
@@ -58,7 +58,7 @@ class EncoderDispatcher:
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
 
     def submit(self, inputs: Tensors, done: Done) -> None:
-        """Answer a request now when it is wrong or has no pictures, else later.
+        """Answer a request now when it is wrong or has no images, else later.
 
         Args:
             inputs: tensors that stay as they are until `done` was called.
@@ -84,7 +84,7 @@ class EncoderDispatcher:
         try:
             features = self._client.encode(inputs)
         except EncoderError as error:
-            logger.warning("this server encodes a request's pictures: %s: %s", error.why, error)
+            logger.warning("this server encodes a request's images: %s: %s", error.why, error)
             self._observer.fell_back(error.why)
             self._own.put(inputs, done)
         except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)

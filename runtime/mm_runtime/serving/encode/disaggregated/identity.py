@@ -1,4 +1,4 @@
-"""PURE: what tells whether two pods make the same features of a picture."""
+"""PURE: whether two pods make the same features of an image."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ def vision_identity(manifest: EngineManifest) -> str:
     """Return 64 hex digits of everything that features depend on.
 
     The vision engine's files; the language model's configuration, because positions of some
-    families come with the features; family and dtype. An engine that was planned anew with other
+    families come with the features; family and dtype. An engine that was planned again with other
     limits keeps its identity, so pods of both revisions can use one encoder during a rollout.
     """
     engine = manifest.plan.engine

@@ -38,7 +38,7 @@ class ExpectedFeatures:
     hidden_size: int
     dtype: Any
     rows_per_image: int | None
-    """None: it differs from picture to picture."""
+    """None: it differs from image to image."""
 
     @classmethod
     def of(cls, facts: ModelFacts, plan: VisionPlan, dtype: Any) -> "ExpectedFeatures":

@@ -1,8 +1,8 @@
-"""PURE: which encoder gets a picture: always the same one, while it is there.
+"""PURE: which encoder gets an image: always the same one, while it is there.
 
-Highest random weight (Thaler and Ravishankar, 1998): each pair of encoder and picture has a
-weight, the largest wins. One picture is so encoded and cached by one encoder, whichever server
-asks for it; when an encoder leaves, only its own pictures move to others.
+Highest random weight (Thaler and Ravishankar, 1998): each pair of encoder and image has a
+weight, the largest wins. One image is so encoded and cached by one encoder for all servers; when an
+encoder leaves, only its own images move to others.
 """
 
 import hashlib
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 
 def order(key: bytes, encoders: Iterable[str]) -> list[str]:
-    """Return the encoders in the order in which they are asked about a picture.
+    """Return the encoders in the order in which they are called for an image.
 
     Args:
-        key: digest of the picture.
+        key: digest of the image.
         encoders: their addresses, in any order.
     """
     return sorted(encoders, key=lambda one: _weight(key, one), reverse=True)

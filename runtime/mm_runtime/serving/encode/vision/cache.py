@@ -1,8 +1,8 @@
-"""Features of pictures seen before, bounded by bytes: what was asked last is kept longest.
+"""Features of images seen before, bounded by bytes; the least recently used go first.
 
-A key is the digest of everything the encoder would read for one entry of its batch, so a picture is
-found again whatever request it comes with, and equal pictures of one batch are encoded once. One
-process encodes for the whole pod, one batch after the other: requests with one picture that arrive
+A key is the digest of everything the encoder would read for one entry of its batch, so an image is
+found again whatever request it comes with, and equal images of one batch are encoded once. One
+process encodes for the entire pod, one batch after the other: requests with one image that arrive
 together cost one encoding (single flight) without a lock.
 """
 
@@ -60,7 +60,7 @@ class Counts:
 
     evictions: int = 0
     collisions: int = 0
-    """Hits that a second digest has exposed as another picture: 0, or the first digest is bad."""
+    """Hits that a second digest has exposed as another image: 0, or the first digest is bad."""
 
 
 @dataclass
@@ -89,8 +89,8 @@ class FeatureCache:
         Args:
             inputs: arrays of one length; entries with equal values have equal features.
             encode: the same for the entries that have to be encoded, each of them once.
-            salt: an entry is found again under the same one only, so that nobody can learn from an
-                answer's delay which pictures others have sent.
+            salt: an entry is found again under the same one only, so that no client can learn from
+                an answer's delay which images others have sent.
         """
         length = len(next(iter(inputs.values())))
         rows = [{name: array[at] for name, array in inputs.items()} for at in range(length)]
@@ -121,7 +121,7 @@ class FeatureCache:
         entry = self._entries.get(key)
         if entry is not None and entry[1] != second:
             self.counts.collisions += 1
-            logger.error("two pictures have the digest %s; encoded again", key.hex())
+            logger.error("two images have the digest %s; encoded again", key.hex())
             entry = None
         if entry is None:
             self.counts.misses += 1
@@ -132,7 +132,7 @@ class FeatureCache:
 
     def _keep(self, key: bytes, second: bytes, features: Features) -> None:
         self._drop(key)
-        # A view of the batch would keep the whole batch alive; a copy is what the bytes count.
+        # A view of the batch would keep all of the batch alive; a copy is what the bytes count.
         kept = np.array(features)
         size = kept.nbytes + ENTRY_BYTES
         if size > self.limit_bytes:

@@ -16,15 +16,15 @@ from mm_runtime.serving.tensors import Tensors, single
 
 @dataclass(frozen=True)
 class Canvases:
-    """The pictures of one request, tile by tile."""
+    """The images of one request, tile by tile."""
 
     pixels: NDArray[np.floating[Any]]
-    """[pictures, tiles, 3, side, side]."""
+    """[images, tiles, 3, side, side]."""
 
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
     seen: NDArray[np.int64]
-    """[tokens, pictures, tiles]: 1 where a token reads a tile."""
+    """[tokens, images, tiles]: 1 where a token reads a tile."""
 
 
 class CrossAttentionEncoder:
@@ -38,12 +38,12 @@ class CrossAttentionEncoder:
         """Return tiles and masks.
 
         Raises:
-            RequestError: pictures that the client cut itself, or tensors that do not fit.
+            RequestError: images that the client cut itself, or tensors that do not fit.
         """
         if "IMAGE" in inputs:
             raise RequestError(
-                "image_input: this model's pictures are cut by their shape, which a preprocessed "
-                "tensor does not tell; send image_bytes_input or image_url_input"
+                "image_input: this model's images are cut by their shape, which a preprocessed "
+                "tensor does not show; send image_bytes_input or image_url_input"
             )
         pixels = single(inputs, "pixel_values")
         if pixels is None:
@@ -54,7 +54,7 @@ class CrossAttentionEncoder:
         fits = pixels.shape[1:] == (3, side, side) and len(pixels) % tiles == 0
         if not fits or ids is None or mask is None or seen is None:
             raise RequestError(
-                f"pixel_values: got shape {list(pixels.shape)}, expected [pictures x {tiles}, 3, "
+                f"pixel_values: got shape {list(pixels.shape)}, expected [images x {tiles}, 3, "
                 f"{side}, {side}] with aspect_ratio_ids, aspect_ratio_mask and cross_attention_mask"
             )
         return Canvases(pixels.reshape(-1, tiles, 3, side, side), ids, mask, seen)

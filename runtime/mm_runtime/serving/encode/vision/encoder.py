@@ -1,4 +1,4 @@
-"""Fixed-size towers: every picture is a square, and becomes the same number of rows."""
+"""Fixed-size towers: every image is a square, and becomes the same number of rows."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ Pixels = NDArray[np.float16] | NDArray[np.float32]
 
 
 class VisionEncoder:
-    """Encodes the pictures of several requests in as few runs as the batch limit allows."""
+    """Encodes the images of several requests in as few runs as the batch limit allows."""
 
     def __init__(self, session: VisionSession, *, image_size: int) -> None:
         """Take a session.
@@ -27,7 +27,7 @@ class VisionEncoder:
         self._image_shape = (3, image_size, image_size)
 
     def read(self, inputs: Tensors) -> Pixels | None:
-        """Return the pictures [images, 3, S, S] of a request, from whichever input holds them.
+        """Return the images [images, 3, S, S] of a request, from whichever input holds them.
 
         Raises:
             RequestError: the shape got and the one expected.
@@ -47,7 +47,7 @@ class VisionEncoder:
     def encode(self, requests: Sequence[Pixels], salt: bytes = b"") -> list[Features]:
         """Return one prompt table a request: float32 [images x rows, hidden].
 
-        Pictures of all requests are put together, so one run serves several requests.
+        Images of all requests are put together, so one run serves several requests.
         """
         pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
         features = self._session.run({"pixel_values": pixels}, salt)

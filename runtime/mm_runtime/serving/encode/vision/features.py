@@ -1,4 +1,4 @@
-"""What encoders return for one request, and what all of them can be asked."""
+"""What encoders return for one request, and the interface that all of them have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mm_runtime.serving.tensors import Tensors
 
 @dataclass(frozen=True)
 class Features:
-    """The pictures of one request as the language model takes them."""
+    """The images of one request as the language model takes them."""
 
     table: NDArray[np.float32] | None = None
     """Rows of the prompt table, [rows, hidden]."""
@@ -33,7 +33,7 @@ class RequestEncoder(Protocol):
     """One family's vision encoder."""
 
     def read(self, inputs: Tensors) -> Any | None:
-        """Return what a request brings to encode, None for a request without pictures.
+        """Return what a request brings to encode, None for a request without images.
 
         Raises:
             RequestError: the tensors do not fit together.

@@ -1,4 +1,4 @@
-"""Qwen2-VL's encoder: pictures of one shape share a run; positions get three coordinates."""
+"""Qwen2-VL's encoder: images of one shape share a run; positions get three coordinates."""
 
 import json
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ Grid = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Grids:
-    """The patches of one request, the grid of each picture and the prompt they stand in."""
+    """The patches of one request, the grid of each image and the prompt they stand in."""
 
     patches: NDArray[np.floating[Any]]
     grids: tuple[Grid, ...]
     ids: NDArray[np.int32]
-    """The prompt, pictures as ids past the vocabulary."""
+    """The prompt, images as ids past the vocabulary."""
 
 
 class GridEncoder:
@@ -53,8 +53,8 @@ class GridEncoder:
         """
         if "IMAGE" in inputs:
             raise RequestError(
-                "image_input: this model's pictures keep their shape, which a preprocessed tensor "
-                "does not tell; send image_bytes_input or image_url_input"
+                "image_input: this model's images keep their shape, which a preprocessed tensor "
+                "does not show; send image_bytes_input or image_url_input"
             )
         pixels, grid = single(inputs, "pixel_values"), single(inputs, "image_grid_thw")
         ids = single(inputs, "vision_input_id")
@@ -62,7 +62,7 @@ class GridEncoder:
             return None
         if grid is None or grid.size % 3 or ids is None:
             raise RequestError(
-                "pixel_values: image_grid_thw (three numbers a picture) and vision_input_id are "
+                "pixel_values: image_grid_thw (three numbers an image) and vision_input_id are "
                 "needed beside them"
             )
         grids = tuple((int(t), int(h), int(w)) for t, h, w in grid.reshape(-1, 3))

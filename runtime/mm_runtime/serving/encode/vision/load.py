@@ -25,15 +25,15 @@ def load_encoder(
 
     Args:
         engine: where the vision engine lies.
-        plan: its batch limit and picture size.
-        cache: features of pictures seen before; None encodes every picture.
+        plan: its batch limit and image size.
+        cache: features of images seen before; None encodes every image.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
     """
     facts, vision = engine.facts, engine.facts.vision
     if vision is None:
-        raise ValueError(f"{engine.root}: a plan for pictures without facts about the tower")
+        raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder = engine.vision_model.parent
     runner = open_runner(plan.engine, folder, threads=threads)

@@ -55,7 +55,7 @@ class OnnxRunner:
     def __init__(self, model: Path, *, threads: int = 1) -> None:
         """Load the model; `threads` are the processor threads of one run."""
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # warnings on unused initialisers of exports help nobody
+        options.log_severity_level = 3  # warnings on unused initialisers of exports have no use
         options.intra_op_num_threads = threads
         # Idle threads would spin on cores that the language model needs.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

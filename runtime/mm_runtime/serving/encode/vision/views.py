@@ -69,8 +69,8 @@ class ViewEncoder:
         """
         if "IMAGE" in inputs:
             raise RequestError(
-                "image_input: this model's pictures are cut by their shape, which a preprocessed "
-                "tensor does not tell; send image_bytes_input or image_url_input"
+                "image_input: this model's images are cut by their shape, which a preprocessed "
+                "tensor does not show; send image_bytes_input or image_url_input"
             )
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:
@@ -78,7 +78,7 @@ class ViewEncoder:
         if pixels.shape[1:] != (3, self._tile, self._tile) or sizes is None or sizes.size % 2:
             raise RequestError(
                 f"pixel_values: got shape {list(pixels.shape)}, expected [tiles, 3, {self._tile}, "
-                f"{self._tile}] with the height and width of each picture in image_sizes"
+                f"{self._tile}] with the height and width of each image in image_sizes"
             )
         pairs = tuple((int(height), int(width)) for height, width in sizes.reshape(-1, 2))
         return Views(pixels, pairs, bool(scalar(inputs, "is_video_input")))

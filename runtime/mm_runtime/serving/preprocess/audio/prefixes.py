@@ -1,4 +1,4 @@
-"""What a family that hears is asked with: its spectrogram, and the prefix of its answers.
+"""What a family that reads audio needs: its spectrogram, and the prefix of its answers.
 
 Gateway and Triton read it alike; nothing here needs a vision engine or torch.
 """
@@ -32,7 +32,7 @@ class Prefixes:
     """The token that every answer begins with."""
 
     languages: Mapping[str, int] = field(default_factory=dict)
-    """Code -> token of each language that the checkpoint can tell; empty: it tells none."""
+    """Code -> token of each language that the checkpoint can detect; empty: it detects none."""
 
     @classmethod
     def load(cls, engine: EngineDirectory, codec: TextCodec) -> "Prefixes":
@@ -102,12 +102,12 @@ def load_spectrogram(engine: EngineDirectory) -> LogMel:
     """
     encoder = engine.facts.encoder
     if encoder is None or encoder.mel_bins is None or encoder.max_positions is None:
-        raise ValueError(f"{engine.root}: the engine's encoder reads no sound")
+        raise ValueError(f"{engine.root}: the engine's encoder reads no audio")
     frames = 2 * encoder.max_positions
     return LogMel.from_folder(engine.processor, bins=encoder.mel_bins, frames=frames)
 
 
 def accepts_audio(engine: EngineDirectory) -> bool:
-    """Say whether the engine's encoder reads sound."""
+    """Return whether the engine's encoder reads audio."""
     encoder = engine.facts.encoder
     return encoder is not None and encoder.mel_bins is not None

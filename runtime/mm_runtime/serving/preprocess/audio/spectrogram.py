@@ -1,4 +1,4 @@
-"""Sound to the log-mel spectrogram that Whisper's encoder reads, without torch.
+"""Audio to the log-mel spectrogram that Whisper's encoder reads, without torch.
 
 The steps are those of OpenAI's `whisper/audio.py`, as transformers' feature extractor does them;
 a test compares the two.
@@ -46,7 +46,7 @@ class LogMel:
         """Take window and hop from the feature extractor's configuration, where there is one.
 
         Raises:
-            ValueError: it is no JSON, or asks for another rate than Whisper's.
+            ValueError: it is no JSON, or has another rate than Whisper's.
         """
         path = folder / CONFIG
         config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -67,7 +67,7 @@ class LogMel:
         return self.samples / SAMPLE_RATE
 
     def __call__(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        """Return float32 [frames, bins]; silence follows a sound shorter than the window.
+        """Return float32 [frames, bins]; silence follows audio shorter than the window.
 
         Args:
             audio: at most `samples` values of -1 to 1.

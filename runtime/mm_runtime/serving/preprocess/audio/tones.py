@@ -1,4 +1,4 @@
-"""The sounds of the questions that the project itself asks: short, and the same everywhere."""
+"""The audio of the project's own requests (warm-up, golden answer): short and always the same."""
 
 import math
 
@@ -20,7 +20,7 @@ def tone(hertz: float) -> NDArray[np.float32]:
     """Return half a second of a quiet tone, of -1 to 1, at the model's rate.
 
     Each sample is one that sixteen bits hold: processors that differ in a sine's last bit give the
-    same sound, and so does a WAV file of it.
+    same audio, and so does a WAV file of it.
     """
     at = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
     steps = np.round(_AMPLITUDE * np.sin(2 * math.pi * hertz * at))
@@ -29,5 +29,5 @@ def tone(hertz: float) -> NDArray[np.float32]:
 
 
 def sample_audio() -> NDArray[np.float32]:
-    """Return the sound that builds and pods ask about."""
+    """Return the audio of the golden answer."""
     return tone(_SAMPLE_HERTZ)

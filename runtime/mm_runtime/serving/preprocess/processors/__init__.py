@@ -1,6 +1,6 @@
-"""Pictures of a request to the tensors its family's vision encoder reads.
+"""Images of a request to the tensors its family's vision encoder reads.
 
-Belongs here: one module for each way of cutting pictures up, exactly as the checkpoint's own
+Belongs here: one module for each way of cutting images up, exactly as the checkpoint's own
 processor does it, and the registry. Must not: import torch or transformers, know Triton, fetch.
 May import: mm_api, numpy, Pillow.
 """

@@ -1,4 +1,4 @@
-"""Qwen2-VL: a picture keeps its shape, rounded to whole blocks of patches within two bounds."""
+"""Qwen2-VL: an image keeps its shape, rounded to multiples of a block of patches within bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LONGEST_RATIO = 200
 """Of the longer to the shorter side; transformers refuses more."""
 
 FRAMES = 2
-"""Frames that become one patch in time; a picture counts twice."""
+"""Frames that become one patch in time; an image counts twice."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GridProcessor(InPrompt):
         if vision is None or vision.min_pixels is None or vision.max_pixels is None:
             raise ValueError(f"{engine.root}: the facts of a Qwen2-VL have no bounds of pixels")
         merge = vision.merge_size or 2
-        # The plan counted on no more rows a picture than these, whatever the checkpoint allows.
+        # The plan counted on no more rows an image than these, whatever the checkpoint allows.
         planned = plan.features_per_image * (vision.patch_size * merge) ** 2 if plan else 0
         return cls(
             colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
@@ -55,11 +55,11 @@ class GridProcessor(InPrompt):
 
     @property
     def fixed_rows(self) -> None:
-        """Rows follow from a picture's size."""
+        """Rows follow from an image's size."""
         return
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the merged patches of each picture.
+        """Return the merged patches of each image.
 
         Raises:
             RequestError: a strip that no size within the bounds resembles.
@@ -69,7 +69,7 @@ class GridProcessor(InPrompt):
         return tuple(height * width // unit**2 for height, width in rounded)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the picture in the size its patches are cut from.
+        """Return the image in the size its patches are cut from.
 
         Raises:
             RequestError: a strip that no size within the bounds resembles.
@@ -125,7 +125,7 @@ class GridProcessor(InPrompt):
         return Prepared(tensors, rows)
 
     def rounded(self, height: int, width: int) -> tuple[int, int]:
-        """Return the size a picture is resized to.
+        """Return the size an image is resized to.
 
         Raises:
             RequestError: a strip that no size within the bounds resembles.

@@ -23,47 +23,47 @@ Size: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The pictures of one request, ready for the encoder."""
+    """The images of one request, ready for the encoder."""
 
     tensors: dict[str, NDArray[Any]]
     """Outputs of the model `preprocessing`, without their batch dimension."""
 
     rows: tuple[int, ...]
-    """Rows of the prompt table that each picture becomes; none where cross attention reads it."""
+    """Rows of the prompt table that each image becomes; none where cross attention reads it."""
 
     ids: tuple[int, ...] = ()
-    """Identity of each picture's content (one for a video), as KV reuse needs it."""
+    """Identity of each image's content (one for a video), as KV reuse needs it."""
 
 
-NO_VIDEO = RequestError("video_bytes_input: this model takes pictures, no video")
+NO_VIDEO = RequestError("video_bytes_input: this model takes images, no video")
 
 
 class ImageProcessor(Protocol):
-    """One family's way from pictures to tensors."""
+    """One family's way from images to tensors."""
 
     @property
     def fixed_rows(self) -> int | None:
-        """Rows of every picture; None where they follow from its size."""
+        """Rows of every image; None where they follow from its size."""
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows that each picture of one request becomes.
+        """Return the rows that each image of one request becomes.
 
         Raises:
-            RequestError: a picture of a shape the family cannot read.
+            RequestError: an image of a shape the family cannot read.
         """
 
     def crossed(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return an RGB picture from which `prepare` makes the same, no larger than it needs.
+        """Return an RGB image from which `prepare` makes the same, no larger than it needs.
 
         Args:
             image: any size.
-            count: pictures of its request.
+            count: images of its request.
 
         Raises:
-            RequestError: a picture of a shape the family cannot read.
+            RequestError: an image of a shape the family cannot read.
         """
 
     def video_rows(self, frames: int, size: Size) -> int:
@@ -81,10 +81,10 @@ class ImageProcessor(Protocol):
         """
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return the tensors of RGB pictures.
+        """Return the tensors of RGB images.
 
         Raises:
-            RequestError: a picture of a shape the family cannot read.
+            RequestError: an image of a shape the family cannot read.
         """
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
@@ -96,7 +96,7 @@ class ImageProcessor(Protocol):
 
 
 def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
-    """Return the picture, scaled down when it has more pixels than any of its tiles could show."""
+    """Return the image, scaled down when it has more pixels than any of its tiles could show."""
     pixels = image.width * image.height
     if pixels <= most_pixels:
         return image
@@ -115,7 +115,7 @@ class InPrompt:
 
 
 class WithoutVideo:
-    """What families do with videos that know pictures only."""
+    """What families do with videos that know images only."""
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Refuse."""

@@ -1,7 +1,7 @@
-"""Pictures to a square tower's input, exactly as the checkpoint's processor does it.
+"""Images to a square tower's input, exactly as the checkpoint's processor does it.
 
 CLIP: resize the shorter side, cut out the centre, scale to 0..1, normalise by channel. SigLIP and
-BLIP: squeeze the picture into the square. The steps and their rounding follow transformers; tests
+BLIP: squeeze the image into the square. The steps and their rounding follow transformers; tests
 compare both on odd sizes.
 """
 
@@ -18,7 +18,7 @@ CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
 
 _LONGEST_RATIO = 16
-"""Beyond this aspect ratio a picture is cropped before it is resized: a 1 x 1,000,000 strip would
+"""Beyond this aspect ratio an image is cropped before it is resized: a 1 x 1,000,000 strip would
 become 336 x 336,000,000 on its way to the crop."""
 
 
@@ -73,9 +73,9 @@ class ImagePreprocessor:
         return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
 
     def square(self, image: Image.Image) -> Image.Image:
-        """Return the smallest square picture of which `resize_and_crop` makes the same.
+        """Return the smallest square image of which `resize_and_crop` makes the same.
 
-        Byte for byte for pictures up to `_LONGEST_RATIO`.
+        Byte for byte for images up to `_LONGEST_RATIO`.
         """
         if self.squeezes:
             return self.resize_and_crop(image)
@@ -100,7 +100,7 @@ class ImagePreprocessor:
         portrait = image.width <= image.height
         size = (self.shortest_edge, longer) if portrait else (longer, self.shortest_edge)
         image = image.resize(size, resample=self.resample)
-        # Offsets as transformers rounds them; an area outside the picture is filled with black.
+        # Offsets as transformers rounds them; an area outside the image is filled with black.
         top = (image.height - self.crop) // 2
         left = (image.width - self.crop) // 2
         return image.crop((left, top, left + self.crop, top + self.crop))
@@ -123,5 +123,5 @@ def _side(size: Any) -> int:
     if "shortest_edge" in size:
         return int(size["shortest_edge"])
     if size["height"] != size["width"]:
-        raise ValueError(f"image size {size} is not square; CLIP towers take square pictures")
+        raise ValueError(f"image size {size} is not square; CLIP towers take square images")
     return int(size["height"])

@@ -1,4 +1,4 @@
-"""Families whose tower sees one square a picture: LLaVA, VILA, BLIP-2."""
+"""Families whose tower sees one square an image: LLaVA, VILA, BLIP-2."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 
 @dataclass(frozen=True)
 class SquareProcessor(InPrompt, WithoutVideo):
-    """Resizes and cuts as the checkpoint says; every picture has the same number of rows."""
+    """Resizes and cuts as the checkpoint says; every image has the same number of rows."""
 
     preprocessor: ImagePreprocessor
     rows: int
@@ -25,11 +25,11 @@ class SquareProcessor(InPrompt, WithoutVideo):
 
     @property
     def fixed_rows(self) -> int:
-        """Rows of every picture."""
+        """Rows of every image."""
         return self.rows
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows of each picture."""
+        """Return the rows of each image."""
         return (self.rows,) * len(sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
@@ -38,6 +38,6 @@ class SquareProcessor(InPrompt, WithoutVideo):
         return self.preprocessor.square(image)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [pictures, 3, side, side]."""
+        """Return `PIXEL_VALUES` [images, 3, side, side]."""
         pixels = self.preprocessor(images).astype(np.float16)
         return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(images))

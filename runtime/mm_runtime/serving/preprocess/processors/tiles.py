@@ -1,4 +1,4 @@
-"""Llama 3.2 Vision: a picture is laid on the canvas of tiles that fits it, padding included."""
+"""Llama 3.2 Vision: an image is laid on the canvas of tiles that fits it, padding included."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,25 +45,25 @@ class TileProcessor(WithoutVideo):
 
     @property
     def fixed_rows(self) -> int:
-        """None: cross attention reads pictures, and the prompt table has no rows of them."""
+        """None: cross attention reads images, and the prompt table has no rows of them."""
         return 0
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return no rows for each picture."""
+        """Return no rows for each image."""
         return (0,) * len(sizes)
 
     def crossed(self, sizes: Sequence[Size]) -> int:
-        """Return the features of all tiles that the pictures fill."""
+        """Return the features of all tiles that the images fill."""
         shapes = [self.canvas(height, width) for height, width in sizes]
         return self.positions * sum(high * wide for high, wide in shapes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the picture; one that is larger than a canvas of all tiles is scaled down."""
+        """Return the image; one that is larger than a canvas of all tiles is scaled down."""
         del count  # each has a canvas of its own
         return bounded(image, (self.tiles * self.side) ** 2)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [pictures x tiles, 3, side, side] with ids and masks of tiles."""
+        """Return `PIXEL_VALUES` [images x tiles, 3, side, side] with ids and masks of tiles."""
         shapes = [self.canvas(image.height, image.width) for image in images]
         pixels = np.zeros((len(images), self.tiles, 3, self.side, self.side), dtype=np.float16)
         mask = np.zeros((len(images), self.tiles), dtype=np.int64)
@@ -73,7 +73,7 @@ class TileProcessor(WithoutVideo):
         arrangements = self._arrangements()
         tensors: dict[str, NDArray[Any]] = {
             "PIXEL_VALUES": pixels.reshape(-1, *pixels.shape[2:]),
-            # 0 means no picture.
+            # 0 means no image.
             "ASPECT_RATIO_IDS": np.array([arrangements.index(shape) + 1 for shape in shapes]),
             "ASPECT_RATIO_MASK": mask,
         }

@@ -1,4 +1,4 @@
-"""Views: an image becomes its whole view and the tiles of the grid that fits it best.
+"""Views: an image becomes a view of all of it and the tiles of the grid that fits it best.
 
 Several images in one request are cut up each, or are one view each, padded to a square; the
 frames of a video are one view each: as the family was trained.
