@@ -74,7 +74,7 @@ FLAC = encode_sound(noise(1.0, seed=4), "flac", "flac")
         pytest.param(b"\x89PNG\r\n\x1a\n" + bytes(99), "no recording that is read", id="a-picture"),
         pytest.param(_wav(b""), "no samples", id="no-samples"),
         pytest.param(FLAC[:60], "damaged|truncated|no samples", id="truncated-header"),
-        pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no sound", id="garbage-after-mark"),
+        pytest.param(b"fLaC" + bytes(500), "damaged|truncated|no audio", id="garbage-after-mark"),
         pytest.param(encode_sound(noise(31.0, seed=1)), "longer than 30 seconds", id="too-long"),
         pytest.param(
             encode_sound(noise(1.0, seed=1), "matroska", "ac3", rate=48_000),

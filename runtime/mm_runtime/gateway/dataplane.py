@@ -70,7 +70,7 @@ class PreparedChat:
     adapter: int | None = None
     """Id of the LoRA adapter that answers; None: the base model."""
     language: str = ""
-    """Of a sound, as the client named it or as it is taken; empty: the engine is asked first."""
+    """Of the audio, as the client named it or by default; empty: the engine detects it first."""
 
     @property
     def image_count(self) -> int:
@@ -86,7 +86,7 @@ class PreparedChat:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A request's whole prompt and where its media are."""
+    """A request's complete prompt and where its media are."""
 
     prompt: str
     images: list[ImageReference]
@@ -115,7 +115,7 @@ class Finished:
     reason: FinishReason
     completion_tokens: int
     language: str = ""
-    """Of the sound; empty: there was none."""
+    """Of the audio; empty: there was none."""
 
 
 Event = Admitted | Piece | Finished
@@ -144,7 +144,7 @@ class ChatService:
             images: loads media.
             layout: counts tokens.
             chat_prompt: None: the model continues texts and knows no conversations.
-            audio_reader: None: the model hears nothing.
+            audio_reader: None: the model takes no audio.
         """
         self.model = model
         self.engine = engine
@@ -156,7 +156,7 @@ class ChatService:
 
     @property
     def accepts_audio(self) -> bool:
-        """Say whether the model transcribes sounds, and does nothing else."""
+        """Return whether the model transcribes audio, and does nothing else."""
         return self._audio_reader is not None
 
     @property
@@ -165,7 +165,7 @@ class ChatService:
         return self._chat_prompt is not None
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
-        """Return the tokens of a request's whole prompt without the features of its media.
+        """Return the tokens of a request's complete prompt without the features of its media.
 
         Raises:
             InvalidRequestError: as `prepare`.
@@ -278,7 +278,7 @@ class ChatService:
     async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
         if self._audio_reader is None:
             raise InvalidRequestError(
-                "This model hears nothing. POST /v1/chat/completions or /v1/completions.",
+                "This model takes no audio. POST /v1/chat/completions or /v1/completions.",
                 param="file",
                 code="unsupported_endpoint",
             )
@@ -302,8 +302,8 @@ class ChatService:
         )
 
     async def _detected(self, request: EngineRequest) -> str:
-        """Return the language of a sound; a slot of the engine is taken for one token."""
-        assert isinstance(self.engine, Scorer)  # noqa: S101  # else listeners detect nothing
+        """Return the language of audio; a slot of the engine is taken for one token."""
+        assert isinstance(self.engine, Scorer)  # noqa: S101  # else no language is detected
         assert self._audio_reader is not None  # noqa: S101  # it made the request's prompt
         question = replace(request, prompt=self._audio_reader.question, sampling=LIKELIEST)
         return self._audio_reader.detected(await self.engine.first_logits(question))
@@ -315,7 +315,7 @@ class ChatService:
     def _read(self, request: ChatRequest | CompletionRequest) -> _Parsed:
         if self._audio_reader is not None:
             raise InvalidRequestError(
-                "This model writes down what it hears. POST /v1/audio/transcriptions with `file`.",
+                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
                 code="unsupported_endpoint",
             )
         if isinstance(request, CompletionRequest):

@@ -63,7 +63,7 @@ class NotAuthenticatedError(GatewayError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Name the scheme, as RFC 9110 asks."""
+        """Name the scheme, as RFC 9110 requires."""
         return {"www-authenticate": "Bearer"}
 
 
@@ -77,7 +77,7 @@ class RetryLaterError(GatewayError):
     """The request was fine, the moment was not.
 
     Attributes:
-        retry_after_seconds: whole seconds after which a new attempt makes sense.
+        retry_after_seconds: full seconds after which a new attempt makes sense.
         reason: label of `mm_requests_rejected_total`.
     """
 
@@ -90,7 +90,7 @@ class RetryLaterError(GatewayError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Tell clients when to come back."""
+        """Give the client the time of its next attempt."""
         return {"retry-after": str(self.retry_after_seconds)}
 
 
@@ -135,7 +135,7 @@ def engine_unavailable() -> EngineUnavailableError:
 
 
 def engine_failed() -> EngineFailedError:
-    """Return what any engine raises for a failure that is nobody's request's."""
+    """Return the error that every engine raises for a failure that no request has caused."""
     return EngineFailedError("The model failed on this request.", code="engine_error")
 
 

@@ -39,7 +39,7 @@ backlog holds."""
 _BACKLOG = 2048
 """Connections that the kernel holds until they are taken, up to its own net.core.somaxconn."""
 _OPEN_FILES = 65_536
-"""Asked for at the start, up to what the container may have: containerd 2 gives 1,024 unasked."""
+"""Requested at the start, up to the container's hard limit: containerd 2 gives 1,024 by default."""
 _EXIT_SECONDS = 5
 """For connections that are still open after the last answer."""
 
@@ -208,5 +208,5 @@ def _set_up_logging() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("uvicorn", "httpx"):  # a line a request, beside our own
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A warning for each connection that sends no HTTP: whoever scans ports would fill the log.
+    # A warning for each connection that sends no HTTP: port scans would fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -64,11 +64,11 @@ class GatewayMetrics:
         self._counters["mm_requests_rejected_total"].labels(self._model, reason).inc()
 
     def set_work_seconds(self, unit: str, seconds: float) -> None:
-        """Tell what one unit of work takes of this replica."""
+        """Publish what one unit of work takes of this replica."""
         self._gauges["mm_work_seconds"].labels(self._model, unit).set(seconds)
 
     def set_phase(self, phase: Phase) -> None:
-        """Tell what the pod does."""
+        """Publish what the pod does."""
         for one in Phase:
             self._gauges["mm_pod_phase"].labels(self._model, one.value).set(one is phase)
 

@@ -10,7 +10,7 @@ class Phase(StrEnum):
     """The server has not loaded its models, or has gone."""
 
     WARMING_UP = "WarmingUp"
-    """It is asked the requests of its profile, and then the question that it must answer."""
+    """It receives the warm-up requests, and then the one that it must answer."""
 
     READY = "Ready"
     """It has answered them all, and answers now."""

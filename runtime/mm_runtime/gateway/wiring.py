@@ -101,7 +101,7 @@ def build_gateway(
         serving: limits of this model's pods.
         engine_dir: directory of the manifest; `processor/` lies in it.
         engine: where prompts go.
-        auth_token_file: bearer tokens, one a line; None lets everybody in.
+        auth_token_file: bearer tokens, one a line; None admits every client.
         server_metrics: of the server beside, for the gateway's page.
 
     Raises:
@@ -138,7 +138,7 @@ def build_gateway(
         # Without a vision engine no request gets as far as its images.
         reduce=image_processor.reduced if image_processor else unreduced,
         reduce_frame=image_processor.reduced_frame if image_processor else same,
-        # Whoever pays memory for features of known images wants their pixels known too.
+        # A plan that pays memory for features of known images keeps their pixels too.
         known=DecodedImageCache(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
@@ -236,8 +236,8 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
 def _audio_reader(
     directory: EngineDirectory, codec: TextCodec, decoders: Decoders, engine: Engine
 ) -> AudioReader:
-    """Return how a model that hears is asked."""
-    # TensorRT-LLM tells logits only where the engine was built to gather them; ours are not.
+    """Return what reads the audio of requests to this model."""
+    # TensorRT-LLM returns logits only where the engine was built to gather them; ours are not.
     may_detect = directory.manifest.plan.engine.backend == "Reference" and isinstance(
         engine, Scorer
     )

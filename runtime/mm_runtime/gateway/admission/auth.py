@@ -1,4 +1,4 @@
-"""Bearer tokens: whether a client may ask at all."""
+"""Bearer tokens: whether a client may send requests at all."""
 
 import hmac
 from hashlib import sha256
@@ -33,7 +33,7 @@ class BearerAuth:
         sent = _digest(token.strip())
         lines = self._token_file.read_text(encoding="utf-8").splitlines()
         known = [_digest(line.strip()) for line in lines if line.strip()]
-        # Digests have one length and every line is compared: time tells nothing about the tokens.
+        # Digests have one length and every line is compared: time shows nothing about the tokens.
         if not any([hmac.compare_digest(sent, digest) for digest in known]):  # noqa: C419 - see above
             raise NotAuthenticatedError("The token is not valid here.", code="invalid_api_key")
 

@@ -8,7 +8,7 @@ from mm_runtime.gateway.errors import OverloadedError
 
 _RESERVE = 8
 """One part in so many of the budget is for bodies that are text: large ones that come slowly, up to
-their deadline, keep nobody's question out."""
+their deadline, keep no small request out."""
 
 
 class BodyBudget:
@@ -24,7 +24,7 @@ class BodyBudget:
 
     @property
     def left_bytes(self) -> int:
-        """What nobody holds."""
+        """Bytes that no request holds."""
         return self._left
 
     @contextmanager

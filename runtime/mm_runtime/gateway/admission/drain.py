@@ -36,7 +36,7 @@ class Drain:
 
     @property
     def closing(self) -> bool:
-        """Whether answers tell the client to close its connection."""
+        """Whether answers make the client close its connection."""
         return self.phase is not Phase.SERVING
 
     @contextmanager

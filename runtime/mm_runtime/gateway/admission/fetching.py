@@ -1,7 +1,7 @@
 """How many requests may wait for hosts at one time: hosts are slow or never answer at will.
 
-A request holds its place while its files are fetched, up to ten seconds, and costs whoever sends it
-nothing: seventy-two addresses of a host that drips, again and again, kept everybody out.
+A request holds its place while its files are fetched, up to ten seconds, and costs its client
+nothing: seventy-two addresses of a slow host, again and again, kept all other clients out.
 """
 
 from collections.abc import Iterator

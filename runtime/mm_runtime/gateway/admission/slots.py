@@ -27,7 +27,7 @@ class Load:
     observers: list[Callable[["Load"], None]] = field(default_factory=list)
 
     def changed(self) -> None:
-        """Tell the observers."""
+        """Call the observers."""
         for observer in self.observers:
             observer(self)
 

@@ -79,7 +79,7 @@ def budget_tokens(
         raise _too_long(
             f"This model's maximum context length is {limits.max_seq_len} tokens. You requested "
             f"{prompt + max(answer, 1)} tokens ({prompt} in the {param}{composed}, "
-            f"{max(answer, 1)} in the completion). Shorten the {param} or ask for fewer.",
+            f"{max(answer, 1)} in the completion). Shorten the {param} or request fewer.",
             param,
         )
     return TokenBudget(prompt_tokens=prompt, image_tokens=image_tokens, max_tokens=answer)
@@ -104,7 +104,7 @@ def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:
     left = limits.max_seq_len - begun
     if wanted is not None and wanted > left:
         raise _too_long(
-            f"This model's answers have at most {left} tokens. You requested {wanted}: ask for "
+            f"This model's answers have at most {left} tokens. You requested {wanted}: request "
             "fewer.",
             "max_tokens",
         )

@@ -1,4 +1,4 @@
-"""Shapes of OpenAI's answers: the whole completion, and the chunks of a stream."""
+"""Shapes of OpenAI's answers: the full completion, and the chunks of a stream."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class Usage:
     """Of images and videos, in the prompt or beside it."""
 
     seconds: float = 0.0
-    """Length of a sound."""
+    """Length of the audio."""
 
     language: str = ""
-    """Of a sound."""
+    """Of the audio."""
 
     def to_wire(self) -> dict[str, object]:
         """Return OpenAI's usage object."""
@@ -79,7 +79,7 @@ class Completion(ABC):
 
     @abstractmethod
     def _full_choice(self, text: str, reason: FinishReason) -> dict[str, object]:
-        """Return the one choice of a whole answer."""
+        """Return the one choice of a full answer."""
 
     @abstractmethod
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
@@ -108,7 +108,7 @@ class Completion(ABC):
         return frame.write(text)
 
     def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
-        """Return the chunk with the reason, and the one with usage where it was asked for."""
+        """Return the chunk with the reason, and the one with usage where it was requested."""
         last = self._chunk("", reason=reason, with_usage=with_usage)
         return [last, self._usage_chunk(usage)] if with_usage else [last]
 

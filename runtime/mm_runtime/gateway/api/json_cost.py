@@ -23,7 +23,7 @@ _WRAPPED = 16
 are one in 24."""
 
 _CHUNK_BYTES = 1024 * 1024
-"""Counted at a time, in about 2 ms, so that a thread lets the event loop go on in between."""
+"""Counted at a time, in about 2 ms, so that a thread lets the event loop run in between."""
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _QUOTES_PER_ELEMENT = 4
 """A name and a text."""

@@ -137,7 +137,7 @@ Stops = Annotated[
 
 
 class GenerationRequest(_Wire):
-    """What both kinds of completions can ask for."""
+    """Parameters that both kinds of completions have."""
 
     model: str = Field(min_length=1)
     max_tokens: int | None = Field(default=None, ge=1, le=_INT64)
@@ -150,7 +150,7 @@ class GenerationRequest(_Wire):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = None
-    # Not served; null means that the client does not ask for it.
+    # Not served; null means that the client does not use it.
     logit_bias: None = None
     cache_salt: str | None = Field(default=None, min_length=1, max_length=256)
     """No part of OpenAI's, spelt as vLLM does: what was made of images is shared with requests of
@@ -166,7 +166,7 @@ class GenerationRequest(_Wire):
 
     @property
     def token_limit(self) -> int | None:
-        """Most tokens to generate, as the client asked."""
+        """Most tokens to generate, as requested."""
         return self.max_tokens
 
     @property
@@ -186,7 +186,7 @@ class ChatRequest(GenerationRequest):
     top_logprobs: Literal[0] | None = None
     response_format: ResponseFormat | None = None
     tool_choice: Literal["none"] | None = None
-    # Not served; null means that the client does not ask for it.
+    # Not served; null means that the client does not use it.
     audio: None = None
     function_call: None = None
     functions: None = None
@@ -252,12 +252,12 @@ class TranscriptionRequest(GenerationRequest):
 
     file: bytes
     language: str | None = Field(default=None, min_length=2, max_length=16)
-    """A code. Absent: the checkpoint is asked what it hears, where the engine can tell."""
+    """A code. Absent: the checkpoint detects the language, where the engine can give logits."""
 
     response_format: Literal["json", "text", "verbose_json"] = "json"
     temperature: float | None = Field(default=None, ge=0, le=1)
     stream: bool | None = None
-    # Not served; absent or empty means that the client does not ask for it.
+    # Not served; absent or empty means that the client does not use it.
     prompt: Literal[""] | None = None
     chunking_strategy: None = None
     include: None = None

@@ -125,7 +125,7 @@ def _explain_field(error: ErrorDetails, param: str) -> tuple[str, str | None]:
             explained = (f"`{param}` is unknown here. Leave it out.", "unknown_parameter")
         case "literal_error" if param == "prompt":
             explained = (
-                "`prompt` is not served for sounds. Leave it out.",
+                "`prompt` is not served for audio. Leave it out.",
                 "unsupported_parameter",
             )
         case "missing":

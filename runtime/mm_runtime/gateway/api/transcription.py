@@ -1,6 +1,6 @@
-"""Shapes of OpenAI's answers to a sound: the whole transcription, and the events of a stream.
+"""Shapes of OpenAI's transcriptions: the full one, and the events of a stream.
 
-The model is asked for no times, so answers have none: no segments, no words, no subtitles.
+No timestamps are requested of the model, so answers have none: no segments, words or subtitles.
 """
 
 import math
@@ -19,7 +19,7 @@ class Transcript:
         self._text = ""
 
     def full(self, text: str, reason: FinishReason, usage: Usage) -> Event | str:
-        """Return the answer in the form that was asked for."""
+        """Return the answer in the requested format."""
         del reason  # OpenAI's shapes have no place for it
         text = text.strip()
         if self._form == "text":
@@ -45,6 +45,6 @@ class Transcript:
         return encode({"type": "transcript.text.delta", "delta": text})
 
     def ending(self, reason: FinishReason, usage: Usage, *, with_usage: bool) -> list[Event]:
-        """Return the event with the whole text."""
+        """Return the event with the full text."""
         del reason, usage, with_usage
         return [{"type": "transcript.text.done", "text": self._text.strip()}]

@@ -40,7 +40,7 @@ class EngineRequest:
     """One request to the engine.
 
     Attributes:
-        prompt: whole prompt with the family's placeholder for each image.
+        prompt: complete prompt with the family's placeholder for each image.
         images: uint8[height, width, 3] each.
         video: uint8[frames, height, width, 3], or None.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
@@ -82,7 +82,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """An engine that tells how likely each token is to come first."""
+    """An engine that returns how likely each token is to come first."""
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer.

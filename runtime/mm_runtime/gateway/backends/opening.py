@@ -7,7 +7,7 @@ from mm_runtime.repository.layout import streaming_ensemble_name
 
 
 def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServeEngine:
-    """Return the engine of a pod; nothing is asked yet.
+    """Return the engine of a pod; no request is sent yet.
 
     Args:
         serving: how the pod serves.

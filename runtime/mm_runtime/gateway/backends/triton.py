@@ -43,7 +43,7 @@ class TritonEngine:
     """Implements `mm_runtime.gateway.backends.engine.Engine` on a Triton server."""
 
     def __init__(self, address: str, model: str = ENSEMBLE) -> None:
-        """Ask nothing yet.
+        """Prepare the client; no request is sent yet.
 
         Args:
             address: host:port of Triton's gRPC endpoint.
@@ -80,7 +80,7 @@ class TritonEngine:
         inputs = [*build_inputs(replace(request, max_tokens=1)), wants_logits]
         found: NDArray[np.float32] | None = None
         async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
-            async for result in responses:  # to its end: a stream that is left goes on
+            async for result in responses:  # to its end: an abandoned stream would keep running
                 logits = result.as_numpy(_LOGITS)
                 if found is None and logits is not None and logits.size:
                     found = logits.reshape(-1, logits.shape[-1])[0]
@@ -113,7 +113,7 @@ class TritonEngine:
 
 
 def _text(result: Any) -> str | None:
-    """Return the text of a response that was asked for nothing else; None: it has no tensor.
+    """Return the text of a response that has no other output; None: it has no tensor.
 
     From the bytes: making an array of them took longer than all else that is done to a response. A
     string is its length in four bytes, little-endian, and its UTF-8 (Triton's BYTES).
@@ -147,7 +147,7 @@ def build_inputs(request: EngineRequest) -> list[InferInput]:
 
 
 def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
-    """Return one tensor of all images; different sizes are padded, and told.
+    """Return one tensor of all images; different sizes are padded, and sent along.
 
     Raises:
         InvalidRequestError: of shapes so different that their padding would fill the memory.

@@ -1,4 +1,4 @@
-"""PURE: what Triton says of a request that failed -> what the gateway's client is told.
+"""PURE: Triton's message about a request that failed -> the error for the gateway's client.
 
 A stream carries text alone. The header that would end it with its status (`triton_grpc_error`)
 makes Triton 2.51 write to memory it has freed: under requests that are refused tritonserver dies of
@@ -27,7 +27,7 @@ def reported_error(model: str, message: str) -> GatewayError:
     """Return the error for an answer that is one. Only words about the request are passed on.
 
     Args:
-        model: the model that was asked; clients know nothing of its name or its parts.
+        model: the model that was called; clients know nothing of its name or its parts.
         message: the server's words.
     """
     message = message.removeprefix(f"in ensemble '{model}', ")

@@ -35,7 +35,7 @@ class TritonStream:
         self._call = _open(client, request)
         self._results: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = False
-        # A task of its own: cancelling a read cancels the whole call.
+        # A task of its own: cancelling a read cancels the complete call.
         self._reader = asyncio.create_task(self._read())
 
     async def results(self) -> AsyncGenerator[Any, None]:
@@ -51,7 +51,7 @@ class TritonStream:
             yield result
 
     async def stop(self) -> None:
-        """Return once the stream has ended; ask the language model to end it when it goes on."""
+        """Return once the stream has ended; stop the language model if it continues."""
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 while not self._ended:

@@ -36,7 +36,7 @@ _IDLE_SECONDS = 2.0
 """Upstream closes connections that were idle for 5 s (TIMEOUT_KEEP_ALIVE of openai_server.py); one
 that is used again just then would fail its request."""
 _MESSAGE_CHARACTERS = 300
-"""Of an error's message that are passed on: upstream's can hold a whole request."""
+"""Of an error's message that are passed on: upstream's can hold an entire request."""
 _PNG_LEVEL = 1
 """zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
 _DONE = "[DONE]"
@@ -80,8 +80,8 @@ class TrtllmServeEngine:
     async def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
         """Yield the text of each chunk, then how it ended.
 
-        Closing the iterator closes the connection, which is how upstream learns that nobody wants
-        the rest: it looks once a second.
+        Closing the iterator closes the connection, which is how upstream detects a cancellation:
+        it checks once a second.
         """
         if request.cache_salt and not self._takes_salt:
             # Served without it, others could learn from delays what this client has sent.

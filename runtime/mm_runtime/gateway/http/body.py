@@ -15,7 +15,7 @@ class Pace:
     """How slowly a body may come.
 
     Attributes:
-        total_seconds: for the whole body.
+        total_seconds: for the complete body.
         window_seconds: a client may stop for so long, as a telephone between two cells does.
         window_bytes: at least so many in each window.
     """
@@ -26,7 +26,7 @@ class Pace:
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection; nobody is left to answer."""
+    """The client closed the connection; no answer can be sent."""
 
 
 async def read_body(
@@ -69,7 +69,7 @@ async def discard_body(receive: Receive, *, timeout_seconds: float) -> None:
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Return when the client has closed the connection. Call it after the whole body was read."""
+    """Return when the client has closed the connection. Call it after all of the body was read."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

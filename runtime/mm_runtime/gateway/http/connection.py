@@ -30,7 +30,7 @@ class ConnectionLimits:
 
     Attributes:
         most: connections at one time; each takes some 20 KiB, and up to 100 while a head arrives.
-        head_seconds: for a head from its first byte, and for the rest of a body nobody waits for.
+        head_seconds: for a head from its first byte, and for the rest of a body that is discarded.
     """
 
     most: int = 1024
@@ -149,13 +149,13 @@ class GuardedProtocol(H11Protocol):
         self._close_soon()
 
     def _should_upgrade(self) -> bool:
-        """Never: a request that asks for another protocol is answered in this one."""
+        """Never: a request for another protocol is answered in this one."""
         return False
 
     def _head_is_late(self) -> None:
         self._deadline = None
         if self.cycle is not None and self.conn.our_state is not h11.IDLE:
-            # The answer is out, and a body goes on that was refused or that nobody asked for.
+            # The answer is out, and a refused body is still being sent.
             self.abandon()
             return
         seconds = self._limits.head_seconds
@@ -215,7 +215,7 @@ class _TooManyConnectionsError(GatewayError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Tell clients when to come back."""
+        """Give the client the time of its next attempt."""
         return {"retry-after": "1"}
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class _StreamForm:
 
     @classmethod
     def of(cls, request: AnyRequest) -> Self | None:
-        """Return the form a client asked for, or None for a plain answer."""
+        """Return the form of the stream that a client requests, or None for a plain answer."""
         if not request.stream:
             return None
         options = request.stream_options
@@ -99,7 +99,7 @@ def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shape
 
 
 class Endpoint:
-    """ASGI application behind one of the three paths that models are asked at."""
+    """ASGI application behind one of the three paths that serve models."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Endpoint:
     def _headers(self, request_id: str) -> dict[str, str]:
         """Return headers of an answer that begins now: the drain may have begun after its request.
 
-        A client that was not told would come back on this connection when new work is refused.
+        Without the header a client would reuse this connection when new work is refused.
         """
         headers = {"x-request-id": request_id}
         return {**headers, "connection": "close"} if self._drain.closing else headers
@@ -231,7 +231,7 @@ class Endpoint:
             ) from None
 
     async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
-        """Read a body; a large one in a thread, which lets others' streams go on meanwhile."""
+        """Read a body; a large one in a thread, so that others' streams are not delayed."""
         if len(body) <= _PARSED_AT_ONCE_BYTES:
             return self._parse(body, kind)
         loop = asyncio.get_running_loop()

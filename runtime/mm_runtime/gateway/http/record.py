@@ -15,7 +15,7 @@ class ExchangeRecord:
 
     Attributes:
         started: monotonic seconds of the arrival.
-        status: what the request ended with; until somebody says so, its client has left.
+        status: what the request ended with; until it is set, the client counts as disconnected.
     """
 
     def __init__(self, metrics: GatewayMetrics, request_id: str) -> None:
@@ -59,7 +59,7 @@ class ExchangeRecord:
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
 
     def completed(self) -> None:
-        """Count an answer whose last byte is out: nobody who has it finds it uncounted."""
+        """Count an answer whose last byte is out: no client that has it finds it uncounted."""
         if self.status == CLIENT_GONE:
             self.status = HTTPStatus.OK
         self.close()

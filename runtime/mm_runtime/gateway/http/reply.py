@@ -12,7 +12,7 @@ JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
 _STALLED_SECONDS = 1.0
 """Until a client that takes nothing more counts as gone. Sending waits only when some 64 KiB and
-the kernel's own buffers are full: half a minute of an answer's text that nobody has read."""
+the kernel's own buffers are full: half a minute of an answer's text that was not read."""
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
@@ -22,7 +22,7 @@ class Reply:
 
     Args:
         send: of ASGI.
-        headers: returns those of every answer; asked when it begins.
+        headers: returns those of every answer; called when it begins.
         completed: called when the last byte is out, before the event loop does anything else.
 
     Attributes:
@@ -55,7 +55,7 @@ class Reply:
         await self._write(content, more=False)
 
     async def open_stream(self) -> None:
-        """Answer with server-sent events, and ask proxies not to hold them back."""
+        """Answer with server-sent events, and make proxies pass them on at once."""
         extra = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._start(200, EVENT_STREAM, extra)
 
@@ -64,7 +64,7 @@ class Reply:
         await self._write(_written(bodies), more=True)
 
     async def end_stream(self, *bodies: bytes) -> None:
-        """Send the last events of a whole answer, and that it is one."""
+        """Send the last events of a complete answer, and that it is one."""
         await self._write(_written((*bodies, b"[DONE]")), more=False)
 
     async def break_stream(self, body: object) -> None:

@@ -1,4 +1,4 @@
-"""Routes of the gateway. Thin: each asks one object and writes down what it says."""
+"""Routes of the gateway. Thin: each calls one object and writes its answer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """The GET endpoints and what they ask."""
+    """The GET endpoints and the objects that they read."""
 
     model: ServedModel
     metrics: GatewayMetrics

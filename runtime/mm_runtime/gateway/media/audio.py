@@ -1,4 +1,4 @@
-"""Encoded sounds -> samples as the model reads them, within a length; and samples -> a file."""
+"""Encoded audio -> samples as the model reads them, within a length; and samples -> a file."""
 
 import io
 import wave
@@ -29,13 +29,13 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     """Return float32 samples of -1 to 1 of one channel at the model's rate.
 
     Raises:
-        BadRecordingError: no sound that is read here, damaged, empty or longer than allowed.
+        BadRecordingError: no audio that is read here, damaged, empty or longer than allowed.
     """
     if not encoded:
         raise BadRecordingError("the file is empty (0 bytes)")
     parts: list[NDArray[np.int16]] = []
     count = 0
-    # Sixteen bits, one channel: what OpenAI's own loader asks FFmpeg for.
+    # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
     resampler = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
     with opened(encoded, "audio") as container:
         # A frame at a time: all frames of a long file are gigabytes.
@@ -51,7 +51,7 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
             if count > most_samples:
                 raise _too_long(most_samples)
     if not count:
-        raise BadRecordingError("the sound has no samples")
+        raise BadRecordingError("the audio has no samples")
     return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
 
 
@@ -59,25 +59,25 @@ def _check_frame(frame: AudioFrame) -> None:
     """Check rate and channels, which may change in mid-stream."""
     if not LEAST_RATE <= frame.sample_rate <= MOST_RATE:
         raise BadRecordingError(
-            f"the sound has {frame.sample_rate} samples a second; expected {LEAST_RATE} to "
+            f"the audio has {frame.sample_rate} samples a second; expected {LEAST_RATE} to "
             f"{MOST_RATE}"
         )
     channels = frame.layout.nb_channels
     if channels > MOST_CHANNELS:
         raise BadRecordingError(
-            f"the sound has {channels} channels; expected at most {MOST_CHANNELS}"
+            f"the audio has {channels} channels; expected at most {MOST_CHANNELS}"
         )
 
 
 def _too_long(most_samples: int) -> BadRecordingError:
     return BadRecordingError(
-        f"the sound is longer than {most_samples / SAMPLE_RATE:g} seconds, which is what the model "
-        "hears at a time; send it in parts"
+        f"the audio is longer than {most_samples / SAMPLE_RATE:g} seconds, the limit of the model "
+        "for one request; send it in parts"
     )
 
 
 def seconds_of(audio: Samples) -> float:
-    """Return how long a sound is."""
+    """Return how long the audio is."""
     return len(audio) / SAMPLE_RATE
 
 

@@ -1,4 +1,4 @@
-"""Sounds of requests -> samples for the engine, and the prefix that names their language."""
+"""Audio of requests -> samples for the engine, and the prefix that names their language."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,13 @@ __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 
 @dataclass(frozen=True, slots=True)
 class AudioReader:
-    """What a model that hears is asked with.
+    """What requests to a model that takes audio are made of.
 
     Attributes:
         prefixes: what its decoder begins with.
-        most_samples: what it hears at a time.
+        most_samples: what it takes at a time.
         decoders: few, since one takes memory.
-        may_detect: the engine tells the logits of a token.
+        may_detect: the engine returns the logits of a token.
     """
 
     prefixes: Prefixes
@@ -35,7 +35,7 @@ class AudioReader:
 
     @property
     def detects(self) -> bool:
-        """Say whether a sound whose language nobody named is asked for it."""
+        """Return whether the model detects the language of audio sent without one."""
         return self.may_detect and len(self.prefixes.languages) > 1
 
     @property

@@ -1,4 +1,4 @@
-"""Opens films and sounds of users: the format is read from the first bytes, never guessed.
+"""Opens videos and audio of users: the format is read from the first bytes, never guessed.
 
 FFmpeg would try every demuxer that it has on bytes it does not know; here each request names one of
 a few, and one of a few decoders, and neither may open a file or an address.
@@ -40,7 +40,7 @@ VIDEO_FORMATS = "MP4 or WebM"
 
 
 class BadRecordingError(Exception):
-    """The bytes are no film or sound that is read here. The message is for the client."""
+    """The bytes are no video or audio that is read here. The message is for the client."""
 
 
 def format_of(encoded: bytes) -> str | None:

@@ -1,7 +1,7 @@
 """Encoded videos of users -> a bounded number of upright RGB frames, within limits.
 
 Animated GIF, WebP and PNG, and a row of JPEG images, are what the decoders of images read;
-films are `film`'s.
+files with a video stream are `video_file`'s.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def read_video(url: str, limits: VideoLimits, keep: Keep = same) -> list[Image.I
 
 
 def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> list[Image.Image]:
-    """Return frames of a film or an animation, evenly spread when it has more than are kept.
+    """Return frames of a video or an animation, evenly spread when it has more than are kept.
 
     Args:
         encoded: the file.

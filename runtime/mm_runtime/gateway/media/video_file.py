@@ -1,4 +1,4 @@
-"""Films of users (MP4, WebM) -> evenly spread frames, upright RGB, within limits.
+"""Video files of users (MP4, WebM) -> evenly spread frames, upright RGB, within limits.
 
 The frames are counted without decoding any: what is too long costs nothing but its bytes.
 """
@@ -21,7 +21,7 @@ of one core (2.8 ns a pixel of H.264)."""
 
 
 def is_video_file(encoded: bytes) -> bool:
-    """Say whether the bytes begin like a film."""
+    """Return whether the bytes begin like a video file."""
     return format_of(encoded) in FORMATS
 
 
@@ -32,7 +32,7 @@ def decode_video_file(
     wanted: Callable[[int], Sequence[int]],
     keep: Keep = same,
 ) -> list[Image.Image]:
-    """Return some frames of a film.
+    """Return some frames of a video.
 
     Args:
         encoded: the file.
@@ -58,7 +58,7 @@ def decode_video_file(
 
 
 def _count(container: InputContainer) -> int:
-    """Return how many frames the film holds; the last packet of a stream is empty."""
+    """Return how many frames the video holds; the last packet of a stream is empty."""
     count = sum(1 for packet in container.demux(video=0) if packet.size)
     if not count:
         raise BadRecordingError("the recording holds no frames: it is damaged or truncated")
@@ -75,7 +75,7 @@ def _frames(
     left = list(places)
     found: list[Image.Image] = []
     for number, frame in enumerate(container.decode(video=0)):
-        # Also those that nobody wants: a film may announce 64 x 64 and hold frames of any size.
+        # Also those that are not kept: a video may announce 64 x 64 and hold frames of any size.
         check_pixels((frame.width, frame.height), max_pixels)
         budget.spend((frame.width, frame.height))
         if number == left[0]:

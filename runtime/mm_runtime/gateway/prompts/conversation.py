@@ -1,4 +1,4 @@
-"""From the messages of a chat to the model's whole prompt and the media that belong in it."""
+"""From the messages of a chat to the model's complete prompt and the media that belong in it."""
 
 import re
 from collections.abc import Iterable
@@ -63,9 +63,9 @@ class ChatPrompt:
         return found
 
     def write(self, turns: list[Turn]) -> str:
-        """Return the whole prompt.
+        """Return the complete prompt.
 
-        It begins with the begin token's text when nothing else marks it as whole: to the
+        It begins with the begin token's text when nothing else marks it as complete: to the
         preprocessing model a prompt without such a mark is a bare question, which it would wrap
         once more.
 

@@ -1,4 +1,4 @@
-"""How a family lays out prompts and images: the engine's own rules, asked before it is.
+"""How a family lays out prompts and images: the engine's own rules, applied before it is called.
 
 The preprocessing model counts the same way, so what passes here fits there.
 """
@@ -60,7 +60,7 @@ class PromptLayout:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 
     def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
-        """Return the tokens of a whole prompt without the features of its images or its video.
+        """Return the tokens of a complete prompt without the features of its images or its video.
 
         Raises:
             InvalidRequestError: the model's template has lost or doubled an image.

@@ -1,7 +1,7 @@
-"""Requests at the borders of what a model's pods take: the first users to send them wait for none.
+"""Warm-up requests at the limits of what a model's pods take: no user's request is the first.
 
 Engines, kernels and memory pools are chosen by shapes, and the largest are those that fail: so each
-is asked once before a pod is ready. Images of one colour will do, since nobody reads the answers;
+is sent once before a pod is ready. Images of one colour suffice, since the answers are not read;
 no two of a request are alike, or they would be encoded once.
 """
 
@@ -43,7 +43,7 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
         service: what they are for.
         most_pixels: of one image, as the gateway lets in.
     """
-    if service.accepts_audio:  # every sound takes the encoder's whole window
+    if service.accepts_audio:  # every recording takes the encoder's full window
         return
     if service.chats and service.model.max_images:
         for name, sizes in _image_sizes(service, isqrt(most_pixels)).items():

@@ -1,4 +1,4 @@
-"""Proof before readiness: requests at the borders of the plan, then one real question.
+"""Warm-up before readiness: requests at the limits of the plan, then one real prompt.
 
 A server that loads is not a server that answers: a wrong vision engine or prompt table shows only
 in an answer, and a pool or an engine that is too small only in the largest request. All of it is
@@ -51,15 +51,15 @@ class WarmUpFailedError(Exception):
 
 
 class WarmUp:
-    """Knows whether the whole path has been proved since Triton was last away.
+    """Knows whether the path was tested end to end since Triton was last unavailable.
 
     Args:
         service: the path.
-        metrics: is told the phase.
+        metrics: receives the phase.
         most_pixels: of one image, as the gateway lets in.
         request_seconds: what a user's request may take.
         golden: what the engine must answer; None: anything.
-        after_first: done once, after the first proof and before anybody is let in.
+        after_first: done once, after the first success and before any client is admitted.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class WarmUp:
         self._enter(Phase.LOADING)
 
     async def state(self) -> tuple[Phase, str]:
-        """Return what the pod does now, and what is asked or what went wrong."""
+        """Return what the pod does now, and the request that is sent or what went wrong."""
         if self._phase is Phase.READY and not await self.service.engine.is_ready():
             return Phase.LOADING, _AWAY
-        summary = (self._current and f"asking {self._current}", self._problem)
+        summary = (self._current and f"sending {self._current}", self._problem)
         return self._phase, "; ".join(text for text in summary if text)
 
     async def watch(self) -> None:
@@ -111,10 +111,10 @@ class WarmUp:
                     self._after_first = None
                 self._current = self._problem = ""
                 self._enter(Phase.READY)
-                _log.info("preflight passed: a question was answered")
+                _log.info("warm-up passed: the prompt was answered")
 
     async def prove(self) -> None:
-        """Ask what the plan allows at most and at least, then one real question.
+        """Send the largest and smallest requests of the plan, then one real prompt.
 
         Raises:
             GatewayError: a stage refused or failed.
@@ -140,12 +140,12 @@ class WarmUp:
             self._current = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
         took = time.monotonic() - began
-        _log.info("%d requests at the borders of the plan, then questions: %.1f s", sent, took)
+        _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
 
     async def _compare(self, golden: GoldenPrompt) -> None:
-        """Ask what the build has asked, as it was asked there: no template around it."""
+        """Repeat the build's golden prompt exactly: no template around it."""
         request = EngineRequest(
-            request_id=f"preflight-{uuid4().hex}",
+            request_id=f"warm-up-{uuid4().hex}",
             prompt=golden.text,
             images=(sample_image(),) * golden.pictures,
             video=None,
@@ -171,15 +171,15 @@ class WarmUp:
         try:
             chat = await self.service.prepare(probe.request)
         except InvalidRequestError as error:
-            # What the gateway itself refuses reaches no engine, whoever sends it.
-            _log.info("%s is not asked: %s", probe.name, error)
+            # What the gateway itself refuses reaches no engine.
+            _log.info("%s is not sent: %s", probe.name, error)
             return
         await self._answered(chat)
 
     async def _answered(self, chat: PreparedChat) -> None:
         async with asyncio.timeout(self._seconds):
             with self.service.admission.admit():
-                events = self.service.answer(chat, request_id=f"preflight-{uuid4().hex}")
+                events = self.service.answer(chat, request_id=f"warm-up-{uuid4().hex}")
                 kinds = [type(event) async for event in events]
                 # An ensemble that misses an input ends its stream with nothing in it, as if well.
                 if Piece not in kinds:
@@ -195,7 +195,7 @@ class WarmUp:
         self._current = ""
         if summary != self._problem:
             self._problem = summary
-            _log.warning("preflight failed, trying again: %s", summary)
+            _log.warning("warm-up failed, trying again: %s", summary)
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase

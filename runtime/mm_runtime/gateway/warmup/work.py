@@ -1,7 +1,7 @@
 """What a unit of work costs a replica, measured once between the proof and readiness.
 
 A replica's second is spent on requests as such, on prompt tokens of images and of text, and on
-generated tokens. Four kinds of requests that differ in one of them each tell the four costs; the
+generated tokens. Four kinds of requests that differ in one of them each give the four costs; the
 autoscaler multiplies them with what arrives. No user waits yet, and nothing here is counted as
 traffic.
 """
@@ -31,8 +31,8 @@ from mm_runtime.serving.preprocess.audio.tones import tone
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 30.0
-"""For all of it. Rounds that were whole by then count if they are enough; else the replica serves
-without costs, and demand is the costs known before or slots taken."""
+"""For all of it. Rounds that were complete by then count if they are enough; else the replica
+serves without costs, and demand is the costs known before or slots taken."""
 _ROUNDS: Final = 5
 """Two of them may be outliers: the first one, which warms kernels up, and a moment of a busy node.
 """
@@ -42,7 +42,7 @@ _ENOUGH_SECONDS: Final = 10.0
 """After so long no round begins beyond the fewest: it is part of every cold start."""
 _PREFILL_AT_ONCE: Final = 16
 """Prompts fill a device by themselves: more of them at a time only take longer. Generating does
-not, so its probe takes the whole batch."""
+not, so its probe takes the full batch."""
 _MOST_WORDS: Final = 256
 _MOST_OUTPUT: Final = 32
 _IMAGE_SIDE: Final = 336
@@ -64,7 +64,7 @@ class WorkBenchmark:
     """Measures the costs of one replica and puts them into its metrics.
 
     Args:
-        service: answers; nobody else asks it meanwhile.
+        service: answers; it gets no other requests meanwhile.
         metrics: receives `mm_work_seconds`.
         slots: requests that run at a time.
     """
@@ -77,7 +77,7 @@ class WorkBenchmark:
         self._random = random.Random(1)  # noqa: S311  # load, not secrets
 
     async def run(self) -> None:
-        """Measure; a replica that cannot be measured is told in the log and serves all the same."""
+        """Measure; a replica that cannot be measured is logged and serves all the same."""
         began = time.monotonic()
         try:
             costs = await self._measured(began)

@@ -21,10 +21,10 @@ IMAGE_SECONDS = 10
 """Of processor time: a JPEG of fifty million pixels in a hundred scans takes 4.3 s."""
 
 VIDEO_SECONDS = 30
-"""A film of two thousand million pixels of H.264 takes 6 s; newer codecs take more."""
+"""A video of two thousand million pixels of H.264 takes 6 s; newer codecs take more."""
 
 AUDIO_SECONDS = 10
-"""Half a minute of sound takes a tenth of one."""
+"""Half a minute of audio takes a tenth of one."""
 
 
 def image_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
@@ -41,7 +41,7 @@ def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
 
 
 def audio_job(most_samples: int) -> Job:
-    """Return the job of a sound. It gives float32[samples]."""
+    """Return the job of decoding audio. It gives float32[samples]."""
     return partial(_audio, most_samples)
 
 

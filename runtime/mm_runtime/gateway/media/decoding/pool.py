@@ -78,7 +78,7 @@ class Decoders:
             raise
 
     def take(self) -> DecoderProcess:
-        """Return a decoder that nobody else holds."""
+        """Return a decoder that no other request holds."""
         with self._lock:
             if self._closed:
                 raise DecoderEndedError("the gateway is ending")
@@ -130,7 +130,7 @@ class _Turn:
         try:
             with self._lock:
                 if self._cancelled:
-                    raise DecoderEndedError("nobody waits for it any more")
+                    raise DecoderEndedError("its request was cancelled")
                 self._held = decoder
             return decoder.run(job, content, cpu_seconds)
         finally:

@@ -19,7 +19,7 @@ import numpy as np
 import mm_runtime.gateway.media.decoding.jobs  # noqa: F401
 from mm_runtime.gateway.media.container import BadRecordingError
 
-# Imported before it is asked, and before its memory is bounded.
+# Imported before the first task, and before its memory is bounded.
 from mm_runtime.gateway.media.decoding.wire import READY, TASK, Array, array_header, error_header
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
