@@ -78,7 +78,7 @@ class StoreNotWritableError(RuntimeCommandError):
 class StoreUnreachableError(RuntimeCommandError):
     """The bucket of a store does not exist, refuses the keys or does not answer.
 
-    Raised by `mm_runtime.store`. Another try helps once somebody has mended what the message names.
+    Raised by `mm_runtime.store`. Another try helps once what the message names is repaired.
     """
 
     exit_code = ExitCode.STORE_NOT_WRITABLE
@@ -95,7 +95,7 @@ class VerificationFailedError(PermanentError):
 class EngineCorruptError(RuntimeCommandError):
     """A file of an engine is missing or has other bytes than its manifest says.
 
-    Raised by `mm_runtime.base.manifest.verify`. Serving refuses to start; a build starts anew.
+    Raised by `mm_runtime.base.manifest.verify`. Serving refuses to start; a build starts again.
     """
 
     exit_code = ExitCode.ENGINE_CORRUPT
@@ -106,7 +106,7 @@ class ServerFailedError(RuntimeCommandError):
 
 
 class ServerKilledError(ServerFailedError):
-    """A signal ended a server before it was ready: its own defect, or somebody's kill.
+    """A signal ended a server before it was ready: its own defect, or a kill from outside.
 
     Args:
         message: with its last lines.

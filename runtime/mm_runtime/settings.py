@@ -28,7 +28,7 @@ TRTLLM_ROOT = Path("/app/tensorrt_llm")
 
 STEP_SECONDS = 6 * 3600.0
 """Deadline of one build step. The Job's own deadline is shorter as a rule; this one ends a step
-that hangs when somebody builds by hand."""
+that hangs in a build started by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Ports:
     """Ports of one server on one address."""
 
     address: str = "127.0.0.1"
-    """Address the server listens on. Loopback unless asked: only a pod that publishes Triton wants
+    """Address the server listens on. Loopback by default: only a pod that publishes Triton wants
     0.0.0.0."""
 
     http: int = HTTP_PORT

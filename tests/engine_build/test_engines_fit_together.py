@@ -96,7 +96,7 @@ def test_engines_that_fit(tmp_path: Path, family: str) -> None:
             "decoder",
             "build_config.max_encoder_input_len",
             512,
-            "the encoder reads 1024 tokens and the decoder hears 512",
+            "the encoder reads 1024 tokens and the decoder accepts 512",
             id="heard",
         ),
         pytest.param(

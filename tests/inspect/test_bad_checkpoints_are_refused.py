@@ -145,7 +145,7 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
         "custom-code-in-processor",
         text_with("preprocessor_config.json", '{"auto_map": {"AutoProcessor": "x.Y"}}'),
         R.CUSTOM_CODE_REFUSED,
-        "preprocessor_config.json asks to run Python",
+        "preprocessor_config.json requires running Python",
     ),
     *(
         (

@@ -52,8 +52,8 @@ def test_both_engines_are_listed(
     assert expected == found
     assert main(["store", "ls", "--store", str(store)]) == ExitCode.OK
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        "whole",
-        "whole",
+        "complete",
+        "complete",
     ]
 
 
@@ -67,7 +67,7 @@ def test_flipped_byte_is_found(
     assert main(["store", "verify", "--store", str(store)]) == ExitCode.ENGINE_CORRUPT
     lines = capsys.readouterr().out.splitlines()
     assert f"{plans[0].fingerprint} damaged" in lines
-    assert f"{plans[1].fingerprint} whole" in lines
+    assert f"{plans[1].fingerprint} complete" in lines
     assert [WEIGHTS in line and "sha256" in line for line in lines if line[0] == " "] == [True]
 
 

@@ -1,4 +1,4 @@
-"""Unpacks an archive that somebody else made: nothing outside of its folder, nothing but files."""
+"""Unpacks an untrusted archive: nothing outside of its folder, nothing but files."""
 
 import shutil
 import tarfile

@@ -74,7 +74,7 @@ def check_adapter(
     """Return the configuration of an adapter, and (engine, module) of all that it changes.
 
     Raises:
-        PermanentError: it was made for another model, or is not whole.
+        PermanentError: it was made for another model, or is incomplete.
     """
     config = read_config(name, folder)
     sides: dict[tuple[str, int, str], set[str]] = defaultdict(set)

@@ -1,6 +1,6 @@
 """LoRA adapters of a spec: what engines must be built for, or why one does not fit the checkpoint.
 
-Known before any GPU is asked for: an adapter is small, so its files are copied and their headers
+Known before any GPU is requested: an adapter is small, so its files are copied and their headers
 read; the build copies them again and compares the digest.
 """
 

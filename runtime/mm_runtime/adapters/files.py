@@ -34,7 +34,7 @@ def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) ->
             raise SourceNotFoundError(f"{where} has no {WEIGHTS}.")
         if not allow_pickle:
             raise PermanentError(
-                f"{where} is a pickle ({PICKLE}), which can run code, and tells its sizes only when"
+                f"{where} is a pickle ({PICKLE}), which can run code, and shows its sizes only when"
                 " it is loaded: save it as safetensors."
             )
     return source_digest(folder)
@@ -43,7 +43,7 @@ def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) ->
 def sourced(plan: BuildPlan, sources: Mapping[str, str]) -> BuildPlan:
     """Return a plan whose adapters are read from these places instead of those it names.
 
-    A plan may be of a model that found the same adapters elsewhere: their digests tell.
+    A plan may be of a model that found the same adapters elsewhere: their digests decide.
     """
     adapters = [
         one.model_copy(update={"source": sources.get(one.name, one.source)})

@@ -99,7 +99,7 @@ def place_of(name: str, facts: ModelFacts) -> Place:
     found = TENSOR.match(name)
     if VISION.search(name):
         raise PermanentError(
-            f"{name} changes the vision half, which engines cannot be told at run time; expected"
+            f"{name} changes the vision half, which engines cannot do at run time; expected"
             " an adapter of the language model only."
         )
     known, parts = (

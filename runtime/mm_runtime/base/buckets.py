@@ -40,14 +40,14 @@ CONNECT = timedelta(seconds=5)
 READ = timedelta(seconds=30)
 """Without a single byte: a server that answers slowly is waited for, one that hangs is not."""
 REQUEST = timedelta(hours=1)
-"""For the whole of one request; objects are read in parts, so only a crawling one meets it."""
+"""For one complete request; objects are read in parts, so only a crawling one meets it."""
 RETRIES = 5
 RETRY_SECONDS = timedelta(seconds=60)
 """For all attempts of one request; a Job that fails is tried again later anyway."""
 
 
 def open_bucket(bucket: str, role: Role, environment: Mapping[str, str] | None = None) -> S3Store:
-    """Return a client of a bucket; asks nobody yet.
+    """Return a client of a bucket; no request is sent yet.
 
     Without keys and without a role of the pod's, requests are not signed: public buckets answer.
     """
@@ -96,7 +96,7 @@ def parts(read: Callable[[int, int], list[Piece]], start: int, size: int) -> Ite
     Args:
         read: Returns the bytes between two offsets, in pieces.
         start: Where to begin.
-        size: Of the whole object.
+        size: Of the complete object.
     """
     with ThreadPoolExecutor(PARTS_AT_A_TIME) as pool:
         waiting: deque[Future[list[Piece]]] = deque()
@@ -136,7 +136,7 @@ def explained(what: str, errors: Errors = SOURCE_ERRORS) -> Iterator[None]:
     """Turn the client's errors into ours.
 
     Args:
-        what: What was asked for, as the message names it: an address without secrets.
+        what: What was requested, as the message names it: an address without secrets.
         errors: Which of our errors they become.
 
     Raises:

@@ -1,6 +1,6 @@
 """Owns one child process: its group, its output, its end.
 
-The child dies with this process (parent-death signal), its whole group ends with it, and its output
+The child dies with this process (parent-death signal), its group ends with it, and its output
 passes line by line to a function, bounded in length. Exit codes follow the shell: 128 + the number
 of the signal.
 """
@@ -36,7 +36,7 @@ class ChildProcess:
 
     Args:
         argv: Program and arguments; the program is found through PATH.
-        env: The child's whole environment.
+        env: The child's complete environment.
         on_line: Called with each line of stdout and stderr, from another thread.
         folder: The child's working directory; None: this process's.
 
@@ -76,7 +76,7 @@ class ChildProcess:
         )
         self.pid = self._process.pid
         self._pidfd = os.pidfd_open(self.pid)
-        assert self._process.stdout is not None  # noqa: S101 (PIPE was asked for)
+        assert self._process.stdout is not None  # noqa: S101 (PIPE was passed)
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout,), name=f"output-{self.pid}", daemon=True
         )
@@ -112,7 +112,7 @@ class ChildProcess:
         return next((one for one in others if one in readable), None)
 
     def terminate(self) -> None:
-        """Ask the whole group to end."""
+        """Send SIGTERM to the group."""
         self._signal_group(signal.SIGTERM)
 
     def stop(self, grace_seconds: float) -> int:

@@ -2,7 +2,7 @@
 
 Who writes to a claim may put a link into a checkpoint that leads to a file of the Job's own: its
 environment, its account, another claim. Links within the claim are the Hub cache's way to keep
-files, and remain. A path outside of every mount of `mm_api.contract` has no such border: there a
+files, and remain. A path outside of every mount of `mm_api.contract` has no such limit: there a
 person reads own files.
 """
 

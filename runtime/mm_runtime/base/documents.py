@@ -31,7 +31,7 @@ def read_document(kind: type[DocumentT], path: Path, expected: str | None = None
         if expected is not None and found != expected:
             raise PlanChangedError(
                 f"{path} is not the plan that this Job was made for: sha256 {found}; expected"
-                f" {expected}. Somebody changed its ConfigMap; the operator writes its own plan"
+                f" {expected}. Its ConfigMap was changed; the operator writes its own plan"
                 " there with the next Job."
             )
         return kind.from_json(content)

@@ -1,4 +1,4 @@
-"""Files that survive a kill: whole or not at all, and known by their digest."""
+"""Files that survive a kill: complete or absent, and known by their digest."""
 
 import errno
 import hashlib
@@ -13,7 +13,7 @@ NOT_WRITABLE = frozenset({errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, 
 
 
 def unfinished(path: Path) -> Path:
-    """Return where a file grows before it is whole; a process that was killed leaves it there."""
+    """Return where a file grows before it is complete; a killed process leaves it there."""
     return path.with_name(f".{path.name}.new")
 
 
@@ -63,7 +63,7 @@ def writing_to(store: Path) -> Iterator[None]:
 
 
 def free_bytes(store: Path) -> int:
-    """Return the bytes an ordinary user may still write; 0 when even that cannot be asked."""
+    """Return the bytes an ordinary user may still write; 0 when even that is not known."""
     try:
         state = os.statvfs(store)
     except OSError:

@@ -49,7 +49,7 @@ def compare_recorded(content: bytes, expected: str | None, where: str) -> None:
     if expected is not None and found != expected:
         raise EngineCorruptError(
             f"{where} is not the manifest of the recorded build: sha256 {found}; expected"
-            f" {expected}. The engine was replaced in the store; the operator verifies it anew."
+            f" {expected}. The engine was replaced in the store; the operator verifies it again."
         )
 
 

@@ -19,8 +19,8 @@ took a third of a fetch's processor time."""
 MOST_WAITING = 32
 """Pieces that may wait for their digest: 32 MiB. Then who brings them waits."""
 SYNC_BYTES = 64 * 1024 * 1024
-"""Written before the disk is asked to begin; one flush at the very end would leave it idle first
-and everybody waiting for it then."""
+"""Written before the flush to disk begins; one flush at the very end would leave the disk idle
+first and delay the end."""
 
 
 class BackgroundDigest:
@@ -100,7 +100,7 @@ class ResumableFile:
             self._unsynced = 0
 
     def finish(self) -> str:
-        """Wait until all of it is on the disk; return the SHA-256 of the whole file.
+        """Wait until all of it is on the disk; return the SHA-256 of the complete file.
 
         Raises:
             OSError: some piece has no place on the disk.
@@ -111,6 +111,6 @@ class ResumableFile:
         return self._digest.hexdigest()
 
     def _synced(self) -> None:
-        # The kernel tells a failed write-back to one flush only, so each answer is looked at.
+        # The kernel reports a failed write-back to one flush only, so each result is checked.
         if self._syncing is not None:
             self._syncing.result()

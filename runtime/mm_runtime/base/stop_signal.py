@@ -13,7 +13,7 @@ class StopSignal:
     """Set by the first SIGTERM or SIGINT while the context is open; handlers are restored after.
 
     A signal handler that raised could hit between a fork and its bookkeeping. So the handler only
-    writes into a pipe, and whoever waits polls that pipe too.
+    writes into a pipe, which every wait polls too.
     """
 
     def __init__(self) -> None:

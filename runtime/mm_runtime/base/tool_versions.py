@@ -1,4 +1,4 @@
-"""Asks the python3 of TensorRT-LLM's programs what is installed beside them.
+"""Queries the python3 of TensorRT-LLM's programs for what is installed beside them.
 
 It need not be the python3 that runs this: in NVIDIA's images it is the system's.
 """

@@ -1,4 +1,4 @@
-"""Removes what builds have left and nobody will resume: the model may have changed since."""
+"""Removes what builds have left and none will resume: the model may have changed since."""
 
 import fcntl
 import logging

@@ -70,7 +70,7 @@ class BuildPaths:
 
     @property
     def engine(self) -> Path:
-        """The finished engine; exists only whole."""
+        """The finished engine; exists only when complete."""
         return self.store / "engines" / self.fingerprint
 
     @property
@@ -85,7 +85,7 @@ class BuildPaths:
 
     @property
     def unused(self) -> Path:
-        """Since when nobody needs the engine; written by `store gc`, removed by who needs it."""
+        """Since when no model needs the engine; written by `store gc`, removed by the next user."""
         return self.store / "engines" / ".unused" / self.fingerprint
 
     @property

@@ -1,4 +1,4 @@
-"""What a build has finished, so that the next process goes on instead of starting anew."""
+"""What a build has finished, so that the next process resumes instead of starting again."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -35,7 +35,7 @@ def locked(
         path: the file; says who holds it.
         stop: ends the waiting.
         holder: what others read while they wait.
-        waiting: told, each time it is reported, who holds the lock.
+        waiting: called with the holder of the lock at each report.
 
     Raises:
         StoppedWhileWaitingError: a stop signal came first.

@@ -1,6 +1,6 @@
 """Keeps the termination message true while a step runs.
 
-What kills the whole container (the kernel out of memory, a lost node, the end of the grace period)
+What kills the container (the kernel out of memory, a lost node, the end of the grace period)
 leaves no time to write how far the build was. So each line of a step's output is followed by a
 report that says: this step was running, these are its last lines.
 """
@@ -58,7 +58,7 @@ class Progress:
     """The report of a build that has not ended.
 
     Args:
-        path: the termination message's file; None when nobody reads one.
+        path: the termination message's file; None: no message is written.
         fingerprint: what is being built.
     """
 

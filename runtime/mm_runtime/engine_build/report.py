@@ -4,7 +4,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import MESSAGE_LIMIT_BYTES
 
 LINE_LIMIT = 300
-"""Characters kept of one log line in the message; the Job's log has them whole."""
+"""Characters kept of one log line in the message; the Job's log has them all."""
 
 
 def build_report(result: BuildResult) -> str:

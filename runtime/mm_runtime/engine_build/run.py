@@ -106,21 +106,21 @@ def _build(options: BuildOptions, stop: StopSignal) -> BuildResult:
 
 
 def _reusable(paths: BuildPaths) -> bool:
-    """Return whether the store holds this engine whole; a damaged one is taken away."""
+    """Return whether the store holds this engine complete; a damaged one is taken away."""
     if not paths.engine.exists():
         return False
     try:
         manifest.verify(paths.engine, manifest.read(paths.manifest))
     except EngineCorruptError as error:
-        log.warning("the engine in the store is damaged and is built anew: %s", error)
-        # Renamed first: a reader sees the whole directory or none. Pods that serve from it keep the
-        # files they have open.
+        log.warning("the engine in the store is damaged and is built again: %s", error)
+        # Renamed first: a reader sees the directory complete or not at all. Pods that serve from it
+        # keep the files they have open.
         broken = paths.work.with_name(f"{paths.fingerprint}.damaged")
         shutil.rmtree(broken, ignore_errors=True)
         paths.engine.rename(broken)
         shutil.rmtree(broken, ignore_errors=True)
         return False
-    paths.unused.unlink(missing_ok=True)  # somebody needs it again: see `store gc`
+    paths.unused.unlink(missing_ok=True)  # it is needed again: see `store gc`
     log.info("the store holds this engine already: %s", paths.engine)
     return True
 

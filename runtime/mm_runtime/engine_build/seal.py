@@ -80,7 +80,7 @@ def _compare_with_receipt(paths: BuildPaths, files: Sequence[EngineFile]) -> Non
         if file.path.startswith("engine/") and built.get(file.path) != file.sha256:
             raise EngineCorruptError(
                 f"{paths.work / file.path} is not what was copied: the store returned other bytes"
-                " than were written, or somebody changed it during the build."
+                " than were written, or the file was changed during the build."
             )
 
 

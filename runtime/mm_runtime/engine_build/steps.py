@@ -51,7 +51,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
             module_step(
                 plan,
                 "golden-prompt",
-                "ask the engine a question, keep the answer that pods must give",
+                "send the engine a prompt, keep the answer that pods must give",
                 inputs=("engine/llm",),
                 outputs=("golden.json",),
             )

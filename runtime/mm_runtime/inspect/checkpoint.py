@@ -77,7 +77,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     if custom_code and not options.trust_remote_code:
         raise InspectRefusedError(
             InspectReason.CUSTOM_CODE_REFUSED,
-            f"{custom_code} asks to run Python code of the checkpoint (auto_map). Set"
+            f"{custom_code} requires running Python code of the checkpoint (auto_map). Set"
             " spec.model.trustRemoteCode: true if you have read that code and trust it.",
         )
     preprocessor = read_optional(source / "preprocessor_config.json")

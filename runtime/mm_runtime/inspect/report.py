@@ -29,7 +29,7 @@ def facts_report(facts: ModelFacts) -> str:
 
 
 def refusal_report(refused: InspectRefusedError) -> str:
-    """Return the message of a refusal, its text shortened until the whole fits."""
+    """Return the message of a refusal, its text shortened until all of it fits."""
     message = refused.message
     while True:
         text = InspectResult(error=InspectError(reason=refused.reason, message=message)).to_json()

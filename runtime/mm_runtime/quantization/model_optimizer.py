@@ -101,9 +101,9 @@ def _rows(checkpoint: Path, texts: Sequence[str]) -> Iterator[torch.Tensor]:
 
 
 def _keep_what_was_not_reached(model: Any) -> None:
-    """Leave layers as they are whose inputs nobody has seen: their ranges are not known.
+    """Leave layers as they are whose inputs were never observed: their ranges are not known.
 
-    MLLAMA skips the whole layer around its cross attention where there is no image.
+    MLLAMA skips the complete layer around its cross attention where there is no image.
     """
     found = {
         name: module.input_quantizer.amax is not None

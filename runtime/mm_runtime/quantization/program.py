@@ -1,4 +1,4 @@
-"""The whole of it: read, calibrate, write the weights anew, keep every other file as it was."""
+"""The program: read, calibrate, write the weights again, keep every other file as it was."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ def quantize(request: Request) -> None:
     _check_space(request)
     texts = read_texts()
     try:
-        # Minutes of imports on a slow disk: after what can be told without them.
+        # Minutes of imports on a slow disk: after the checks that need none of them.
         from mm_runtime.quantization import model_optimizer  # noqa: PLC0415
     except ImportError as error:
         raise PermanentError(

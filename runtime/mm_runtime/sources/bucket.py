@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class BucketSource:
-    """Objects below a prefix; what is asked for is compared by ETag with what was listed."""
+    """Objects below a prefix; what is requested is compared by ETag with what was listed."""
 
     parallel_files = 1
 
@@ -80,7 +80,7 @@ class BucketSource:
 
 
 def _part_of(file: RemoteFile, start: int, end: int) -> "GetOptions":
-    """Return what asks for a part of the very object that was listed; some servers tell no ETag."""
+    """Return the request for a part of the object that was listed; some servers send no ETag."""
     if file.version:
         return {"range": (start, end), "if_match": file.version}
     return {"range": (start, end)}

@@ -16,7 +16,7 @@ from mm_runtime.sources.mirror import wanted_files, write_mirror
 from mm_runtime.sources.opening import open_remote
 
 OFFLINE = "HF_HUB_OFFLINE"
-"""Set to 1: the Hub is never asked, its cache in HF_HUB_CACHE is the source."""
+"""Set to 1: the Hub is never queried, its cache in HF_HUB_CACHE is the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def cached_snapshot(address: HubAddress, environment: Mapping[str, str]) -> Path
         )
     except LocalEntryNotFoundError as error:
         raise SourceNotFoundError(
-            f"{address} is not in the cache {cache or 'of the Hub'}, and {OFFLINE}=1 forbids to ask"
-            " the Hub. Fill the cache: hf download"
+            f"{address} is not in the cache {cache or 'of the Hub'}, and {OFFLINE}=1 forbids"
+            " requests to the Hub. Fill the cache: hf download"
             f" {address.repository} --revision {address.revision} --cache-dir DIR."
         ) from error
     return Path(found)

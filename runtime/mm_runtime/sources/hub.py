@@ -42,7 +42,7 @@ Answer = TypeVar("Answer")
 
 
 class HubSource:
-    """A revision of a repository. Its commit is asked for once; every file is then read of that."""
+    """A revision of a repository. Its commit is resolved once; every file is then read of that."""
 
     parallel_files = 4
 
@@ -79,7 +79,7 @@ class HubSource:
         for entry in model.siblings or []:
             if entry.size is None or entry.blob_id is None:
                 raise SourceUnavailableError(
-                    f"{self._endpoint} does not tell the size of {entry.rfilename}: it is no"
+                    f"{self._endpoint} does not report the size of {entry.rfilename}: it is no"
                     " complete mirror of the Hub."
                 )
             digest = entry.lfs.sha256 if entry.lfs else None
@@ -114,7 +114,7 @@ class HubSource:
     def download(self, file: RemoteFile, partial: Path) -> str:
         """Append what is missing; a connection that is cut is made again by the client.
 
-        Digested afterwards: the client may begin anew in between, and other files come meanwhile.
+        Digested afterwards: the client may begin again in between, and other files come meanwhile.
         """
         with partial.open("ab") as writer:
             with self._explained(self._where(file)):
@@ -160,7 +160,7 @@ class HubSource:
                 " a tag or a commit of it."
             ) from error
         except RepositoryNotFoundError as error:
-            # The Hub answers 401 both to strangers of a private repository and to nobody's name.
+            # The Hub answers 401 both without access to a private repository and to unknown names.
             raise (SourceDeniedError if _status(error) in DENIED else SourceNotFoundError)(
                 f"{what} does not exist on {self._endpoint}, or it is private and"
                 f" {'the token may not read it' if self._token else 'no token is set'}. Check"
@@ -199,14 +199,14 @@ def _status(error: HfHubHTTPError | httpx2.HTTPStatusError) -> int:
 
 
 def _retried(request: Callable[[], Answer]) -> Answer:
-    """Ask again while the server says that it is its own fault, and after lost connections."""
+    """Repeat while the server says that it is its own fault, and after lost connections."""
     for delay in RETRY_DELAYS:
         try:
             return request()
         except HfHubHTTPError as error:
             if _status(error) not in TRANSIENT:
                 raise
-            log.info("the Hub answered %d; asked again in %.0f s", _status(error), delay)
+            log.info("the Hub answered %d; next attempt in %.0f s", _status(error), delay)
         except httpx2.TransportError as error:
             log.info("the Hub cannot be reached (%s); again in %.0f s", type(error).__name__, delay)
         time.sleep(delay)

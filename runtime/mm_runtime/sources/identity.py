@@ -7,7 +7,7 @@ Definition, version 1: SHA-256 over one line a file, sorted by name, `name \0 si
 where content is the SHA-256 of the file's
 - bytes, for files up to `SMALL_BYTES`;
 - first `BLOCK_BYTES`, last `BLOCK_BYTES` and `BLOCKS` blocks at equal distances between, for larger
-  ones; a safetensors file's header, which lists every tensor, is read whole besides.
+  ones; a safetensors file's header, which lists every tensor, is read completely besides.
 
 Reading 14 GB from a network disk takes minutes and happens in the build anyway (the manifest holds
 full digests); inspect must take seconds. A sampled digest misses a change only when it keeps size,

@@ -61,7 +61,7 @@ def write_hollow(files: Iterable[RemoteFile], directory: Path) -> None:
 
 
 def write_mirror(source: RemoteSource, files: Iterable[RemoteFile], directory: Path) -> None:
-    """Make a hollow copy whose digest is that of the whole checkpoint."""
+    """Make a hollow copy whose digest is that of the full checkpoint."""
     chosen = list(files)
     write_hollow(chosen, directory)
     with ThreadPoolExecutor(REQUESTS_AT_A_TIME) as pool:

@@ -9,7 +9,7 @@ from mm_runtime.sources.remote import RemoteSource
 def open_remote(
     address: HubAddress | BucketAddress, environment: Mapping[str, str]
 ) -> RemoteSource:
-    """Return the source at an address; asks nobody yet."""
+    """Return the source at an address; no request is sent yet."""
     if isinstance(address, HubAddress):
         from mm_runtime.sources.hub import HubSource  # noqa: PLC0415 (a client each, 0.3 s)
 

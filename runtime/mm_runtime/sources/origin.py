@@ -20,7 +20,7 @@ from mm_runtime.sources.opening import open_remote
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
 PARTIAL = ".partial"
-"""End of the name of a file that is not whole yet."""
+"""End of the name of a file that is not complete yet."""
 
 
 class Origin(Protocol):
@@ -41,7 +41,7 @@ class Origin(Protocol):
         """Return where a copy grows."""
 
     def copy(self, name: str, destination: Path) -> str:
-        """Copy one file, whole or not at all; return its SHA-256."""
+        """Copy one file, completely or not at all; return its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DirectoryOrigin:
 
 @dataclass(frozen=True, slots=True)
 class RemoteOrigin:
-    """A remote source beside its hollow copy; a copy goes on where an earlier one stopped."""
+    """A remote source beside its hollow copy; a copy resumes where an earlier one stopped."""
 
     source: RemoteSource
     files: Mapping[str, RemoteFile]

@@ -171,7 +171,7 @@ class _Reader(io.RawIOBase):
         self._left = memoryview(b"")
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; fewer than asked for only at the end."""
+        """Return the next bytes; fewer than requested only at the end."""
         parts: list[bytes] = []
         while size > 0:
             if not self._left:

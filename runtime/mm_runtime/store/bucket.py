@@ -2,7 +2,7 @@
 
 `engines/<fingerprint>/manifest.json`, and each file once as `engines/<fingerprint>/blobs/<sha256>`:
 two builders of one fingerprint may upload side by side and can never mix their bytes, whatever
-their clocks say. The manifest comes last; with it the engine is whole.
+their clocks say. The manifest comes last; with it the engine is complete.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from mm_runtime.store.engines import FINGERPRINT, checked, parse_manifest
 
 BLOBS = "blobs"
 UNUSED = "unused"
-"""Object that says since when nobody needs an engine."""
+"""Object that says since when no model needs an engine."""
 
 
 class BucketStore:
@@ -56,7 +56,7 @@ class BucketStore:
                 ) from error
 
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
-        """See `EngineStore.sizes`; blobs that no file names are nobody's harm."""
+        """See `EngineStore.sizes`; blobs that no file names do no harm."""
         blobs = self._blobs(fingerprint)
         named = {file.path: file.sha256 for file in manifest.files}
         return {path: blobs[digest] for path, digest in named.items() if digest in blobs}
@@ -129,8 +129,8 @@ class BucketStore:
     def publish(self, fingerprint: str, manifest: bytes) -> None:
         """Put the manifest, unless another builder was first: then its engine counts.
 
-        What other uploads have left goes: whoever still uploads will find this manifest there, so
-        his blobs are needed no more either.
+        What other uploads have left goes: a builder that still uploads will find this manifest, so
+        its blobs are needed no more either.
         """
         key = self._key(fingerprint, MANIFEST_NAME)
         with explained(str(self), STORE_ERRORS), contextlib.suppress(AlreadyExistsError):
@@ -155,7 +155,7 @@ class BucketStore:
 
 
 class BucketIncoming:
-    """Blobs that nobody reads before the manifest is there."""
+    """Blobs that are not read before the manifest is there."""
 
     def __init__(self, store: BucketStore, fingerprint: str, there: Mapping[str, int]) -> None:
         self._store = store

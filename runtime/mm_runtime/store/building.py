@@ -1,4 +1,4 @@
-"""A build whose engine goes into a bucket: built in a directory beside, published when whole."""
+"""A build whose engine goes into a bucket: built in a directory, published when complete."""
 
 import logging
 from hashlib import sha256
@@ -56,7 +56,7 @@ def _reusable(store: BucketStore, fingerprint: str) -> bool:
     if not wrong:
         log.info("the store holds this engine already: %s", store)
         return True
-    log.info("the engine in the store is not whole and is built anew: %s", wrong[0])
+    log.info("the engine in the store is incomplete and is built again: %s", wrong[0])
     # Damaged blobs would count as uploaded.
     store.remove(fingerprint)
     return False

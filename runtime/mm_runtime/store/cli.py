@@ -145,7 +145,7 @@ def _print_table(rows: Sequence[dict[str, object]]) -> None:
     lines = [("FINGERPRINT", *(name.upper() for name in names), "STATE")]
     for row in rows:
         problems = row["problems"]
-        state = str(problems[0]) if isinstance(problems, list) and problems else "whole"
+        state = str(problems[0]) if isinstance(problems, list) and problems else "complete"
         values = ("-" if row.get(name) is None else str(row[name]) for name in names)
         lines.append((str(row["fingerprint"])[:SHOWN], *values, state))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
@@ -162,7 +162,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     damaged = 0
     for fingerprint in _chosen(store, arguments.fingerprints):
         wrong = problems(store, fingerprint, digests=not arguments.quick)
-        print(f"{fingerprint} {'damaged' if wrong else 'whole'}")
+        print(f"{fingerprint} {'damaged' if wrong else 'complete'}")
         for problem in wrong:
             print(f"  {problem}")
         damaged += bool(wrong)
@@ -218,8 +218,8 @@ def _pull(arguments: argparse.Namespace) -> int:
     role = Role(arguments.role)
     if role is not Role.SERVER and arguments.to.startswith("s3://"):
         raise PermanentError(
-            f"--role {role} pulls a part of an engine, and a bucket is for whole ones: give --to a "
-            "directory of the pod's own."
+            f"--role {role} pulls a part of an engine, and a bucket is for complete ones: give --to"
+            " a directory of the pod's own."
         )
     source, target = open_store(arguments.store), open_store(arguments.to)
     fingerprint = _chosen(source, [arguments.fingerprint])[0]
@@ -237,7 +237,7 @@ def _pull(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(store: "EngineStore", prefixes: Sequence[str]) -> list[str]:
-    """Return whole fingerprints; an abbreviation must mean one engine.
+    """Return full fingerprints; an abbreviation must mean one engine.
 
     Raises:
         PermanentError: an abbreviation means several engines.

@@ -1,4 +1,4 @@
-"""A store in a directory: a claim, or a disk of somebody who builds by hand."""
+"""A store in a directory: a claim, or a disk for builds by hand."""
 
 import fcntl
 import os
@@ -77,7 +77,7 @@ class DirectoryStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def unused_since(self, fingerprint: str) -> datetime | None:
-        """See `EngineStore.unused_since`; a damaged note is none, the time then starts anew."""
+        """See `EngineStore.unused_since`; a damaged note is none, the time then starts again."""
         try:
             return datetime.fromisoformat(
                 self._paths(fingerprint).unused.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class Incoming(Protocol):
-    """An engine on its way into a store; nobody sees it before `finish`."""
+    """An engine on its way into a store; invisible before `finish`."""
 
     def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
         """Take one file; its size and digest are checked.
@@ -29,14 +29,14 @@ class Incoming(Protocol):
         """
 
     def finish(self, manifest: bytes) -> None:
-        """Make the engine visible, whole."""
+        """Make the engine visible, complete."""
 
 
 class EngineStore(Protocol):
     """A place with engines, each under its fingerprint."""
 
     def fingerprints(self) -> list[str]:
-        """Return the fingerprints of all engines, whole or not, sorted."""
+        """Return the fingerprints of all engines, complete or not, sorted."""
 
     def manifest(self, fingerprint: str) -> bytes:
         """Return the bytes of a manifest.
@@ -63,23 +63,23 @@ class EngineStore(Protocol):
         """
 
     def unused_since(self, fingerprint: str) -> datetime | None:
-        """Return since when nobody needs an engine; None when nothing was noted."""
+        """Return since when no model needs an engine; None when nothing was noted."""
 
     def note_unused(self, fingerprint: str, since: datetime) -> None:
-        """Note since when nobody needs an engine."""
+        """Note since when no model needs an engine."""
 
     def used(self, fingerprint: str) -> None:
-        """Forget that nobody needed an engine."""
+        """Forget that no model needed an engine."""
 
     def remove_unused(self, fingerprint: str, before: datetime) -> bool:
-        """Remove an engine that nobody has needed since; False when somebody needs it again.
+        """Remove an engine that was not needed since; False when a model needs it again.
 
         Raises:
             EngineBusyError: it is being built now.
         """
 
     def remove(self, fingerprint: str) -> None:
-        """Remove an engine: first nobody can begin to use it, then its bytes go.
+        """Remove an engine: first it becomes invisible, then its bytes go.
 
         Raises:
             EngineBusyError: it is being built now.
@@ -164,13 +164,13 @@ def copy_engine(
 def problems(
     store: EngineStore, fingerprint: str, *, digests: bool = True, role: Role = Role.SERVER
 ) -> list[str]:
-    """Return everything that is wrong with an engine, the worst first; empty: it is whole.
+    """Return everything that is wrong with an engine, the worst first; empty: it is complete.
 
     Args:
         store: Where it is.
         fingerprint: Which one.
         digests: Read every byte. Otherwise only existence and sizes are compared.
-        role: Of the pod that it must be whole for; files that others open may be missing.
+        role: Of the pod that it must be complete for; files that others open may be missing.
     """
     try:
         where = f"engine {fingerprint[:12]}"

@@ -1,4 +1,4 @@
-"""Removing engines that nobody needs; who needs which is what the caller knows."""
+"""Removing engines that no model needs; the caller knows which are needed."""
 
 import logging
 import time
@@ -25,8 +25,8 @@ class Demand:
     keep: Collection[str] | None = None
     """None: nothing goes that `remove` does not name."""
     older_than: timedelta = timedelta(days=1)
-    """Age below which an engine stays that is not in `keep`: whoever built it a moment ago may not
-    be counted yet. Engines in `remove` go at any age."""
+    """Age below which an engine stays that is not in `keep`: the model that built it a moment ago
+    may not be counted yet. Engines in `remove` go at any age."""
 
     unused_for: timedelta | None = None
     """Not None: an engine outside of `keep` goes once it has been outside for so long, as the

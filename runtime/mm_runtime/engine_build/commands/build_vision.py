@@ -31,7 +31,7 @@ def build_vision(context: StepContext) -> None:
     """Write `vision/model.engine` with the plan's profile."""
     vision, facts = context.plan.engine.vision, context.plan.facts.vision
     if vision is None or facts is None:
-        raise PermanentError("The plan has no vision part, and this step was asked for.")
+        raise PermanentError("The plan has no vision part, which this step needs.")
     tensorrt = _module(vision.engine)
     cache = context.paths.store / CACHES / f"tensorrt-{tensorrt.__version__}"
     measured = None

@@ -23,7 +23,9 @@ from mm_runtime.errors import PermanentError
 
 MERGES = "merges.txt"
 
-WORDS = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+PRETOKENS = regex.compile(
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
 """What is merged by itself (GPT-2's encoder.py, which BART's tokenizer is one of)."""
 
 
@@ -84,8 +86,8 @@ class _BytePairs:
         """Return the ids of a text, without any around it."""
         return [
             self._ids[part]
-            for word in WORDS.findall(text)
-            for part in self._merged([self._letters[byte] for byte in word.encode()])
+            for piece in PRETOKENS.findall(text)
+            for part in self._merged([self._letters[byte] for byte in piece.encode()])
         ]
 
     def _merged(self, parts: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ def check_tools(context: StepContext) -> None:
     """Write `tools.json`: versions of the tools, and the GPU."""
     build = context.plan.trtllm
     if build is None:
-        raise PermanentError("The plan has no commands, and this step was asked for.")
+        raise PermanentError("The plan has no commands, which this step needs.")
     _find_programs(context, build)
     versions = tool_versions()
     found = versions.get("tensorrt_llm")

@@ -36,7 +36,7 @@ def export_vision(context: StepContext) -> None:
     """Write `vision/model.onnx` with a dynamic batch dimension."""
     vision, facts = context.plan.engine.vision, context.plan.facts
     if vision is None or facts.vision is None:
-        raise PermanentError("The plan has no vision part, and this step was asked for.")
+        raise PermanentError("The plan has no vision part, which this step needs.")
     tower = load_tower(context.paths.llm, facts, trust_remote_code=context.plan.trust_remote_code)
     _check_shape(tower, facts)
     _keep_answers(context.paths.reference, tower)
@@ -59,7 +59,7 @@ def write_program(tower: Tower, path: Path) -> None:
         (),
         {one.name: torch.from_numpy(sample[one.name]) for one in tower.inputs},
         dynamic_shapes=_dynamic_shapes(tower),
-        # That patches come in whole blocks is asserted when it runs, not guessed from the name.
+        # That patches come in complete blocks is asserted when it runs, not guessed from the name.
         prefer_deferred_runtime_asserts_over_guards=True,
     )
     torch.export.save(program, path)
@@ -71,7 +71,7 @@ def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        # That two inputs share their batch is what was asked for.
+        # That two inputs share their batch is intended.
         warnings.filterwarnings("ignore", message="# The axis name")
         torch.onnx.export(
             tower.module,
@@ -120,7 +120,7 @@ def _check_shape(tower: Tower, facts: ModelFacts) -> None:
 def _keep_answers(path: Path, tower: Tower) -> None:
     """Write what torch makes of the samples, for the next step, which needs no torch.
 
-    Asked is the model's own way, not the module that is exported: a wrong layer or a wrong
+    The reference is the model's own way, not the module that is exported: a wrong layer or a wrong
     selection would agree with itself.
     """
     with torch.inference_mode():
@@ -134,7 +134,7 @@ def _needs_external_data(half: torch.nn.Module) -> bool:
 
 
 def export_and_keep_golden_prompt(context: StepContext) -> None:
-    """Export, and ask the engine: torch is loaded already, which takes longer than both."""
+    """Export, and record the golden answer: to load torch twice would take longer than both."""
     export_vision(context)
     keep_golden_prompt(context)
 

@@ -23,7 +23,7 @@ def fetch(context: StepContext) -> None:
     """Copy what the plan was made for; anything else is `SourceChangedError`.
 
     The digest is taken three times: of the source before (fails within seconds), of the copies
-    after (a change in between), and whole digests go into the receipt for the manifest.
+    after (a change in between), and full digests go into the receipt for the manifest.
     """
     with opened(parse_address(context.source)) as origin:
         _fetch(context, origin)
@@ -108,7 +108,7 @@ def _copy_all(origin: Origin, copies: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _bytes_there(origin: Origin, copies: Mapping[str, Path]) -> int:
-    """Return how much of the checkpoint is on the disk, whole or in part."""
+    """Return how much of the checkpoint is on the disk, complete or in part."""
     paths = ((path, origin.partial(name, path)) for name, path in copies.items())
     return sum(_size(path) or _size(partial) for path, partial in paths)
 

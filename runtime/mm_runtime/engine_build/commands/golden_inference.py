@@ -19,7 +19,7 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 
 TEXT = "What is in the image?"
 SENTENCE = "translate English to German: the house is wonderful ."
-"""Of engines that read text alone: what T5's paper asks. Others translate it or go on with it."""
+"""Of engines that read text alone: from T5's paper. Others translate it or continue it."""
 
 MOST_TOKENS = 8
 

@@ -1,4 +1,4 @@
-"""Ask an engine that was just built one question, and keep the answer that it is sure of.
+"""Send one prompt to an engine that was just built, and keep the answer that it is sure of.
 
 Pods of the engine are not ready before they answer the same.
 """
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def keep_golden_prompt(context: StepContext) -> None:
-    """Write `golden.json`, where the engine can be asked here and is sure of a token."""
+    """Write `golden.json`, where the engine can run here and is sure of a token."""
     plan, paths = context.plan, context.paths
     paths.golden.unlink(missing_ok=True)  # of a step that was killed
     if not is_asked(plan):
@@ -25,7 +25,7 @@ def keep_golden_prompt(context: StepContext) -> None:
     needed, limit = asking_bytes(plan), memory_limit()
     if limit is not None and needed > limit:
         log.info(
-            "no golden answer: to ask takes %d MiB, and this container may have %d; raise"
+            "no golden answer: it takes %d MiB, and this container may have %d; raise"
             " spec.build.resources.limits.memory",
             needed >> 20,
             limit >> 20,

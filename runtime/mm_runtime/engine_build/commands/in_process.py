@@ -60,7 +60,7 @@ class InProcess:
         self._encoder = load_encoder(directory, vision) if vision else None
 
     def decoded(self, tokens: Sequence[int]) -> str:
-        """Return the text of a whole answer, as a stream of it joins to."""
+        """Return the text of a complete answer, as a stream of it joins to."""
         ids = np.array([[list(tokens)]], dtype=np.int32)
         length = np.array([[len(tokens)]], dtype=np.int32)
         written = write_text(self._codec.decode, {"TOKENS_BATCH": ids, "SEQUENCE_LENGTH": length})
@@ -128,9 +128,9 @@ class _Collected:
         self._ended.set()
 
     def cancelled(self) -> None:
-        """Be told of an end that nobody asked for."""
+        """Fail: no client has cancelled."""
         self.fail(RuntimeError("the request was dropped"))
 
     def is_cancelled(self) -> bool:
-        """Say that somebody waits."""
+        """Return false: the client waits."""
         return False

@@ -1,7 +1,7 @@
 """What makes and judges a `tokenizer.json`: transformers makes it, sample texts are split twice.
 
 Images hold different versions of transformers, and some convert otherwise than the library that a
-checkpoint's own files are of. So whoever asks for a tokenizer here splits the samples by both.
+checkpoint's own files are of. So the tokenizers made here split the samples by both.
 """
 
 import json

@@ -37,7 +37,7 @@ def lora(context: StepContext) -> None:
     """Write `lora/NAME/ENGINE/` for each adapter, and the list of their names and uids."""
     build = context.plan.trtllm
     if build is None:
-        raise PermanentError("The plan has no commands, and this step was asked for.")
+        raise PermanentError("The plan has no commands, which this step needs.")
     index: list[dict[str, Any]] = [{"name": "", "uid": BASE_UID}]
     for adapter in build.lora:
         folder = context.paths.adapters / adapter.name

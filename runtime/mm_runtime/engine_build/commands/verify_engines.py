@@ -26,7 +26,7 @@ def verify_engines(context: StepContext) -> None:
     """Write `engines.json`; fail with every disagreement at once."""
     build = context.plan.trtllm
     if build is None:
-        raise PermanentError("The plan has no commands, and this step was asked for.")
+        raise PermanentError("The plan has no commands, which this step needs.")
     configs: Configs = {}
     for command in build.engines:
         config = read_config(context.paths.work / built_folder(command, build))
@@ -91,7 +91,7 @@ def _pairs(configs: Configs) -> Iterator[str]:
     read = lookup(encoder, "build_config.max_input_len", None)
     accepted = lookup(decoder, "build_config.max_encoder_input_len", None)
     if read != accepted:
-        yield f"the encoder reads {read} tokens and the decoder hears {accepted}"
+        yield f"the encoder reads {read} tokens and the decoder accepts {accepted}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def verify_vision(context: StepContext) -> None:
     """Write `verification.json`; fail when the largest difference exceeds the plan's tolerance."""
     vision = context.plan.engine.vision
     if vision is None:
-        raise PermanentError("The plan has no vision part, and this step was asked for.")
+        raise PermanentError("The plan has no vision part, which this step needs.")
     runs = vision_samples.read(context.paths.reference)
     # TensorRT is built from the same graph afterwards, so the graph is what is compared.
     compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"

@@ -33,7 +33,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     )
 
     def reference(sample: Sample) -> torch.Tensor:
-        # The class reads whole images: each entry is the base view of one that fills a grid,
+        # The class reads full images: each entry is the base view of one that fills a grid,
         # and the rows of the base view come first.
         pixels = torch.from_numpy(sample["pixel_values"])
         tiles = grid[0] // side * (grid[1] // side) + 1

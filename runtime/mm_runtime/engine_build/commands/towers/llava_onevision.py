@@ -37,7 +37,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
     config = model.config
 
     def reference(sample: Sample) -> torch.Tensor:
-        # Asked as several images of one conversation, the class cuts no tiles: one view each,
+        # Given several images of one conversation, the class cuts no tiles: one view each,
         # its features, and the newline as the last row.
         pixels = torch.from_numpy(sample["pixel_values"])
         output = model.model.get_image_features(

@@ -41,7 +41,7 @@ class Tower:
     """The model's own way from a sample to features [batch, rows, hidden]."""
 
     extras: Mapping[str, Array] = field(default_factory=dict)
-    """Vectors that whoever puts features together needs beside the graph."""
+    """Vectors that are needed beside the graph to put features together."""
 
     def torch_inputs(self, sample: Sample) -> tuple[torch.Tensor, ...]:
         """Return a sample as the module's arguments."""

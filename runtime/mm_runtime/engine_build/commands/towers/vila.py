@@ -92,7 +92,7 @@ def load(llm: Path, facts: ModelFacts, trust_remote_code: bool) -> Tower:  # noq
 def _project(states: Any, weights: dict[str, torch.Tensor]) -> torch.Tensor:
     """Return the features [rows, hidden] of one image's patches [patches, width], block by block.
 
-    Written as VILA's paper tells it, one block at a time, and not as the module above does it.
+    Written as VILA's paper describes it, one block at a time, and not as the module above does it.
     """
     side = int(len(states) ** 0.5)
     grid = np.zeros((side + side % 2, side + side % 2, states.shape[1]), dtype=np.float32)
