@@ -49,7 +49,6 @@ DERIVED: Final = frozenset(
         "docs/api.md",
         "docs/planning.md",
         "docs/planning-sources.md",
-        "docs/request-errors.md",
         "docs/glossary.md",
     }
 )

@@ -320,7 +320,7 @@ def test_mistakes_with_videos(served: Family) -> None:
         served,
         "Models that see videos",
         triton={
-            "picture and video in one request": {
+            "image and video in one request": {
                 "image_bytes_input": pixels,
                 "video_bytes_input": pixels,
             },
@@ -329,10 +329,10 @@ def test_mistakes_with_videos(served: Family) -> None:
             },
         },
         openai={
-            "picture and video in one request": shown(film(3), _part(picture(30, 30, seed=1))),
-            "film of 100,000 frames": shown(long_film(100_000)),
-            "truncated film": shown(film(30)[:1200]),
-            "film that is a web page": shown(b"<html>"),
+            "image and video in one request": shown(film(3), _part(picture(30, 30, seed=1))),
+            "video of 100,000 frames": shown(long_film(100_000)),
+            "truncated video": shown(film(30)[:1200]),
+            "video that is a web page": shown(b"<html>"),
         },
     )
 
@@ -370,7 +370,7 @@ def test_mistakes_with_encoder_decoders(served: Family) -> None:
         triton={
             "text longer than planned": {"text": long},
             "more beams than built": {"beam_width": 3},
-            "picture for a model of texts": {
+            "image for a model of texts": {
                 "image_bytes_input": np.zeros((1, 1, 40, 40, 3), np.uint8)
             },
             "answer of no tokens, or of too many": {"max_tokens": 0},

@@ -107,7 +107,7 @@ def test_another_conversion_is_refused(
 ) -> None:
     """A version of transformers that split words otherwise would serve nonsense."""
     context = fetched(published, tmp_path)
-    monkeypatch.setattr(byte_pairs, "WORDS", byte_pairs.regex.compile(r"\S+|\s+"))
+    monkeypatch.setattr(byte_pairs, "PRETOKENS", byte_pairs.regex.compile(r"\S+|\s+"))
     with pytest.raises(PermanentError, match=r"vocab\.json that splits .* the algorithm of GPT-2"):
         make_tokenizer(context)
     assert not list(context.paths.tokenizer.iterdir())

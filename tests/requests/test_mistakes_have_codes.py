@@ -82,12 +82,12 @@ TENSORS: dict[str, Tensors] = {
     "more images than planned": {**ASKED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
     "prompt longer than planned": {**ASKED, "text_input": text("what " * 200)},
     "text of a megabyte": {**ASKED, "text_input": text("what " * 200_000)},
-    "no tokens asked for": {**ASKED, "max_tokens": number(0)},
+    "no tokens requested": {**ASKED, "max_tokens": number(0)},
     "other beam width than built": {**ASKED, "beam_width": number(2)},
     "NaN pixels": {**ASKED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
     "video for a model without": {**ASKED, "video_bytes_input": np.stack([RED] * 3)[None]},
-    "truncated picture": {**ASKED, "image_url_input": text(data_url(TRUNCATED))},
-    "LoRA adapter that nobody knows": {
+    "truncated image": {**ASKED, "image_url_input": text(data_url(TRUNCATED))},
+    "unknown LoRA adapter": {
         **ASKED,
         "lora_task_id": np.array([[5]], dtype=np.uint64),
     },
@@ -178,7 +178,7 @@ def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], di
         "type": "image_url",
         "image_url": {"url": url},
     }
-    more: dict[str, object] = {"max_tokens": 0} if mistake == "no tokens asked for" else {}
+    more: dict[str, object] = {"max_tokens": 0} if mistake == "no tokens requested" else {}
     if mistake == "image token without an image":
         return [{"type": "text", "text": "<image> what?"}], more
     if mistake in {"prompt longer than planned", "text of a megabyte"}:
@@ -186,9 +186,9 @@ def _parts(mistake: str, host: PictureHost) -> tuple[list[dict[str, object]], di
         return [{"type": "text", "text": written.decode()}], more
     if mistake == "video for a model without":
         return [said, {"type": "video_url", "video_url": {"url": host.url("a.mp4")}}], more
-    if mistake == "LoRA adapter that nobody knows":
+    if mistake == "unknown LoRA adapter":
         return [said], {"model": "tiny:none"}
-    if mistake == "no tokens asked for":
+    if mistake == "no tokens requested":
         return [said], more
     urls = [str(one) for one in _urls(tensors_of(mistake, host))]
     return [said, *map(picture, urls)], more
