@@ -141,7 +141,7 @@ def _run_steps(
     runner.write_reproduce_script(ordered)
     journal = Journal(paths.journal)
     cache = TimingCache(paths, options.plan)
-    cache.lend()
+    cache.copy_in()
     records: list[StepRecord] = []
     for number, step in enumerate(ordered, start=1):
         record = journal.finished(step)
@@ -161,9 +161,9 @@ def _run_steps(
             try:
                 record = runner.run(step)
             except StepFailedError:
-                cache.doubt(step)
+                cache.discard(step)
                 raise
-            cache.take_back(step)
+            cache.keep(step)
             journal.add(step, record)
             log.info(
                 "step %d/%d %s: done in %.1f s, peak memory %d MiB",

@@ -27,29 +27,29 @@ class TimingCache:
     """The cache of one build; without commands of TensorRT-LLM nothing happens."""
 
     def __init__(self, paths: BuildPaths, plan: BuildPlan) -> None:
-        self._here = paths.tree / FILE
+        self._in_tree = paths.tree / FILE
         self._kept = _kept(paths.store / CACHES, plan)
 
-    def lend(self) -> None:
+    def copy_in(self) -> None:
         """Put the store's cache where commands read it, unless an earlier attempt has left one."""
-        if self._kept and self._kept.is_file() and not self._here.exists():
-            shutil.copyfile(self._kept, self._here)
+        if self._kept and self._kept.is_file() and not self._in_tree.exists():
+            shutil.copyfile(self._kept, self._in_tree)
 
-    def take_back(self, step: Step) -> None:
+    def keep(self, step: Step) -> None:
         """Keep what a finished step has measured."""
-        if not (self._kept and step.command and self._here.is_file()):
+        if not (self._kept and step.command and self._in_tree.is_file()):
             return
         try:
             self._kept.parent.mkdir(exist_ok=True)
-            write_durably(self._kept, self._here.read_bytes())
+            write_durably(self._kept, self._in_tree.read_bytes())
         except OSError as error:
             unfinished(self._kept).unlink(missing_ok=True)
             log.warning("the timing cache is not kept: %s: %s", self._kept, error.strerror)
 
-    def doubt(self, step: Step) -> None:
+    def discard(self, step: Step) -> None:
         """Drop the cache after a step that failed with it: at worst it is measured again."""
         if self._kept and step.name.startswith("build-"):
-            self._here.unlink(missing_ok=True)
+            self._in_tree.unlink(missing_ok=True)
             self._kept.unlink(missing_ok=True)
 
 

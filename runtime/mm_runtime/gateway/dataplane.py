@@ -184,7 +184,7 @@ class ChatService:
 
     def features(self, sizes: Sequence[Size]) -> int:
         """Return the features of the images of one request, in the prompt or beside it."""
-        return self._layout.rows(sizes) + self._layout.crossed(sizes)
+        return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
 
     async def prepare(self, request: AnyRequest) -> PreparedChat:
         """Check a request and get it ready for the engine.
@@ -215,14 +215,16 @@ class ChatService:
         elif not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             budget = self._budget(request, text_tokens, marks, rows)
-        crossed = self._layout.crossed([(image.shape[0], image.shape[1]) for image in images])
+        cross_attention_rows = self._layout.cross_attention_rows(
+            [(image.shape[0], image.shape[1]) for image in images]
+        )
         return PreparedChat(
             prompt=parsed.prompt,
             images=images,
             video=video,
             audio=None,
             cache_salt=salt,
-            budget=replace(budget, crossed_tokens=crossed),
+            budget=replace(budget, cross_attention_tokens=cross_attention_rows),
             sampling=self._choose_sampling(request),
             stops=request.stops,
             turns=parsed.turns,

@@ -69,7 +69,7 @@ class Running:
         return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
 
     @property
-    def takes_likeliest(self) -> bool:
+    def is_greedy(self) -> bool:
         """Say whether the likeliest token is always right."""
         return self._search is None and self.chooser.plain
 
@@ -81,7 +81,7 @@ class Running:
         """
         if self._search is not None:
             return self._advance_beams(self._search, logits)
-        plain = self.takes_likeliest
+        plain = self.is_greedy
         token = likeliest[0] if plain else self.chooser.choose(logits[0], self.answer)
         return self._accept(token, logits[0])
 

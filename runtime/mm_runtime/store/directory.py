@@ -107,7 +107,7 @@ class DirectoryStore:
             since = self.unused_since(fingerprint)
             if since is None or since > before:
                 return False
-            _take_away(paths)
+            _remove_engine(paths)
             paths.unused.unlink(missing_ok=True)
             return True
 
@@ -115,7 +115,7 @@ class DirectoryStore:
         """See `EngineStore.remove`."""
         paths = self._paths(fingerprint)
         with writing_to(self.root), self._locked(paths):
-            _take_away(paths)
+            _remove_engine(paths)
 
     def _paths(self, fingerprint: str) -> BuildPaths:
         return BuildPaths(self.root, fingerprint)
@@ -161,12 +161,12 @@ class DirectoryIncoming:
     def finish(self, manifest: bytes) -> None:
         """See `Incoming.finish`; a damaged engine of the same name makes place."""
         write_durably(self.folder / MANIFEST_NAME, manifest.decode())
-        _take_away(self.paths)
+        _remove_engine(self.paths)
         self.folder.rename(self.paths.engine)
         sync_directory(self.paths.engine.parent)
 
 
-def _take_away(paths: BuildPaths) -> None:
+def _remove_engine(paths: BuildPaths) -> None:
     """Remove an engine. Renamed first: a reader sees all of it or none."""
     gone = paths.work.with_name(f"{paths.fingerprint}.removed")
     shutil.rmtree(gone, ignore_errors=True)

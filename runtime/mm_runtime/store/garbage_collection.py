@@ -56,13 +56,15 @@ def collect(
     """Remove the unwanted engines and what abandoned builds have left."""
     removed, busy, size, kept = [], [], 0, 0
     for fingerprint in store.fingerprints():
-        created, bytes_ = _looked_up(store, fingerprint)
+        created, bytes_ = _created_and_size(store, fingerprint)
         try:
-            gone = _gone(store, demand, fingerprint, (created, now), dry_run=dry_run)
+            unwanted_now = _remove_unwanted(
+                store, demand, fingerprint, (created, now), dry_run=dry_run
+            )
         except EngineBusyError:
             busy.append(fingerprint)
             continue
-        if not gone:
+        if not unwanted_now:
             kept += 1
             continue
         log.info(
@@ -77,7 +79,7 @@ def collect(
     return CollectResult(removed=removed, removed_bytes=size, kept=kept, busy=busy)
 
 
-def _gone(
+def _remove_unwanted(
     store: EngineStore,
     demand: Demand,
     fingerprint: str,
@@ -88,10 +90,10 @@ def _gone(
     """Remove an engine if it is unwanted; return whether it is."""
     created, now = times
     if demand.unused_for is None or demand.keep is None:
-        gone = demand.unwanted(fingerprint, now - created if created else None)
-        if gone and not dry_run:
+        unwanted_now = demand.unwanted(fingerprint, now - created if created else None)
+        if unwanted_now and not dry_run:
             store.remove(fingerprint)
-        return gone
+        return unwanted_now
     if fingerprint in demand.keep:
         if not dry_run:
             store.used(fingerprint)
@@ -100,11 +102,11 @@ def _gone(
     since = store.unused_since(fingerprint)
     if since is None and not dry_run:
         store.note_unused(fingerprint, now)
-    gone = (since or now) <= before
-    return gone and (dry_run or store.remove_unused(fingerprint, before))
+    unwanted_now = (since or now) <= before
+    return unwanted_now and (dry_run or store.remove_unused(fingerprint, before))
 
 
-def _looked_up(store: EngineStore, fingerprint: str) -> tuple[datetime | None, int]:
+def _created_and_size(store: EngineStore, fingerprint: str) -> tuple[datetime | None, int]:
     try:
         manifest = parse_manifest(store.manifest(fingerprint), fingerprint, str(store))
     except EngineCorruptError:

@@ -35,7 +35,7 @@ def _fetch(context: StepContext, origin: Origin) -> None:
     if found not in {None, expected}:
         raise _changed(context.source, found, expected)
     copies = {name: context.paths.fetched(name) for name in origin.sizes}
-    _remove_strangers(
+    _remove_unexpected(
         context, {*copies.values(), *(origin.partial(*copy) for copy in copies.items())}
     )
     digests = _copy_all(origin, copies)
@@ -70,7 +70,7 @@ def _changed(source: str, found: str | None, expected: str) -> SourceChangedErro
     )
 
 
-def _remove_strangers(context: StepContext, wanted: set[Path]) -> None:
+def _remove_unexpected(context: StepContext, wanted: set[Path]) -> None:
     """Remove what an earlier attempt with other files has left."""
     paths = context.paths
     for directory in {paths.weights, paths.processor, paths.pickles}:

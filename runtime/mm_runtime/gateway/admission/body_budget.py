@@ -36,7 +36,7 @@ class BodyBudget:
         finally:
             claim.release()
 
-    def take(self, count: int, held: int) -> None:
+    def reserve(self, count: int, held: int) -> None:
         """Take bytes for a body that holds some already.
 
         Raises:
@@ -52,7 +52,7 @@ class BodyBudget:
             )
         self._left -= count
 
-    def give_back(self, count: int) -> None:
+    def free(self, count: int) -> None:
         """Give bytes back."""
         self._left += count
 
@@ -66,10 +66,10 @@ class BodyClaim:
 
     def grow(self, count: int) -> None:
         """Hold more bytes; see `BodyBudget.take`."""
-        self._budget.take(count, self._held)
+        self._budget.reserve(count, self._held)
         self._held += count
 
     def release(self) -> None:
         """Give everything back; the body is not needed any more."""
-        self._budget.give_back(self._held)
+        self._budget.free(self._held)
         self._held = 0

@@ -32,7 +32,7 @@ class Fetching:
         finally:
             claim.release()
 
-    def give_back(self) -> None:
+    def free(self) -> None:
         """Give a place back."""
         self._left += 1
 
@@ -59,4 +59,4 @@ class FetchClaim:
         """Give the place back; every file is there."""
         if self._held:
             self._held = False
-            self._fetching.give_back()
+            self._fetching.free()

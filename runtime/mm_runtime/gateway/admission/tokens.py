@@ -27,13 +27,13 @@ class TokenBudget:
     prompt_tokens: int
     image_tokens: int
     max_tokens: int
-    crossed_tokens: int = 0
+    cross_attention_tokens: int = 0
     """Features of images that cross attention reads; they take no place in the prompt."""
 
     @property
     def features(self) -> int:
         """All features of images and videos, in the prompt or beside it."""
-        return self.image_tokens + self.crossed_tokens
+        return self.image_tokens + self.cross_attention_tokens
 
     @property
     def text_tokens(self) -> int:

@@ -42,9 +42,11 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error
 
-    def crossed(self, sizes: Sequence[Size]) -> int:
+    def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features of images that are read beside the prompt."""
-        return 0 if self.image_processor is None else self.image_processor.crossed(sizes)
+        return (
+            0 if self.image_processor is None else self.image_processor.cross_attention_rows(sizes)
+        )
 
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the tokens that so many frames of one size become.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.serving.bls.calls import Ended, TritonCalls
+from mm_runtime.serving.bls.calls import FinishedResponses, TritonCalls
 from mm_runtime.serving.bls.pipeline import BlsPipeline, read_steps
 from mm_runtime.serving.errors import EngineStoppedError, RequestError
 from mm_runtime.serving.tensors import Tensors, scalar
@@ -36,19 +36,19 @@ class TritonPythonModel:
             outputs=self._settings.output_names,
             accumulate=self._settings.text("accumulate_tokens") == "true",
         )
-        self._ended = Ended()
+        self._finished = FinishedResponses()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request; Triton gives the next one to another instance meanwhile."""
         for request in requests:
             sender = request.get_response_sender()
-            self._ended.let_go(sender)
+            self._finished.free(sender)
             self._answer(request, sender)
 
     def _answer(self, request: Any, sender: Any) -> None:
         """Send all responses of one request; the stream is closed exactly once."""
         # The client's own id may be another request's too, and stopping goes by it.
-        calls = TritonCalls(secrets.token_hex(ID_BYTES), self._ended)
+        calls = TritonCalls(secrets.token_hex(ID_BYTES), self._finished)
         closed = False
         try:
             inputs = self._inputs(request)
@@ -76,4 +76,4 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """Free the last answers while the memory that they lie in is there."""
-        self._ended.clear()
+        self._finished.clear()

@@ -24,7 +24,7 @@ from mm_runtime.serving.triton import Outputs
 LANGUAGE_MODEL = "tensorrt_llm"
 
 
-class Ended:
+class FinishedResponses:
     """Answers that were read to their end, kept until the stub has let go of them.
 
     The stub of Triton 2.51 lets go of an answer in a thread of its own, some time after the last
@@ -42,7 +42,7 @@ class Ended:
         """Keep an answer, from before its end."""
         self._answers.append(answer)
 
-    def let_go(self, sender: Any) -> None:
+    def free(self, sender: Any) -> None:
         """Free what is kept, when a request comes.
 
         Args:
@@ -64,8 +64,8 @@ class TritonCalls:
         ended: keeps the answers.
     """
 
-    def __init__(self, request_id: str, ended: Ended) -> None:
-        self._request_id, self._ended = request_id, ended
+    def __init__(self, request_id: str, ended: FinishedResponses) -> None:
+        self._request_id, self._finished = request_id, ended
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
         """Return the one response of a model.
@@ -84,7 +84,7 @@ class TritonCalls:
             RequestError, EngineStoppedError, RuntimeError: as `once`.
         """
         answer = self._request(model, inputs, outputs).exec(decoupled=True)
-        self._ended.keep(answer)
+        self._finished.keep(answer)
         for response in answer:
             found = _outputs(response)
             if found:

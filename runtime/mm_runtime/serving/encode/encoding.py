@@ -73,12 +73,12 @@ def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> 
     if features.table is not None:
         outputs["OUT_PROMPT_EMBEDDING_TABLE"] = features.table[np.newaxis].astype(dtype)
         outputs["OUT_PROMPT_VOCAB_SIZE"] = np.array([[len(features.table)]], dtype=np.int32)
-    if features.crossed is not None and features.cross_mask is not None:
+    if features.encoder_rows is not None and features.cross_mask is not None:
         # Tokens of the answer read what the prompt's last token reads.
         rows = np.repeat(features.cross_mask[-1:], answer, axis=0)
         outputs |= {
-            "ENCODER_INPUT_FEATURES": features.crossed[np.newaxis].astype(dtype),
-            "ENCODER_OUTPUT_LENGTHS": np.array([[len(features.crossed)]], dtype=np.int32),
+            "ENCODER_INPUT_FEATURES": features.encoder_rows[np.newaxis].astype(dtype),
+            "ENCODER_OUTPUT_LENGTHS": np.array([[len(features.encoder_rows)]], dtype=np.int32),
             "CROSS_ATTENTION_MASK": np.concatenate((features.cross_mask, rows))[np.newaxis],
             "SKIP_CROSS_ATTN_BLOCKS": np.array([[False]]),
         }

@@ -72,7 +72,7 @@ class EncoderModel:
         if encoders and self._gauges:
             hosts = Hosts(encoders.addresses)
             client = EncoderClient(
-                lambda: hosts.found,
+                lambda: hosts.addresses,
                 identity=self.identity,
                 expected_features=ExpectedFeatures.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,

@@ -77,7 +77,7 @@ class Decoders:
             turn.cancel()
             raise
 
-    def take(self) -> DecoderProcess:
+    def acquire(self) -> DecoderProcess:
         """Return a decoder that no other request holds."""
         with self._lock:
             if self._closed:
@@ -90,7 +90,7 @@ class Decoders:
                 decoder.end()
         return self._start()
 
-    def give_back(self, decoder: DecoderProcess) -> None:
+    def release(self, decoder: DecoderProcess) -> None:
         """Keep a decoder for the next file; for one that has ended, start another."""
         if not decoder.is_alive:
             self._end(decoder)
@@ -126,7 +126,7 @@ class _Turn:
 
     def run(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
         """Run a job in a decoder of this turn's own."""
-        decoder = self._decoders.take()
+        decoder = self._decoders.acquire()
         try:
             with self._lock:
                 if self._cancelled:
@@ -139,7 +139,7 @@ class _Turn:
                 cancelled = self._cancelled
             if cancelled:
                 decoder.end()  # killed, and perhaps not gone yet
-            self._decoders.give_back(decoder)
+            self._decoders.release(decoder)
 
     def cancel(self) -> None:
         """End what runs, and let nothing begin."""

@@ -29,15 +29,15 @@ class Hosts:
         self._names = tuple(names)
         self._seconds = seconds
         self._closed = threading.Event()
-        self._found: tuple[str, ...] = ()
-        self._look()
+        self._current: tuple[str, ...] = ()
+        self._resolve()
         self._thread = threading.Thread(target=self._run, name="encoder-hosts", daemon=True)
         self._thread.start()
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def addresses(self) -> tuple[str, ...]:
         """IP:PORT of every encoder as last looked up, sorted."""
-        return self._found
+        return self._current
 
     def close(self) -> None:
         """End the thread."""
@@ -45,13 +45,13 @@ class Hosts:
 
     def _run(self) -> None:
         while not self._closed.wait(self._seconds):
-            self._look()
+            self._resolve()
 
-    def _look(self) -> None:
-        found = tuple(sorted({one for name in self._names for one in _addresses(name)}))
-        if found != self._found:
-            logger.info("vision encoders: %s", ", ".join(found) or "none")
-        self._found = found
+    def _resolve(self) -> None:
+        addresses = tuple(sorted({one for name in self._names for one in _addresses(name)}))
+        if addresses != self._current:
+            logger.info("vision encoders: %s", ", ".join(addresses) or "none")
+        self._current = addresses
 
 
 def _addresses(name: str) -> list[str]:

@@ -75,4 +75,4 @@ class CrossAttentionEncoder:
     def _features(self, one: Canvases, features: NDArray[np.float32]) -> Features:
         positions = features.shape[1] // self._tiles
         mask = np.repeat(one.seen.astype(bool), positions, axis=2).reshape(len(one.seen), -1)
-        return Features(crossed=features.reshape(-1, features.shape[-1]), cross_mask=mask)
+        return Features(encoder_rows=features.reshape(-1, features.shape[-1]), cross_mask=mask)

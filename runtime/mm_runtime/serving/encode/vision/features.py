@@ -17,7 +17,7 @@ class Features:
     table: NDArray[np.float32] | None = None
     """Rows of the prompt table, [rows, hidden]."""
 
-    crossed: NDArray[np.float32] | None = None
+    encoder_rows: NDArray[np.float32] | None = None
     """What cross attention reads, [positions, hidden]."""
 
     cross_mask: NDArray[np.bool_] | None = None

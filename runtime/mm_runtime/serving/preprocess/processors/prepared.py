@@ -52,7 +52,7 @@ class ImageProcessor(Protocol):
             RequestError: an image of a shape the family cannot read.
         """
 
-    def crossed(self, sizes: Sequence[Size]) -> int:
+    def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
@@ -108,7 +108,7 @@ def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
 class InPrompt:
     """What families do that have features in the prompt, and nowhere else."""
 
-    def crossed(self, sizes: Sequence[Size]) -> int:
+    def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return nothing."""
         del sizes
         return 0

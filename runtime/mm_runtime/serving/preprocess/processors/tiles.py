@@ -52,7 +52,7 @@ class TileProcessor(WithoutVideo):
         """Return no rows for each image."""
         return (0,) * len(sizes)
 
-    def crossed(self, sizes: Sequence[Size]) -> int:
+    def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features of all tiles that the images fill."""
         shapes = [self.canvas(height, width) for height, width in sizes]
         return self.positions * sum(high * wide for high, wide in shapes)

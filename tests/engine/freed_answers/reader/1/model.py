@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.serving.bls.calls import Ended, TritonCalls
+from mm_runtime.serving.bls.calls import FinishedResponses, TritonCalls
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -21,15 +21,15 @@ class TritonPythonModel:
         del args
         self._own = threading.get_native_id()
         self._elsewhere = 0
-        self._ended = Ended()
+        self._finished = FinishedResponses()
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Read an answer; say how many arrays other threads have freed so far."""
         for request in requests:
             sender = request.get_response_sender()
-            self._ended.let_go(sender)
+            self._finished.free(sender)
             count = pb_utils.get_input_tensor_by_name(request, "COUNT").as_numpy()
-            for piece in TritonCalls("", self._ended).pieces(
+            for piece in TritonCalls("", self._finished).pieces(
                 "counter", {"COUNT": count}, ["NUMBER"]
             ):
                 weakref.finalize(piece["NUMBER"], self._freed)
