@@ -103,7 +103,7 @@ class Progress:
         log.info("%s", progress.line())
 
     def wait(self, holder: str) -> None:
-        """Say that another builder is at work on this engine."""
+        """Report that another builder works on this engine."""
         self.publish(self._reported.model_copy(update={"waiting_for": holder or "another builder"}))
 
     def _write(self) -> None:

@@ -161,7 +161,7 @@ class ChatService:
 
     @property
     def chats(self) -> bool:
-        """Say whether the model answers conversations; the others complete texts."""
+        """Return whether the model answers conversations; the others complete texts."""
         return self._chat_prompt is not None
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:

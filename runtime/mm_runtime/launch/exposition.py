@@ -216,7 +216,7 @@ class Exposition:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's)
-                """Say nothing: a scrape every few seconds is no news."""
+                """Log nothing: a scrape comes every few seconds."""
 
         return Handler
 

@@ -63,7 +63,7 @@ class Sharing:
 
 
 def log_time_slices(reason: str) -> None:
-    """Say that the GPU is shared by time slices, what that costs and what to do."""
+    """Log that the GPU is shared by time slices, what that costs and what to do."""
     log.error(
         "MPS does not work here: %s. Encoder and language model take turns on the GPU, so that"
         " tokens take two to three times as long while images are encoded. Use a container image"

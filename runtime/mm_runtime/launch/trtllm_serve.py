@@ -65,7 +65,7 @@ class TrtllmServer:
         return State.READY if answer[0] == http.client.OK else State.LOADING
 
     def is_alive(self) -> bool:
-        """Say yes: it has no page for that, and the supervisor sees when it ends."""
+        """Return true: it has no page for that, and the supervisor sees when it ends."""
         return True
 
     def in_flight(self) -> InFlight:

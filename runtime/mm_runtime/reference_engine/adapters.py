@@ -51,7 +51,7 @@ class Adapters:
             self._adapt(engine, stack, folders)
 
     def aim(self, rows: Sequence[Adapter]) -> None:
-        """Say whose the rows of the next passes are; one says it for rows of any number."""
+        """Set the adapters of the next passes' rows; one adapter is for any number of rows."""
         self._names = [BASE if uid is None else str(uid) for uid in rows]
 
     def _adapt(self, engine: str, stack: Any, folders: Sequence[AdapterFolder]) -> None:

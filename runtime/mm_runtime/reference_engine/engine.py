@@ -3,8 +3,8 @@
 One thread owns the model. A step runs one token of every decoding request and a part of one prompt,
 in one forward pass; `schedule` says how large a part, so that prompts never stall the others.
 
-What goes wrong with one request stays with it: to start it, to choose its next token, to hand over
-its words. Only an error of the pass itself, which computes all rows at once and names none, fails
+An error of one request stays with it: to start it, to choose its next token, to send its
+text. Only an error of the pass itself, which computes all rows at once and names none, fails
 every request that was in it; those that wait are not affected.
 """
 

@@ -70,7 +70,7 @@ class Running:
 
     @property
     def is_greedy(self) -> bool:
-        """Say whether the likeliest token is always right."""
+        """Return whether the likeliest token is always right."""
         return self._search is None and self.chooser.plain
 
     def advance(self, logits: torch.Tensor, likeliest: Sequence[int]) -> bool:

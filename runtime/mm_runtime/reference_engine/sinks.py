@@ -20,7 +20,7 @@ def is_cancelled(sink: Sink) -> bool:
 
 
 def cancel(sink: Sink) -> None:
-    """End the request of a client that has gone."""
+    """End a cancelled request."""
     try:
         sink.cancelled()
     except Exception:

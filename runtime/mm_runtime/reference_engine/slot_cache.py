@@ -63,7 +63,7 @@ class SlotCache:
         self._groups: list[_Group] = []
 
     def aim(self, positions: Sequence[int], start: int, count: int) -> torch.Tensor:
-        """Say whose the rows of the next pass are.
+        """Set the slots of the next pass's rows.
 
         Args:
             positions: of the tokens of the first slots, one row each.

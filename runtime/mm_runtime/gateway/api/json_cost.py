@@ -56,7 +56,7 @@ def _too_much(what: str, remedy: str) -> InvalidRequestError:
 
 
 def _has_more_elements(body: bytes) -> bool:
-    """Say whether too many commas stand outside strings, or more strings than go with them."""
+    """Return whether too many commas stand outside strings, or more strings than go with them."""
     commas = quotes = 0
     carried = b""
     for start in range(0, len(body), _CHUNK_BYTES):

@@ -152,7 +152,7 @@ def _path(loc: tuple[int | str, ...]) -> str | None:
 
 
 def _is_branch(loc: tuple[int | str, ...], index: int) -> bool:
-    """Say whether an item of a location is the branch of a union, not a key of the request.
+    """Return whether an item of a location is the branch of a union, not a key of the request.
 
     Our own branches are spelt `<...>`; the type of a content part follows directly on its index.
     """

@@ -76,7 +76,7 @@ class Engine(Protocol):
         ...
 
     async def is_ready(self) -> bool:
-        """Say whether the engine can answer now; never raises, answers within about a second."""
+        """Return whether the engine can answer now; never raises, answers within about a second."""
         ...
 
 

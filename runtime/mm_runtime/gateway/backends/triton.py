@@ -57,7 +57,7 @@ class TritonEngine:
         await self._client.close()
 
     async def is_ready(self) -> bool:
-        """Say whether the server and the ensemble are ready now."""
+        """Return whether the server and the ensemble are ready now."""
         try:
             return bool(
                 await self._client.is_server_ready(client_timeout=_PROBE_SECONDS)

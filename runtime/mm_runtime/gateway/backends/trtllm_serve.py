@@ -70,7 +70,7 @@ class TrtllmServeEngine:
         await self._client.aclose()
 
     async def is_ready(self) -> bool:
-        """Say whether the server answers: it listens when the model is loaded."""
+        """Return whether the server answers: it listens when the model is loaded."""
         try:
             answer = await self._client.get("/health", timeout=_PROBE_SECONDS)
         except httpx.TransportError:

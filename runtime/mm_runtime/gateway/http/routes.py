@@ -53,11 +53,11 @@ class Routes:
         return JSONResponse(self._describe(name))
 
     async def healthz(self, _: Request) -> Response:
-        """Say that the process answers; Triton's state does not matter here."""
+        """Answer 200: the process is alive; Triton's state does not matter here."""
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Say whether a request sent now would be answered."""
+        """Return whether a request sent now would be answered."""
         if self.drain.closing:
             return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
         phase, detail = await self.state()

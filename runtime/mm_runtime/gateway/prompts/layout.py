@@ -21,7 +21,7 @@ class PromptLayout:
 
     @property
     def rows_are_fixed(self) -> bool:
-        """Say whether an image's tokens are known before its size is."""
+        """Return whether an image's tokens are known before its size is."""
         return self.image_processor is None or self.image_processor.fixed_rows is not None
 
     def least_rows(self, images: int) -> int:

@@ -41,7 +41,7 @@ def probes(service: ChatService, *, most_pixels: int) -> Iterator[Probe]:
 
     Args:
         service: what they are for.
-        most_pixels: of one image, as the gateway lets in.
+        most_pixels: of one image, as the gateway accepts.
     """
     if service.accepts_audio:  # every recording takes the encoder's full window
         return
@@ -77,7 +77,7 @@ def _image_sizes(service: ChatService, most_side: int) -> dict[str, Sequence[Siz
 
 
 def _is_between(service: ChatService, smallest: Size, largest: Size, most_side: int) -> bool:
-    """Say whether the typical image has another number of features than both."""
+    """Return whether the typical image has another number of features than both."""
     height, width = _TYPICAL
     if height * width > most_side**2:
         return False
@@ -121,7 +121,7 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 
 def _fits(service: ChatService, sizes: Sequence[Size]) -> bool:
-    """Say whether images and their question leave room for an answer."""
+    """Return whether images and their question leave room for an answer."""
     blank = _with_images(service, [(1, 1)] * len(sizes))
     return service.text_tokens(blank) + service.rows(sizes) <= _most_tokens(service)
 

@@ -56,7 +56,7 @@ class WarmUp:
     Args:
         service: the path.
         metrics: receives the phase.
-        most_pixels: of one image, as the gateway lets in.
+        most_pixels: of one image, as the gateway accepts.
         request_seconds: what a user's request may take.
         golden: what the engine must answer; None: anything.
         after_first: done once, after the first success and before any client is admitted.

@@ -90,7 +90,7 @@ def _adapters(native: NativeValues) -> dict[str, Parameter]:
 
 def _reports() -> dict[str, Parameter]:
     return strings(
-        # A client that has gone frees its slot within a second.
+        # A cancelled request frees its slot within a second.
         cancellation_check_period_ms=100,
         stats_check_period_ms=100,
         iter_stats_max_iterations=1000,

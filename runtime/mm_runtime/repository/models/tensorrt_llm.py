@@ -24,7 +24,7 @@ from mm_runtime.serving.triton import ModelSettings
 MILLISECONDS = 1000
 
 CANCELLED_WITHIN_SECONDS = 0.4
-"""A slot is to be free a second after its client has gone; clients of the gateway say so at once
+"""A slot is to be free a second after its client has disconnected; the gateway cancels at once
 (`stop`)."""
 
 

@@ -28,7 +28,7 @@ class TritonPythonModel:
     """The ensemble's steps in one model, decoupled; an instance serves one request at a time."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Learn the steps."""
+        """Read the steps."""
         self._settings = ModelSettings(args)
         self._always_streams = self._settings.parameters.get("always_streams") == "true"
         self._pipeline = BlsPipeline(
@@ -68,11 +68,11 @@ class TritonPythonModel:
         return {**inputs, "stream": np.array([[True]])} if self._always_streams else inputs
 
     def _leave(self, sender: Any) -> None:
-        """Close the stream of a client that has gone; without streams there must be an answer."""
+        """Close the stream of a cancelled request; without streams there must be a response."""
         if self._settings.decoupled:
             sender.send(flags=FINAL)
         else:
-            sender.send(refuse(EngineStoppedError("the client has gone")), flags=FINAL)
+            sender.send(refuse(EngineStoppedError("the request was cancelled")), flags=FINAL)
 
     def finalize(self) -> None:
         """Free the last answers while the memory that they lie in is there."""

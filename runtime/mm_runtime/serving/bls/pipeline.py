@@ -77,7 +77,7 @@ class BlsPipeline:
     ) -> Iterator[tuple[Outputs, bool]]:
         """Yield the responses of one request, each with whether it is the last.
 
-        Nothing more is yielded once the client has gone, and the language model is stopped.
+        Nothing more is yielded once the request is cancelled, and the language model is stopped.
 
         Raises:
             RequestError: an input that this model cannot honour.
@@ -131,7 +131,7 @@ class BlsPipeline:
         *,
         complete: bool,
     ) -> Iterator[Outputs]:
-        """Yield what the language model sends; stop it, and end, once the client has gone.
+        """Yield what the language model sends; stop it, and end, once the request is cancelled.
 
         Only our own engine says which piece is the last and what came before it. For the others it
         is noted here, and an empty piece ends the answer.

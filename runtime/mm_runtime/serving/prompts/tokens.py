@@ -17,7 +17,7 @@ To count the tokens of 5 MB takes 18 s of the process that prepares all requests
 
 
 def surely_exceeds(text: str, tokens: int) -> bool:
-    """Say without counting whether a text is longer than texts of so many tokens are."""
+    """Return, without counting, whether a text is longer than texts of so many tokens are."""
     return len(text) > tokens * CHARACTERS_PER_TOKEN
 
 

@@ -54,11 +54,11 @@ class ResponseSink:
         self._respond(refuse(error), last=True)
 
     def cancelled(self) -> None:
-        """Close the stream of a client that has gone."""
+        """Close the stream of a cancelled request."""
         self._respond(None, last=True)
 
     def stop(self) -> None:
-        """End the answer as if the client had gone."""
+        """End the answer as a cancellation does."""
         self._cancelled = True
 
     def poll_cancellation(self) -> None:

@@ -95,7 +95,7 @@ class DecoderProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Say whether it takes another job."""
+        """Return whether it takes another job."""
         return self._process.poll() is None
 
     def run(self, job: Job, content: bytes, cpu_seconds: int) -> Array:
