@@ -152,7 +152,7 @@ CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
             f"custom-code-in-{name}",
             text_with(name, '{"auto_map": {"AutoModel": "x.Y"}}'),
             R.CUSTOM_CODE_REFUSED,
-            f"{name} asks to run Python",
+            f"{name} requires running Python",
         )
         for name in (
             "video_preprocessor_config.json",
