@@ -1,4 +1,4 @@
-"""Calls into Triton are made by a thread of their own, in order, and clients are looked after."""
+"""Calls into Triton are made by a thread of their own, in order, and cancellations are polled."""
 
 import threading
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ DEADLINE = 60
 
 @dataclass
 class Answer:
-    """Counts the looks at it."""
+    """Counts its polls."""
 
     closed: bool = False
-    looks: int = 0
+    polls: int = 0
     fails: bool = field(default=False)
 
-    def look(self) -> None:
+    def poll_cancellation(self) -> None:
         """Count."""
-        self.looks += 1
+        self.polls += 1
         if self.fails:
             raise RuntimeError("Triton has gone")
 
 
 def _make() -> ResponseSender:
-    """Return an sender that looks at two of four open answers a round, and never at more."""
+    """Return an sender that polls at two of four open answers a round, and never at more."""
     return ResponseSender(
         poll_interval_seconds=SOON, poll_within_seconds=2 * SOON, max_polls_per_round=2
     )
@@ -82,32 +82,32 @@ def test_a_call_that_fails_is_logged(
     assert [record.message for record in caplog.records] == ["a call into Triton failed"]
 
 
-def test_open_answers_are_looked_at(sender: ResponseSender) -> None:
-    """All of them in turn, also after a look that failed; closed ones no more."""
+def test_open_answers_are_polled(sender: ResponseSender) -> None:
+    """All of them in turn, also after a poll that failed; closed ones no more."""
     answers = [Answer(), Answer(fails=True), Answer(), Answer()]
     for answer in answers:
         sender.watch(answer)
-    eventually(lambda: min(answer.looks for answer in answers) >= 3, seconds=DEADLINE)
+    eventually(lambda: min(answer.polls for answer in answers) >= 3, seconds=DEADLINE)
     answers[0].closed = True
     eventually(lambda: len(sender._open) == 3, seconds=DEADLINE)
-    looks = answers[0].looks
-    eventually(lambda: answers[3].looks >= 10, seconds=DEADLINE)
-    assert answers[0].looks == looks
+    polls = answers[0].polls
+    eventually(lambda: answers[3].polls >= 10, seconds=DEADLINE)
+    assert answers[0].polls == polls
 
 
 @pytest.mark.parametrize(
-    ("answers", "every", "within", "looks"),
+    ("answers", "every", "within", "polls"),
     [(0, 0.02, 0.4, 0), (1, 0.02, 0.4, 1), (8, 0.02, 0.4, 1), (21, 0.02, 0.4, 2), (9, 1, 0.4, 9)],
 )
-def test_looks_are_as_few_as_the_time_allows(
-    answers: int, every: float, within: float, looks: int
+def test_polls_are_as_few_as_the_time_allows(
+    answers: int, every: float, within: float, polls: int
 ) -> None:
     """Each is a call into Triton between two tokens: twenty rounds share the open answers."""
-    assert looks == polls_per_round(answers, every, within)
+    assert polls == polls_per_round(answers, every, within)
 
 
-def test_looks_go_on_while_calls_come(sender: ResponseSender) -> None:
-    """A thread that always has something to send looks after clients, too."""
+def test_polls_continue_while_calls_come(sender: ResponseSender) -> None:
+    """A thread that always has something to send polls cancellations, too."""
     answer, calls = Answer(), True
 
     def again() -> None:
@@ -117,6 +117,6 @@ def test_looks_go_on_while_calls_come(sender: ResponseSender) -> None:
     sender.watch(answer)
     sender.put(again)
     try:
-        eventually(lambda: answer.looks >= 3, seconds=DEADLINE)
+        eventually(lambda: answer.polls >= 3, seconds=DEADLINE)
     finally:
         calls = False

@@ -38,7 +38,7 @@ class _Watched(Decoders):
 
     async def through(self, work: Callable[[Run], Found]) -> Found:
         try:
-            self._bodies.take(1, 0)
+            self._bodies.reserve(1, 0)
         except OverloadedError:
             self.refused += 1
         return await super().through(work)
@@ -69,7 +69,7 @@ async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
             for _ in range(3):
                 await _loader(bodies, decoders).load([reference])
     assert decoders.refused == 3
-    bodies.take(len(PICTURE), 0)
+    bodies.reserve(len(PICTURE), 0)
 
 
 async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
@@ -80,7 +80,7 @@ async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             with pytest.raises(OverloadedError, match="Try again"):
                 await _loader(bodies, decoders).load([reference])
-    bodies.take(len(PICTURE) - 1, 0)
+    bodies.reserve(len(PICTURE) - 1, 0)
 
 
 async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
