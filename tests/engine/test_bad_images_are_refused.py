@@ -36,8 +36,8 @@ def test_whole_picture_is_decoded() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        pytest.param("https://example.com/x.png", "no URL of a picture", id="not fetched"),
-        pytest.param("file:///etc/passwd", "no URL of a picture", id="file"),
+        pytest.param("https://example.com/x.png", "no URL of an image", id="not fetched"),
+        pytest.param("file:///etc/passwd", "no URL of an image", id="file"),
         pytest.param("data:image/png;base64,@@@@", "not valid base64", id="not base64"),
         pytest.param("data:image/png;base64,abc", "not valid base64", id="truncated base64"),
         pytest.param("data:image/png,abc", "not base64", id="not marked as base64"),
