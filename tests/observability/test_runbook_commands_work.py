@@ -14,7 +14,7 @@ import pytest
 from mm_api.conditions import Reason
 from mm_devcluster.cluster import ClusterInfo
 from mm_observability.boards.all import every_board
-from mm_operator.telemetry.logs import JsonFormatter
+from mm_operator.telemetry.logs import KeyedFormatter
 from support.clusters import namespace
 from support.definition import install_definition
 from support.keda_definitions import install_keda_definitions
@@ -115,7 +115,7 @@ def test_errors_are_found_in_the_operators_log() -> None:
     [wanted] = re.findall(r"logs deploy/OPERATOR .*\| grep '([^']+)'", text)
     record = logging.LogRecord("mm_operator", logging.ERROR, "a.py", 1, "it failed", None, None)
 
-    assert wanted in JsonFormatter().format(record)
+    assert wanted in KeyedFormatter().format(record)
 
 
 @EACH

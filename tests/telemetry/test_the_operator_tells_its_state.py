@@ -10,7 +10,7 @@ import pytest
 
 from mm_api.metrics import OPERATOR_METRICS
 from mm_operator.status.series import Sample
-from mm_operator.telemetry.logs import JsonFormatter, current_key
+from mm_operator.telemetry.logs import KeyedFormatter, current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
@@ -101,7 +101,7 @@ def test_log_lines_are_json_with_the_key() -> None:
         raise ValueError("broken\nin two")  # noqa: TRY301  # something to log
     except ValueError:
         record = logging.LogRecord("mm", logging.ERROR, "", 0, "no %s", ("luck",), sys.exc_info())
-        line = JsonFormatter().format(record)
+        line = KeyedFormatter().format(record)
     finally:
         current_key.reset(token)
     parsed = json.loads(line)

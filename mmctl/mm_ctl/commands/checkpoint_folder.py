@@ -13,6 +13,7 @@ from typing import Any
 
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_ctl.documents import UsageError, read_text
@@ -22,7 +23,8 @@ CONFIGS = ("config.json", "args.json")
 """FairSeq has no config.json: its args namespace, saved as JSON, stands for it."""
 
 INDEX = "model.safetensors.index.json"
-_ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+_STORED_BYTES = {"float64": 8, **DTYPE_BYTES}
+"""Of one number, by the type that a checkpoint is stored in."""
 
 
 def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
@@ -43,7 +45,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
         raise UsageError(f"{folder}: {error}") from error
     dtype = str(config.get("dtype") or config.get("torch_dtype") or config.get("model_dtype"))
     dtype = dtype.removeprefix("torch.")
-    dtype = dtype if dtype in _ITEM_BYTES else "float32"
+    dtype = dtype if dtype in _STORED_BYTES else "float32"
     facts = ModelFacts(
         family=found,
         architecture=_architecture(config),
@@ -60,7 +62,7 @@ def facts_of_folder(folder: Path, family: str | None) -> ModelFacts:
     )
     parameters = _counted(folder, dtype) or _computed(folder, facts, dimensions)
     return facts.model_copy(
-        update={"parameters": parameters, "weight_bytes": parameters * _ITEM_BYTES[dtype]}
+        update={"parameters": parameters, "weight_bytes": parameters * _STORED_BYTES[dtype]}
     )
 
 
@@ -97,7 +99,7 @@ def _counted(folder: Path, dtype: str) -> int | None:
         return sum(_elements(path) for path in shards)
     metadata = _json(folder / INDEX).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return int(total) // _ITEM_BYTES[dtype] if total else None
+    return int(total) // _STORED_BYTES[dtype] if total else None
 
 
 def _elements(path: Path) -> int:

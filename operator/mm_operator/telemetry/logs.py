@@ -3,13 +3,12 @@
 Logs are for people who run the operator. What a user must know is a condition.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 
+from mm_api.json_logs import JsonFormatter
 from mm_operator.status.story import story
 
 current_key: ContextVar[str] = ContextVar("current_key", default="")
@@ -22,24 +21,16 @@ _QUIET = ("kopf", "kubernetes", "aiohttp", "asyncio")
 """Libraries that tell at level info what our own lines tell already."""
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, logger, message, key, event, error."""
+class KeyedFormatter(JsonFormatter):
+    """Writes the key of the task that logs, and the event of a line of a story."""
+
+    def __init__(self) -> None:
+        super().__init__("key", "event")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if key := current_key.get():
-            line["key"] = key
-        if event := getattr(record, "event", None):
-            line["event"] = event
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        record.key = current_key.get()
+        return super().format(record)
 
 
 def tell_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -51,7 +42,7 @@ def tell_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 def set_up_logs(level: str) -> None:
     """Send every record of `level` and above to standard error as JSON."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(KeyedFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

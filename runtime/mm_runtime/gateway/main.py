@@ -1,7 +1,6 @@
 """`mm-runtime gateway`: reads manifest and serving plan, serves until SIGTERM, leaves cleanly."""
 
 import asyncio
-import json
 import logging
 import resource
 import signal
@@ -10,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
@@ -19,6 +17,7 @@ from pydantic import ValidationError
 from mm_api.contract import GATEWAY_PORT, GRPC_PORT, ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.json_logs import JsonFormatter
 from mm_runtime.gateway.admission.drain import LAME_DUCK_SECONDS
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.heap import return_large_pieces
@@ -184,27 +183,9 @@ async def _serve_gateway(options: GatewayOptions, gateway: Gateway) -> int:
         await asyncio.wait({watching, stopping})
 
 
-class _JsonFormatter(logging.Formatter):
-    """One JSON object a line; fields of `extra` beside the message."""
-
-    _known = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= {key: value for key, value in vars(record).items() if key not in self._known}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
 def _set_up_logging() -> None:
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(_JsonFormatter())
+    handler.setFormatter(JsonFormatter("request"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("uvicorn", "httpx"):  # a line a request, beside our own
         logging.getLogger(name).setLevel(logging.WARNING)
