@@ -3,10 +3,13 @@
 Both are frozen, refuse unknown fields (a typo is an error, never ignored) and travel as camelCase.
 """
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+Short = Annotated[str, Field(max_length=1024)]
+"""A text of the status: the API server bounds what its rules may cost by the length of texts."""
 
 
 class ApiModel(BaseModel):

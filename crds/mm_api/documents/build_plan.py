@@ -22,17 +22,17 @@ FINGERPRINT_PATTERN = r"^[0-9a-f]{64}$"
 class EngineLimits(Document):
     """Limits the language-model engine is built with (TensorRT-LLM's names)."""
 
-    max_batch_size: int = Field(ge=1)
-    max_input_len: int = Field(ge=1, description="Prompt tokens, image features included.")
-    max_seq_len: int = Field(ge=1, description="Prompt and generated tokens together.")
-    max_num_tokens: int = Field(ge=1)
-    max_beam_width: int = Field(ge=1)
-    max_images_per_request: int = Field(ge=0)
-    max_multimodal_len: int = Field(
-        ge=0, description="maxBatchSize x featuresPerImage x maxImagesPerRequest, exact."
+    max_batch_size: int = Field(ge=1, description="Requests decoded in one step.")
+    max_input_len: int = Field(
+        ge=1, description="Longest prompt in tokens, image features included."
     )
+    max_seq_len: int = Field(ge=1, description="Prompt and answer together, in tokens.")
+    max_num_tokens: int = Field(ge=1, description="Tokens in one step over all requests.")
+    max_beam_width: int = Field(ge=1, description="Widest beam search.")
+    max_images_per_request: int = Field(ge=0, description="Images in one request.")
+    max_multimodal_len: int = Field(ge=0, description="Rows of the prompt table over all requests.")
     max_encoder_input_len: int | None = Field(
-        default=None, ge=1, description="Tokens cross attention sees. None: no such attention."
+        default=None, ge=1, description="Tokens that cross attention reads. Absent: there is none."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mm_api.base import Document
+from mm_api.base import Document, Short
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
@@ -38,25 +38,21 @@ class PlannedLimits(Document):
 
 
 class GpuMemory(Document):
-    """Bytes on the GPU of one rank, term by term."""
+    """Planned bytes on one GPU."""
 
-    rank: int = Field(ge=0)
+    rank: int = Field(ge=0, description="Which of the replica's GPUs.")
     weights_bytes: int = Field(
-        ge=0, description="Language model, or both engines of an encoder-decoder; no vision."
+        ge=0, description="This rank's share of the language model; both engines, where it has two."
     )
-    vision_engine_bytes: int = Field(ge=0)
-    vision_activation_bytes: int = Field(ge=0, description="Peak at the largest profile.")
-    prompt_table_bytes: int = Field(ge=0, description="Reserved by the engine, on every rank.")
-    cuda_pool_bytes: int = Field(ge=0)
-    kv_cache_bytes: int = Field(
-        ge=0, description="For full batches of the longest sequences, cross attention included."
-    )
-    context_bytes: int = Field(ge=0, description="CUDA contexts of every process on this GPU.")
-    other_bytes: int = Field(
-        ge=0, description="Activations and buffers of the engine, copies of inputs."
-    )
-    total_bytes: int = Field(ge=0)
-    gpu_memory_bytes: int = Field(ge=0)
+    vision_engine_bytes: int = Field(ge=0, description="Weights of the vision engine.")
+    vision_activation_bytes: int = Field(ge=0, description="Peak at the largest batch.")
+    prompt_table_bytes: int = Field(ge=0, description="Prompt table of image features.")
+    cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
+    kv_cache_bytes: int = Field(ge=0, description="Key-value cache of full batches.")
+    context_bytes: int = Field(ge=0, description="CUDA contexts of every process.")
+    other_bytes: int = Field(ge=0, description="Activations and buffers.")
+    total_bytes: int = Field(ge=0, description="Sum of all terms.")
+    gpu_memory_bytes: int = Field(ge=0, description="What there is.")
 
 
 class HostMemory(Document):
@@ -118,12 +114,12 @@ class PoolPlan(Document):
     ceil512(copies x liveRequests x tableBytesPerRequest x factor) + 1 MiB.
     """
 
-    table_bytes_per_request: int = Field(ge=0, description="S: encoder output on the GPU.")
-    copies: int = Field(ge=1, description="k: 1 in an ensemble, 2 through a BLS model.")
-    live_requests: int = Field(ge=0, description="N: requests past the encoder.")
-    factor: float = Field(ge=1, description="f: room for fragmentation.")
-    bytes: int = Field(ge=0)
-    bounded_by: Bound = Field(description="The limit that enforces N.")
+    table_bytes_per_request: int = Field(ge=0, description="Encoder output of one request.")
+    copies: int = Field(ge=1, description="How often it lies in the pool.")
+    live_requests: int = Field(ge=0, description="Requests that hold one at the same time.")
+    factor: float = Field(ge=1, description="Room for fragmentation.")
+    bytes: int = Field(ge=0, description="The pool.")
+    bounded_by: Bound = Field(description="The limit that keeps the number of requests.")
 
 
 class ServingLimits(Document):
@@ -136,20 +132,20 @@ class ServingLimits(Document):
 
 
 class Change(Document):
-    """One field of the spec with its planned and its suggested value."""
+    """A field with its planned and its suggested value."""
 
-    path: str
-    current: str
-    suggested: str
+    path: Short = Field(description="The field.")
+    current: Short = Field(description="As it is planned.")
+    suggested: Short = Field(description="With which it would fit.")
 
 
 class Suggestion(Document):
-    """The smallest change of its kind with which the plan fits."""
+    """The smallest changes of their kind with which the plan fits."""
 
-    changes: list[Change]
-    gpus: int = Field(ge=1)
-    total_bytes: int = Field(ge=0, description="Of the fullest GPU.")
-    free_bytes: int = Field(ge=0)
+    changes: list[Change] = Field(max_length=8, description="All of them together.")
+    gpus: int = Field(ge=1, description="GPUs of a replica then.")
+    total_bytes: int = Field(ge=0, description="Of the fullest GPU then.")
+    free_bytes: int = Field(ge=0, description="Left on it then.")
 
 
 class Fit(Document):

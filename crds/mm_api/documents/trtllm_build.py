@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mm_api.base import Document
+from mm_api.base import Document, Short
 from mm_api.documents.lora_adapter import LoraAdapters
 
 CUSTOM_PRODUCT = "custom"
@@ -33,9 +33,9 @@ class EngineCommand(Command):
 class GpuModel(Document):
     """The GPU the plan was made for."""
 
-    product: str
-    memory_bytes: int = Field(ge=1)
-    compute_capability: str
+    product: Short = Field(description="As in the node label nvidia.com/gpu.product.")
+    memory_bytes: int = Field(ge=1, description="What a process can have of its memory.")
+    compute_capability: Short = Field(description="For example 9.0.")
 
 
 class TrtllmBuild(Document):

@@ -23,7 +23,7 @@ from mm_api.v1alpha1.model import (
     S3Source,
 )
 from mm_api.v1alpha1.names import SecretKeyRef, SecretRef
-from mm_api.v1alpha1.plan_status import LimitsStatus, MemoryStatus, PlanStatus
+from mm_api.v1alpha1.plan_status import MemoryStatus, PlanStatus
 from mm_api.v1alpha1.pod import Gpu, Resources, Scheduling, Toleration
 from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
@@ -55,7 +55,6 @@ __all__ = [
     "HuggingFaceSource",
     "KvCache",
     "LabelSelector",
-    "LimitsStatus",
     "Lora",
     "MemoryPoolsSpec",
     "MemoryStatus",

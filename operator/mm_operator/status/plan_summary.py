@@ -1,15 +1,8 @@
 """`status.plan` from the numbers of a plan."""
 
 from mm_api.documents.model_plan import EncoderMemory
-from mm_api.v1alpha1 import LimitsStatus, MemoryStatus, PlanStatus
-from mm_api.v1alpha1.plan_status import (
-    ChangeStatus,
-    EncoderMemoryStatus,
-    GpuMemoryStatus,
-    GpuStatus,
-    PoolStatus,
-    SuggestionStatus,
-)
+from mm_api.v1alpha1 import MemoryStatus, PlanStatus
+from mm_api.v1alpha1.plan_status import EncoderMemoryStatus
 from mm_operator.model import EnginePlan
 
 _WARNINGS = 16
@@ -36,32 +29,21 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         parameters=facts.parameters,
         features_per_image=engine.vision.features_per_image if engine.vision else None,
         max_concurrency=plan.serving_plan.gateway.max_concurrency,
-        limits=LimitsStatus.model_validate(engine.limits.model_dump()),
-        gpu=GpuStatus.model_validate(plan.gpu.model_dump()) if plan.gpu else None,
+        limits=engine.limits,
+        gpu=plan.gpu,
         memory=_memory(plan),
         encoder_memory=_encoder_memory(memory.encoder),
-        gpu_memory=[GpuMemoryStatus.model_validate(gpu.model_dump()) for gpu in memory.per_gpu],
+        gpu_memory=memory.per_gpu,
         kv_cache_free_gpu_memory_fraction=(
             memory.kv_cache_free_gpu_memory_fraction if on_gpu else None
         ),
         cross_kv_cache_fraction=memory.cross_kv_cache_fraction,
-        pool=PoolStatus.model_validate(plan.pool.model_dump()),
+        pool=plan.pool,
         fits=plan.fits,
         verdict=fit.verdict,
         short_bytes=fit.short_bytes or None,
         largest_term=fit.largest_term,
-        suggestions=[
-            SuggestionStatus(
-                changes=[
-                    ChangeStatus.model_validate(change.model_dump())
-                    for change in suggestion.changes
-                ],
-                gpus=suggestion.gpus,
-                total_bytes=suggestion.total_bytes,
-                free_bytes=suggestion.free_bytes,
-            )
-            for suggestion in fit.suggestions
-        ],
+        suggestions=fit.suggestions,
         warnings=[warning.message for warning in plan.warnings][:_WARNINGS],
     )
 
