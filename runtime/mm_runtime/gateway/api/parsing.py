@@ -1,6 +1,7 @@
 """Bytes of a request -> typed request, or an error that names the part and what was expected."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -53,26 +54,18 @@ _MOST_ERRORS = 1000
 _PART_KINDS = "text, image_url, video_url"
 
 
-def parse_chat(body: bytes, content_type: str) -> ChatRequest:
-    """Parse the body of a chat completion.
+def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Request:
+    """Parse a body, which is JSON whatever a client calls it.
 
     Raises:
         InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
     """
-    del content_type  # it is JSON whatever a client calls it
     check_cost(body)
-    return _checked(lambda: ChatRequest.model_validate_json(body))
+    return _checked(lambda: kind.model_validate_json(body))
 
 
-def parse_completion(body: bytes, content_type: str) -> CompletionRequest:
-    """Parse the body of a text completion.
-
-    Raises:
-        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
-    """
-    del content_type  # it is JSON whatever a client calls it
-    check_cost(body)
-    return _checked(lambda: CompletionRequest.model_validate_json(body))
+parse_chat = partial(_parse_json, ChatRequest)
+parse_completion = partial(_parse_json, CompletionRequest)
 
 
 def parse_transcription(body: bytes, content_type: str) -> TranscriptionRequest:

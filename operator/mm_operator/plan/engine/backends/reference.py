@@ -132,8 +132,7 @@ class Reference:
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the terms are below the memory limit of the spec."""
-        host = sizes.memory.host
-        assert host is not None  # noqa: S101  # made above
+        host = host_memory(target, sizes.limits, sizes.dtype)
         terms = {name: getattr(host, field) for field, name in _TERMS.items()}
         short = 0 if host.limit_bytes is None else max(0, host.total_bytes - host.limit_bytes)
         return Fit(
