@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,27 @@ SAVES = f'#!/bin/sh\n{{original}} "$@" && cd {BUILT} && '
 """A tool that works, and then changes what it wrote."""
 
 
+def llava(folder: Path) -> TrtllmSite:
+    """Return a build of LLaVA with tools of its own, which a test may spoil."""
+    tools = install(folder / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
+    return trtllm_site(folder, tools, "llava")
+
+
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrtllmSite:
-    """A build of LLaVA with tools of its own, which a test may spoil."""
-    tools = install(tmp_path / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
-    return use_site(monkeypatch, trtllm_site(tmp_path, tools, "llava"))
+    """A build of a test's own."""
+    return use_site(monkeypatch, llava(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> TrtllmSite:
+    """A build that has finished every step before its first engine."""
+    made = llava(tmp_path_factory.mktemp("converted"))
+    with pytest.MonkeyPatch.context() as patch:
+        use_site(patch, made)
+        with spoilt(made, "#!/bin/sh\nexit 1\n"):
+            assert failed(made)[1] == "build-llm"
+    return made
 
 
 def spoil(site: TrtllmSite, text: str) -> None:
@@ -38,6 +55,16 @@ def spoil(site: TrtllmSite, text: str) -> None:
     original = program.with_name("trtllm-build-original")
     shutil.copy(program, original)
     write_program(program, text.replace("{original}", str(original)))
+
+
+@contextmanager
+def spoilt(site: TrtllmSite, text: str) -> Iterator[None]:
+    """Spoil trtllm-build for a while."""
+    program = site.tools.script("trtllm-build")
+    right = program.read_text()
+    spoil(site, text)
+    yield
+    write_program(program, right)
 
 
 def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, bool]:
@@ -103,11 +130,16 @@ def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, b
     ],
 )
 def test_spoilt_tool_is_noticed(
-    site: TrtllmSite, script: str, words: str, *, retryable: bool
+    converted: TrtllmSite,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    words: str,
+    *,
+    retryable: bool,
 ) -> None:
     """What is wrong is said in words, at the step that did it, and nothing is served."""
-    spoil(site, script)
-    reason, step, message, again = failed(site)
+    with spoilt(use_site(monkeypatch, converted), script):
+        reason, step, message, again = failed(converted)
     expected = BuildReason.STORE_NOT_WRITABLE if "no space" in words else BuildReason.STEP_FAILED
     assert (expected, "build-llm", retryable) == (reason, step, again)
     assert words in message
