@@ -172,15 +172,17 @@ def seconds_for(speak: Speaks) -> float:
 @pytest.mark.parametrize("speak", BAD)
 async def test_no_answer_costs_more_than_was_asked_for(speak: Speaks) -> None:
     """Whatever comes, and however slowly: one sentence, after a bounded time and bounded memory."""
-    async with serving(speak) as server:
-        async with client_of(server.address, seconds=seconds_for(speak)) as client:
-            tracemalloc.start()
-            try:
-                with pytest.raises(MetricsError):
-                    await client.query("up", pods=1)
-                _, peak = tracemalloc.get_traced_memory()
-            finally:
-                tracemalloc.stop()
+    async with (
+        serving(speak) as server,
+        client_of(server.address, seconds=seconds_for(speak)) as client,
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(MetricsError):
+                await client.query("up", pods=1)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
 
     assert peak < 8 << 20, f"{peak >> 10} KiB at most at a time"
 
