@@ -88,12 +88,20 @@ def needed_by(file: Path) -> frozenset[str]:
     found: set[str] = set()
     seen, open_files = {file}, [file]
     while open_files:
-        for name in imports(open_files.pop()):
-            found |= with_parents(name) & (LIBRARIES | SUPPORT)
-            new = [one for one in _files(name) if one not in seen]
-            seen.update(new)
-            open_files += new
+        needs, files = _direct(open_files.pop())
+        found |= needs
+        new = [one for one in files if one not in seen]
+        seen.update(new)
+        open_files += new
     return frozenset(found)
+
+
+@cache
+def _direct(file: Path) -> tuple[frozenset[str], tuple[Path, ...]]:
+    """Return what a file's own imports load, and the project's files that they run."""
+    names = imports(file)
+    needs = {one for name in names for one in with_parents(name)} & (LIBRARIES | SUPPORT)
+    return frozenset(needs), tuple(dict.fromkeys(path for name in names for path in _files(name)))
 
 
 def with_parents(name: str) -> frozenset[str]:
