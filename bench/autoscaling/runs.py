@@ -286,7 +286,7 @@ def run_swept(trace: str, candidate: Candidate, seed: int) -> Score:
 def run_fault(fault: Fault, candidate: Candidate, seed: int) -> Score:
     """Return the score of one candidate under a fault."""
     seconds = H100_CLASS.cold_start_seconds * fault.cold_start_factor
-    profile = H100_CLASS.with_cold_start(seconds)
+    profile = replace(H100_CLASS, cold_start_seconds=seconds)
     if candidate.policy == OURS and fault.measured != 1.0:
         candidate = replace(candidate, make=_ours(0.7, 0, fault.measured))
     return _run(fault, candidate, seed, profile)

@@ -156,15 +156,3 @@ def _default(kind: type[ApiModel], path: str) -> object:
     if rest and isinstance(field.default, ApiModel):
         return _default(type(field.default), rest)
     return field.default
-
-
-def property_at(path: str) -> Schema:
-    """Return the schema of a field, by its path on the wire, for example `spec.engine.backend`.
-
-    Raises:
-        KeyError: there is no such field.
-    """
-    node = schema()
-    for name in path.split("."):
-        node = node["properties"][name]
-    return dict(node)

@@ -30,7 +30,6 @@ class Recipe:
 
 OPERATOR = Recipe("operator", environment.OPERATOR, code.OPERATOR, "mm-operator")
 RUNTIME = Recipe("runtime", environment.RUNTIME_CPU, code.RUNTIME, "mm-runtime")
-RECIPES = (OPERATOR, RUNTIME)
 
 VARIABLES = {
     "HOME": "/tmp",  # noqa: S108 - the one directory of a pod that libraries may write to

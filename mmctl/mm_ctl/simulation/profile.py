@@ -1,6 +1,6 @@
 """How long things take on one replica of a model."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mm_operator.autoscaling import WorkCost
 
@@ -40,10 +40,6 @@ class ServiceProfile:
             text_token_seconds=self.text_token_seconds,
             output_token_seconds=self.step_seconds / self.slots + self.step_seconds_per_request,
         )
-
-    def with_cold_start(self, seconds: float) -> "ServiceProfile":
-        """Return the same replica with another cold start."""
-        return replace(self, cold_start_seconds=seconds)
 
 
 H100_CLASS = ServiceProfile(

@@ -19,11 +19,6 @@ from mm_observability.queries.select import (
 _MODEL = "triton_model"
 
 
-def inferences(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return inferences per second by Triton model."""
-    return per_model(rate("nv_inference_count", labels, window=window), _MODEL)
-
-
 def batch_size(labels: str = ALL, *, window: str = PANEL) -> str:
     """Return the mean number of inferences in one execution by Triton model."""
     count = per_model(rate("nv_inference_count", labels, window=window), _MODEL)

@@ -50,13 +50,12 @@ class Bounds:
     """What the held ConfigMaps of each namespace take, and how many models own them."""
 
     def __init__(self) -> None:
-        self.left_out = 0
         self._bytes: dict[str, int] = defaultdict(int)
         self._owners: dict[str, Counter[str]] = defaultdict(Counter)
         self._told: set[str] = set()
 
     def admit(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> bool:
-        """Return whether an object's payload is held; one that is not is counted and told once.
+        """Return whether an object's payload is held; of one that is not the log tells once.
 
         Args:
             kind: of the object.
@@ -93,7 +92,6 @@ class Bounds:
                     del counts[uid]
 
     def _tell(self, kind: str, namespace: str) -> None:
-        self.left_out += 1
         if namespace not in self._told:
             self._told.add(namespace)
             _LOG.warning(
