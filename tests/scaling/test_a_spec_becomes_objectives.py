@@ -1,0 +1,83 @@
+"""`spec.autoscaling` in the policy's own values: what the user sets replaces the policy's."""
+
+from typing import Any
+
+import pytest
+
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.autoscaling import (
+    LatencyMetric,
+    LatencyObjective,
+    Objectives,
+    PolicyType,
+    RatePolicy,
+    ScheduleFloor,
+    SelectPolicy,
+    Tuning,
+)
+from mm_operator.scaling.wishes import objectives_of
+
+USUAL = Tuning()
+
+
+def objectives(**spec: Any) -> Objectives:
+    """Return the objectives of a model of four slots."""
+    return objectives_of(AutoscalingSpec.model_validate(spec), slots_per_replica=4)
+
+
+def test_bounds_and_latencies_are_those_of_the_spec() -> None:
+    """Replicas, percentiles and targets, in seconds."""
+    found = objectives(
+        minReplicas=2,
+        maxReplicas=6,
+        warmReplicas=1,
+        objectives=[{"metric": "InterTokenLatency", "percentile": 90, "target": "80ms"}],
+    )
+
+    assert (found.min_replicas, found.max_replicas, found.warm_replicas) == (2, 6, 1)
+    assert found.latencies == (
+        LatencyObjective(LatencyMetric("InterTokenLatency"), percentile=90, target_seconds=0.08),
+    )
+    assert (found.slots_per_replica, found.fallback_replicas, found.tuning) == (4, None, USUAL)
+
+
+def test_schedules_become_floors() -> None:
+    """With their length in seconds and their zone."""
+    row = {"name": "workdays", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 3}
+
+    assert objectives(schedules=[{**row, "timeZone": "Europe/Berlin"}]).schedules == (
+        ScheduleFloor("workdays", "0 8 * * 1-5", 36_000.0, 3, "Europe/Berlin"),
+    )
+
+
+def test_the_fallback_counts_ticks() -> None:
+    """Its replicas, and after how many ticks without metrics."""
+    found = objectives(fallback={"failures": 7, "replicas": 5})
+
+    assert (found.fallback_replicas, found.tuning.no_traffic_ticks) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("window", "memory"),
+    [
+        pytest.param(0, 60.0, id="at-once"),
+        pytest.param(90, 90.0, id="short"),
+        pytest.param(3600, USUAL.demand_memory_seconds, id="long"),
+    ],
+)
+def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memory: float) -> None:
+    """Demand is remembered as long, one fast window at the least and no longer than usual."""
+    found = objectives(behavior={"scaleDown": {"stabilizationWindowSeconds": window}})
+
+    assert (found.tuning.settle_seconds, found.tuning.demand_memory_seconds) == (window, memory)
+    assert found.scale_down.stabilization_seconds == window
+
+
+def test_rules_of_a_direction_are_kept() -> None:
+    """Which of several policies counts, and what each allows in its period."""
+    policies = [{"type": "Percent", "value": 50, "periodSeconds": 30}]
+    found = objectives(behavior={"scaleUp": {"selectPolicy": "Min", "policies": policies}})
+
+    assert found.scale_up.select == SelectPolicy("Min")
+    assert found.scale_up.policies == (RatePolicy(PolicyType("Percent"), 50, 30.0),)
+    assert found.scale_down.policies == ()
