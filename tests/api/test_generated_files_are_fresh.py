@@ -1,4 +1,4 @@
-"""An edited CRD, copy in the chart or generated page is named; `make generated` checks those here."""
+"""An edited CRD, chart copy or page is named; `make generated` looks at the committed ones."""
 
 from pathlib import Path
 
