@@ -1,7 +1,7 @@
 """The record of a cluster on disk: what it was started as, and which process it hangs on."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,11 +19,11 @@ class Record:
     name: str
     slot: int
     control_plane_only: bool
-    kwok: bool
     gpu: str
     server: str
     created: float
     """Unix time."""
+    kwok: bool = False
     interface: str = ""
     cgroup: str = ""
     store: int | None = None
@@ -52,7 +52,8 @@ class Record:
             return None
         for key in ("launched", "supervisor"):
             document[key] = Process(**document[key]) if document[key] else None
-        return cls(**document)
+        known = {field.name for field in fields(cls)}  # of what another version wrote
+        return cls(**{key: value for key, value in document.items() if key in known})
 
 
 def known_clusters(directory: Path) -> list[str]:
