@@ -205,8 +205,11 @@ def test_a_mutant_is_caught_by_a_test_that_fails(
     assert (tmp_path / "fits.py").read_text() == source
 
 
-def test_repeated_runs_stop_at_the_first_failure(tmp_path: Path) -> None:
+def test_repeated_runs_stop_at_the_first_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A test that fails in its third run is found."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "test_third.py").write_text(
         "from pathlib import Path\n\n"
         "def test_third():\n"
@@ -242,8 +245,11 @@ def test_repeated_runs_take_the_tests_of_a_change(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_know_who_looks_at_what_they_compute(tmp_path: Path) -> None:
+def test_lines_know_who_looks_at_what_they_compute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A line's tests, the whole file of a fixture, and every test of what runs at import."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "sums.py").write_text(
         "LEAST = 1\n\ndef early():\n    return 2\n\ndef late():\n    return LEAST\n\n"
         "def shared():\n    return 3\n"
@@ -255,7 +261,15 @@ def test_lines_know_who_looks_at_what_they_compute(tmp_path: Path) -> None:
         "def test_late(shared):\n    assert sums.late() + shared == 4\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
-    command += ["--rootdir=.", "--cov=sums", "--cov-context=test", "--cov-report=", "test_sums.py"]
+    command += [
+        "-p",
+        "pytest_cov",
+        "--rootdir=.",
+        "--cov=sums",
+        "--cov-context=test",
+        "--cov-report=",
+        "test_sums.py",
+    ]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=240)
 
     covered = CoverageMap(tmp_path / ".coverage", tmp_path)

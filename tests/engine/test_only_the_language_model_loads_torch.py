@@ -1,26 +1,40 @@
 """Models beside the language model stay small: no torch, no transformers in their processes."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "mm_runtime.serving.preprocess.preprocessing",
-        "mm_runtime.serving.encode.encoding",
-        "mm_runtime.serving.postprocess.postprocessing",
-        "mm_runtime.serving.prompts.tokens",
-        "mm_runtime.serving.generate.generation",
-        "mm_runtime.serving.generate.request",
-    ],
+MODULES = (
+    "mm_runtime.serving.preprocess.preprocessing",
+    "mm_runtime.serving.encode.encoding",
+    "mm_runtime.serving.postprocess.postprocessing",
+    "mm_runtime.serving.prompts.tokens",
+    "mm_runtime.serving.generate.generation",
+    "mm_runtime.serving.generate.request",
 )
-def test_import_is_light(module: str) -> None:
-    """A fresh interpreter that imports the module has not seen torch."""
-    code = f"import sys, {module}; print(sorted({{'torch', 'transformers'}} & set(sys.modules)))"
+PROGRAM = f"""
+import importlib, json, sys
+found = {{}}
+for name in {MODULES}:
+    importlib.import_module(name)
+    found[name] = sorted({{"torch", "transformers"}} & set(sys.modules))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def heavy() -> dict[str, list[str]]:
+    """Return module -> what a fresh interpreter holds once it has imported all up to this one."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "[]" == done.stdout.strip()  # noqa: SIM300
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_import_is_light(module: str, heavy: dict[str, list[str]]) -> None:
+    """A fresh interpreter that imports the module has not seen torch."""
+    assert heavy[module] == []

@@ -159,10 +159,10 @@ def test_a_mended_tool_goes_on(site: TrtllmSite) -> None:
     assert all(result.step_seconds[one.record.name] == one.record.seconds for one in done)
 
 
-def test_a_tool_that_hangs_is_ended(site: TrtllmSite) -> None:
+def test_a_tool_that_hangs_is_ended(converted: TrtllmSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline ends it, and its children."""
-    spoil(site, "#!/bin/sh\nsleep 1000\n")
-    reason, step, message, again = failed(site, step_seconds=5)
+    with spoilt(use_site(monkeypatch, converted), "#!/bin/sh\nsleep 1000\n"):
+        reason, step, message, again = failed(converted, step_seconds=5)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "build-llm", True)
     assert "not finished after 5 s" in message
 

@@ -1,5 +1,7 @@
 """`--source` names a directory, a revision on the Hub or a prefix in a bucket."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,16 @@ def test_damaged_address_is_refused(text: str, words: str) -> None:
 def test_only_a_commit_is_pinned() -> None:
     """A branch moves, a tag may; forty hex digits do not."""
     assert tuple(HubAddress("a/b", rev).pinned for rev in (COMMIT, "main")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "module", ["mm_runtime.engine_build.commands.fetch", "mm_runtime.inspect.source"]
+)
+def test_a_claim_waits_for_no_client(module: str) -> None:
+    """The Hub's client takes half a second to import, the one of buckets a tenth."""
+    program = f"import sys, {module}; print({{'huggingface_hub', 'obstore'}} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout == "set()\n"

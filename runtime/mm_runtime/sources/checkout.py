@@ -7,9 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
-
 from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.address import Address, HubAddress
 from mm_runtime.sources.mirror import wanted_files, write_mirror
@@ -66,6 +63,9 @@ def cached_snapshot(address: HubAddress, environment: Mapping[str, str]) -> Path
     Raises:
         SourceNotFoundError: the cache does not hold it.
     """
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 (half a second, not for claims)
+    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
+
     cache = environment.get("HF_HUB_CACHE", "")
     try:
         found = snapshot_download(
