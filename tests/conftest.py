@@ -1,6 +1,13 @@
 """Fixtures that every test folder shares."""
 
+import os
+import sys
+
 from hypothesis import HealthCheck, settings
+
+# Each process that tests start would compile the project again, a fifth of a second of a core.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [
     "support.clusters",

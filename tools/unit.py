@@ -49,7 +49,9 @@ def environment(folder: Path) -> dict[str, str]:
             link = programs / program.name
             if program.name not in PROGRAMS and not link.is_symlink():
                 link.symlink_to(program)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MM_")}
+    # Without caches of compiled code each process that a test starts compiles the project again.
+    left_out = ("MM_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {
         **kept,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(programs)]),

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Callable
 
 import pytest
 from PIL import Image
@@ -98,59 +99,69 @@ def test_an_animation_as_data_url() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("make", "words"),
     [
         pytest.param(
-            data_url(b"\0\0\0\x18ftypmp42" + bytes(64), "video/mp4"),
+            lambda: data_url(b"\0\0\0\x18ftypmp42" + bytes(64), "video/mp4"),
             "damaged or truncated",
             id="film-of-zeros",
         ),
         pytest.param(
-            data_url(film(30)[:1200], "video/mp4"), "damaged or truncated", id="half-a-film"
+            lambda: data_url(film(30)[:1200], "video/mp4"), "damaged or truncated", id="half-a-film"
         ),
         pytest.param(
-            data_url(film(30, width=200, height=100), "video/mp4"),
+            lambda: data_url(film(30, width=200, height=100), "video/mp4"),
             "200 x 100 = 20000 pixels, more than the limit of 10000",
             id="large-film",
         ),
         pytest.param(
-            data_url(long_film(100_000), "video/mp4"),
-            "100000 frames, more than 4096",
-            id="film-of-100000-frames",
+            lambda: data_url(long_film(10_000), "video/mp4"),
+            "10000 frames, more than 4096",
+            id="film-of-10000-frames",
         ),
         pytest.param(
-            data_url(film(3, "matroska", "ffv1"), "video/x-matroska"),
+            lambda: data_url(film(3, "matroska", "ffv1"), "video/x-matroska"),
             "encoded as ffv1, which is not read here",
             id="other-codec",
         ),
         pytest.param(
-            data_url(encode_sound(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"),
+            lambda: data_url(
+                encode_sound(noise(1.0, seed=1), "mp4", "aac", rate=48_000), "video/mp4"
+            ),
             "has no video stream",
             id="only-sound",
         ),
         pytest.param(
-            data_url(_animation(4)[:200], "image/gif"), "damaged or truncated", id="truncated"
+            lambda: data_url(_animation(4)[:200], "image/gif"),
+            "damaged or truncated",
+            id="truncated",
         ),
         pytest.param(
-            data_url(_animation(4097, size=(1, 1)), "image/gif"),
+            lambda: data_url(_animation(4097, size=(1, 1)), "image/gif"),
             "4097 frames, more than 4096",
             id="too-many-frames",
         ),
         pytest.param(
-            data_url(_animation(2, size=(200, 100)), "image/gif"),
+            lambda: data_url(_animation(2, size=(200, 100)), "image/gif"),
             "200 x 100 = 20000 pixels, more than the limit of 10000",
             id="too-large",
         ),
         pytest.param(
-            _row(encode(picture((8, 8))), encode(picture((9, 8)))), "different sizes", id="ragged"
+            lambda: _row(encode(picture((8, 8))), encode(picture((9, 8)))),
+            "different sizes",
+            id="ragged",
         ),
-        pytest.param(_row(encode(picture()), b"no"), "not an image", id="a-frame-is-no-picture"),
-        pytest.param(_row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
-        pytest.param("data:video/jpeg,abc", "not base64", id="not-base64"),
-        pytest.param("data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000", id="bytes"),
+        pytest.param(
+            lambda: _row(encode(picture()), b"no"), "not an image", id="a-frame-is-no-picture"
+        ),
+        pytest.param(lambda: _row(*[bytes(60_000)] * 3), "not an image", id="zeros"),
+        pytest.param(lambda: "data:video/jpeg,abc", "not base64", id="not-base64"),
+        pytest.param(
+            lambda: "data:video/jpeg;base64," + "A" * 13_000_000, "limit of 9000000", id="bytes"
+        ),
     ],
 )
-def test_refusals(url: str, words: str) -> None:
+def test_refusals(make: Callable[[], str], words: str) -> None:
     """The message says what is wrong and what can be sent."""
     with pytest.raises(BadImageError, match=words):
-        read_video(url, LIMITS)
+        read_video(make(), LIMITS)

@@ -129,11 +129,16 @@ def _imported(statements: list[ast.stmt]) -> Iterator[str]:
 @cache
 def _files(name: str) -> tuple[Path, ...]:
     """Return the project's files that the import of a module runs, its packages included."""
-    names = [one.replace(".", "/") for one in sorted(with_parents(name))]
-    candidates = (
-        ROOT / source / file
-        for source in SOURCES
-        for one in names
-        for file in (f"{one}/__init__.py", f"{one}.py")
-    )
-    return tuple(path for path in candidates if path.is_file())
+    return tuple(path for one in sorted(with_parents(name)) for path in _modules().get(one, ()))
+
+
+@cache
+def _modules() -> dict[str, list[Path]]:
+    """Return dotted name -> files of that name; namespace packages have none."""
+    found: dict[str, list[Path]] = {}
+    for source in SOURCES:
+        for path in (ROOT / source).rglob("*.py"):
+            parts = path.relative_to(ROOT / source).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found.setdefault(name, []).append(path)
+    return found
