@@ -113,8 +113,7 @@ def test_what_was_inspected_is_planned_and_built(
     The plan names the place where its own model found the adapter; the Job tells another one.
     """
     size = {"rank": 2, "source": 1024, "target": 1024}
-    tensors = pair(BART, part="encoder", module=Q_PROJ, **size)
-    tensors |= pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
+    tensors = pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
     adapter = str(write_adapter(tmp_path / "adapter", tensors, rank=2))
     site = trtllm_site(tmp_path, tools, "bart")
     facts = inspect_adapters(site.plan.facts, [("one", adapter)])
@@ -136,7 +135,7 @@ def test_what_was_inspected_is_planned_and_built(
     assert list(journalled(site).values()) == printed(site)
     assert {
         part: config["lora_config"]["lora_target_modules"] for part, config in configs.items()
-    } == {"encoder": ["attn_q"], "decoder": ["cross_attn_v"]}
+    } == {"encoder": [], "decoder": ["cross_attn_v"]}
     assert (engines / "lora" / "one" / "decoder" / "model.lora_weights.npy").is_file()
 
 

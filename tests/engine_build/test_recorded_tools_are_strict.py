@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mm_operator.plan.engine.tables import flags_of, version_of
-from support.model_configs import FOLDERS, VERSIONS, planned
+from support.model_configs import FOLDERS, VERSIONS, planned, versions_of
 from support.trtllm_sites import write_model
 from support.trtllm_tools.install import Tools, install
 
@@ -78,8 +78,9 @@ def test_a_flag_of_a_later_version_is_refused(tool_sets: dict[str, Tools]) -> No
     )  # known, and no checkpoint was given
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize(
+    ("family", "version"), [(family, one) for family in FOLDERS for one in versions_of(family)]
+)
 def test_every_planned_flag_is_known(
     tool_sets: dict[str, Tools], family: str, version: str
 ) -> None:

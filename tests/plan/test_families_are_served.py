@@ -54,7 +54,8 @@ def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -
     [
         ("llava", {"maxEncoderInputLen": 9}, "NoEncoder"),
         ("bart", {"maxEncoderInputLen": 1025}, "EncoderInputLenAbovePositions"),
-        ("bart", {"maxInputLen": 2}, "DecoderInputLen"),
+        ("bart", {"maxInputLen": 3}, "DecoderInputLen"),
+        ("bart", {"maxInputLen": 1}, "DecoderInputLen"),
         ("mbart", {"maxSeqLen": 1025}, "SeqLenAbovePositions"),
     ],
 )

@@ -45,16 +45,16 @@ def test_a_language_model_is_built_for_its_adapters() -> None:
 
 
 def test_each_engine_is_built_for_what_changes_it() -> None:
-    """BART: the decoder has cross attention; both engines keep their padding, as in the guide."""
-    modules = {"encoder": ["attn_q", "attn_v"], "decoder": ["attn_q", "cross_attn_q"]}
+    """BART: the decoder has cross attention; its engine keeps padding, as in the guide."""
+    modules = {"decoder": ["attn_q", "cross_attn_q"]}
     plan = planned("bart", {"lora": LORA}, facts=with_adapters("bart", modules))
     argv = {engine.name: engine.argv for engine in plan.engines}
 
     assert plan.errors == []
     assert "LoraPadding" in {warning.code for warning in plan.warnings}
-    for name, expected in modules.items():
-        assert option(argv[name], "--lora_target_modules") == expected
-        assert option(argv[name], "--remove_input_padding") == ["disable"]
+    assert option(argv["decoder"], "--lora_target_modules") == modules["decoder"]
+    assert "--lora_target_modules" not in argv["encoder"]
+    assert option(argv["decoder"], "--remove_input_padding") == ["disable"]
 
 
 def test_adapters_have_uids_and_digests() -> None:
@@ -78,6 +78,12 @@ def test_adapters_have_uids_and_digests() -> None:
     [
         pytest.param("llava", facts_of("llava"), "LoraNotInspected", id="not-inspected"),
         pytest.param("t5", with_adapters("t5", {"decoder": ["attn_q"]}), "LoraFamily", id="t5"),
+        pytest.param(
+            "bart",
+            with_adapters("bart", {"encoder": ["attn_q"], "decoder": ["attn_q"]}),
+            "LoraEncoder",
+            id="encoder",
+        ),
     ],
 )
 def test_adapters_that_cannot_be_served_are_refused(

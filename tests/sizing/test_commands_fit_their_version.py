@@ -5,7 +5,7 @@ import pytest
 from mm_api.families import FAMILIES
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.tables import flags_of, trtllm_version, version_of
-from support.model_configs import MODELS, VERSIONS, planned
+from support.model_configs import MODELS, planned, versions_of
 
 
 def program_of(argv: list[str], family: str) -> str:
@@ -17,8 +17,9 @@ def program_of(argv: list[str], family: str) -> str:
     return "vision" if "multimodal" in argv[1] else FAMILIES[family].recipe.converter
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize(
+    ("family", "version"), [(family, one) for family in MODELS for one in versions_of(family)]
+)
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that the program of this version does not take."""
     plans = [planned(family, version=version)]
@@ -96,13 +97,13 @@ def test_t5_has_no_fused_attention(family: str) -> None:
 
 
 def test_engines_of_an_encoder_decoder() -> None:
-    """The decoder starts from one id and reads what the encoder may be given."""
+    """The decoder starts from two ids and reads what the encoder may be given."""
     encoder, decoder = planned("bart").engines
 
     assert flag(encoder.argv, "--kv_cache_type") == "disabled"
     assert flag(decoder.argv, "--kv_cache_type") == "paged"
-    assert flag(decoder.argv, "--max_input_len") == "1"
-    assert flag(decoder.argv, "--max_seq_len") == "201"
+    assert flag(decoder.argv, "--max_input_len") == "2"
+    assert flag(decoder.argv, "--max_seq_len") == "202"
     assert flag(decoder.argv, "--max_encoder_input_len") == flag(encoder.argv, "--max_input_len")
     assert flag(decoder.argv, "--context_fmha") is None
 

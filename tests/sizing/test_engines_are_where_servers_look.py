@@ -38,4 +38,4 @@ def test_halves_of_an_encoder_decoder_have_limits_of_their_own() -> None:
     assert (encoder["max_input_len"], encoder["max_seq_len"]) == (301, 301)
     assert encoder["max_num_tokens"] == 904
     assert "max_encoder_input_len" not in encoder
-    assert (decoder["max_input_len"], decoder["max_encoder_input_len"]) == (1, 301)
+    assert (decoder["max_input_len"], decoder["max_encoder_input_len"]) == (2, 301)

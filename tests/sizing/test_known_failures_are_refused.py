@@ -41,6 +41,13 @@ CASES = [
         "VersionTooOld", "spec.build.image", "llava", {"version": "0.15.0"}, {"version": "0.16.0"}
     ),
     case(
+        "FamilyNeedsNewer",
+        "spec.build.image",
+        "qwen2-vl",
+        {"version": "0.18.2"},
+        {"version": "0.19.0"},
+    ),
+    case(
         "BackendTooOld",
         "spec.engine.backend",
         "qwen2-vl",
@@ -300,8 +307,8 @@ CASES = [
         "DecoderInputLen",
         "spec.engine.maxInputLen",
         "bart",
+        engine(maxInputLen=3),
         engine(maxInputLen=2),
-        engine(maxInputLen=1),
     ),
     case("VideoNotSupported", "spec.engine.maxVideoFrames", "llava", engine(maxVideoFrames=8), {}),
     case(

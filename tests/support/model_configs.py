@@ -17,7 +17,7 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.plan import plan_engine
-from mm_operator.plan.engine.tables import gpu_of
+from mm_operator.plan.engine.tables import gpu_of, version_of
 from mm_operator.plan.engine.target import Inputs
 from real_models import RealModel, real_models
 from support.models import spec_of
@@ -48,6 +48,13 @@ FIXED_FEATURES = tuple(
     name for name in WITH_PICTURES if FAMILIES[name].image_layout is ImageLayout.SQUARE
 )
 ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind.ENCODER_DECODER)
+
+
+def versions_of(family: str) -> list[str]:
+    """Return the versions of TensorRT-LLM that serve a family's engines, oldest first."""
+    since = FAMILIES[family].engines_since
+    return [one for one in VERSIONS if since is None or version_of(one) >= version_of(since)]
+
 
 VERSIONS = ("0.16.0", "0.18.2", "0.19.0", "0.20.0", "1.0.0", "1.2.1", "1.3.0rc20")
 

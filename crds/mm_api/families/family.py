@@ -223,6 +223,9 @@ class Family:
     """What a config.json of the model_type must say besides; exactly one family's holds."""
     unserved: Unserved | None = None
     """None: the Reference engine and TensorRT engines in Triton serve it."""
+    engines_since: str | None = None
+    """First TensorRT-LLM whose backend in Triton is known to take what the family needs; None:
+    every version that is planned for."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
     prompt: PromptStyle | None = None
@@ -265,6 +268,7 @@ class Family:
     context_fmha: bool = True
     default_encoder_tokens: int = 0
     decoder_input_tokens: int = 1
+    """Ids that the decoder of an encoder-decoder starts from, at the most."""
     tensor_parallel: bool = True
     """The converter has --tp_size."""
     pipeline_parallel: bool = False

@@ -5,7 +5,7 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.families import bart
-from mm_api.families.family import Embeddings, Recipe, Refusal, Tokenizer
+from mm_api.families.family import Embeddings, Recipe, Refusal, Tokenizer, Unserved
 
 _FLAGS = (
     ("moe_plugin", "disable"),
@@ -56,6 +56,7 @@ NMT = replace(
         " no server here does: add a tokenizer.json that does both."
     ),
     adapters=False,
+    decoder_input_tokens=1,
     published_pickled=True,
     embeddings=Embeddings(final_norm=False),
     recipe=Recipe(
@@ -73,8 +74,12 @@ NMT = replace(
             ),
         ),
     ),
-    notes=(
-        "Triton's guide names T5 and BART only: expect to be the first to serve it",
-        "the weights are a pickle (model.pt): spec.model.allowPickle is needed",
+    unserved=Unserved(
+        "FairSeq NMT",
+        "TensorRT engines are planned and not served: their checkpoints have no config.json and no"
+        " tokenizer that a server reads. Use backend Reference with the model in transformers'"
+        " layout (FSMT)",
+        backends=("TensorRT",),
     ),
+    notes=("the weights are a pickle (model.pt): spec.model.allowPickle is needed",),
 )

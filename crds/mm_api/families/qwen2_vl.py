@@ -115,6 +115,7 @@ QWEN2_VL = Family(
         vision_type="qwen2_vl",
         vision_flags=("--min_hw_dims", str(MIN_HW_DIMS), "--max_hw_dims", str(MAX_HW_DIMS)),
     ),
+    engines_since="0.19.0",  # the first template that was read with inputs for rotations
     image_layout=ImageLayout.GRID,
     decoder=Decoder.BESIDE_TOWER,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),

@@ -66,6 +66,15 @@ def check_version(now: Case) -> Iterator[SpecError]:
             f"the flags of TensorRT-LLM {now.version} are not known (known from {bounds['first']} "
             "on): use an image of 24.12 or newer",
         )
+    since = now.family.engines_since
+    if since and version < version_of(since):
+        yield plan_error(
+            "build.image",
+            "FamilyNeedsNewer",
+            f"{now.family.name} is served by TensorRT-LLM {since} or newer, and the image has "
+            f"{now.version}, whose backend is not known to take what the family needs: use an "
+            "image of 25.05 or newer",
+        )
 
 
 def check_arguments(now: Case) -> Iterator[SpecError]:

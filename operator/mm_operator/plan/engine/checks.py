@@ -163,6 +163,14 @@ def check_lora(now: Case) -> Iterator[SpecError]:
             f"adapters of {now.family.name} are not converted (those of "
             f"{', '.join(adapted)} are): remove the field",
         )
+    elif now.facts.lora and "encoder" in now.facts.lora.modules:
+        yield plan_error(
+            "engine.lora",
+            "LoraEncoder",
+            "an adapter changes the encoder, and TensorRT-LLM's Triton backend loads its decoder "
+            "part alone, so answers would lack that change: use adapters of the decoder, or "
+            "backend Reference",
+        )
     yield from check_inspected(now.request.lora, now.facts)
 
 

@@ -191,7 +191,8 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
             "spec.engine.maxEncoderInputLen",
         )
     prompt = request.max_input_len or family.decoder_input_tokens
-    if prompt > family.decoder_input_tokens:
+    exact = facts.encoder is None or facts.encoder.mel_bins is None
+    if prompt > family.decoder_input_tokens or (exact and prompt < family.decoder_input_tokens):
         raise SpecError(
             "DecoderInputLen",
             f"{prompt} is no prompt of an encoder-decoder: its decoder starts from "
