@@ -19,6 +19,9 @@ STAGED_RESULT: Final = "engine/checkpoint"
 _VISION_ENCODER_UNTIL = (0, 18)
 """Newer versions of upstream's script build `multimodal_encoder` (#versions)."""
 
+VISION_FOLDERS: Final = frozenset({"vision", "vision_encoder", "multimodal_encoder"})
+"""Folders of a vision engine inside a built engine's directory: the Reference engine's first."""
+
 _TOKENS_ROUNDING = 8
 
 
@@ -28,6 +31,11 @@ def engine_folder(name: EngineName, version: str) -> str:
         return f"build/engines/{name}"
     old = release_of(version) <= _VISION_ENCODER_UNTIL
     return f"build/engines/{'vision_encoder' if old else 'multimodal_encoder'}"
+
+
+def folder_in_engine(name: EngineName, version: str) -> str:
+    """Return the folder of one engine inside the built engine's directory."""
+    return engine_folder(name, version).rpartition("/")[2]
 
 
 def engine_limits(name: EngineName, limits: EngineLimits) -> dict[str, int]:

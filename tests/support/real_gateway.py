@@ -29,6 +29,8 @@ from support.tiny_llava import BuiltEngine
 READY_SECONDS = 240
 """Ready takes 6 s on a quiet machine."""
 
+PROGRAM = (sys.executable, "-m", "mm_runtime")
+
 
 @dataclass
 class RealGateway:
@@ -65,6 +67,7 @@ def run_pair(
     *,
     group: MemoryGroup | None = None,
     names: NameServer | None = None,
+    program: Sequence[str] = PROGRAM,
     **gateway_plan: object,
 ) -> Iterator[RealGateway]:
     """Run server and gateway until the block ends.
@@ -74,6 +77,7 @@ def run_pair(
         folder: for documents and logs.
         group: which the gateway runs in, from its first moment.
         names: which the gateway asks; None: this machine's.
+        program: the words in front of those of `mm-runtime`.
         gateway_plan: replaces limits.
     """
     serving = ServingPlan.from_json(engine.serving.read_bytes())
@@ -88,7 +92,7 @@ def run_pair(
             *("--http-port", str(http), "--grpc-port", str(grpc)),
             *("--metrics-port", str(metrics), "--gateway-port", str(front)),
         ]
-        start_server = partial(_start, stack, folder / "serve.log", serve)
+        start_server = partial(_start, stack, folder / "serve.log", serve, program=program)
         server = start_server()
         gateway = _start(
             stack,
@@ -98,6 +102,7 @@ def run_pair(
                 *("--server-metrics", f"127.0.0.1:{metrics}"),
             ],
             names,
+            program=program,
         )
         if group is not None:
             group.add(gateway.pid)
@@ -147,10 +152,15 @@ def gateway_of(arguments: Sequence[str], port: int, log: Path) -> Iterator[str]:
 
 
 def _start(
-    stack: ExitStack, log: Path, arguments: list[str], names: NameServer | None = None
+    stack: ExitStack,
+    log: Path,
+    arguments: list[str],
+    names: NameServer | None = None,
+    *,
+    program: Sequence[str] = PROGRAM,
 ) -> subprocess.Popen[bytes]:
     output: IO[bytes] = stack.enter_context(log.open("ab"))
-    command = [sys.executable, "-m", "mm_runtime", *arguments]
+    command = [*program, *arguments]
     process = subprocess.Popen(
         tied(command if names is None else names.used_by(command)),
         stdout=output,

@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 
 from mm_api.documents.engine_manifest import EngineFile
 from mm_api.documents.server_state import Role
+from mm_api.trtllm_layout import VISION_FOLDERS
 
-_VISION = "vision"
 _WEIGHTS = frozenset({".safetensors", ".engine", ".npy", ".npz", ".bin", ".pt", ".pth"})
 """Endings of weights, of every build; what else lies beside them is small."""
 
@@ -22,4 +22,4 @@ def needed_files(files: Sequence[EngineFile], role: Role) -> list[EngineFile]:
 
 def _read_by_encoders(name: str) -> bool:
     path = PurePosixPath(name)
-    return path.parts[0] == _VISION or path.suffix not in _WEIGHTS
+    return path.parts[0] in VISION_FOLDERS or path.suffix not in _WEIGHTS

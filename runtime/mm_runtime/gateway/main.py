@@ -24,6 +24,7 @@ from mm_runtime.gateway.heap import return_large_pieces
 from mm_runtime.gateway.http.connection import ConnectionLimits, GatewayConfig
 from mm_runtime.gateway.server_metrics import ServerMetrics
 from mm_runtime.gateway.wiring import Gateway, build_gateway
+from mm_runtime.serving.directory import EngineDirectory
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +132,12 @@ def _raise_open_files() -> None:
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:
-    engine = open_engine(serving, options.triton)
+    try:
+        directory = EngineDirectory(options.manifest.parent, manifest)
+        engine = open_engine(directory, serving, options.triton)
+    except (OSError, ValueError) as error:
+        _log.error("the engine cannot be served: %s", error)
+        return ExitCode.PERMANENT
     try:
         try:
             gateway = build_gateway(

@@ -212,7 +212,7 @@ def build_gateway(
 def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedModel:
     limits, vision = directory.limits, directory.vision
     encoder = directory.facts.encoder is not None
-    generation = _read_json(directory.llm / "generation_config.json")
+    generation = _read_json(directory.configs / "generation_config.json")
     sampled = bool(generation.get("do_sample"))
     return ServedModel(
         name=serving.model,
@@ -223,7 +223,7 @@ def _served_model(directory: EngineDirectory, serving: ServingPlan) -> ServedMod
             if encoder and not accepts_audio(directory)
             else limits.max_input_len,
             max_seq_len=limits.max_seq_len,
-            decoder_tokens=len(decoder_start(directory.llm)) if encoder else None,
+            decoder_tokens=len(decoder_start(directory.configs)) if encoder else None,
         ),
         max_images=0 if vision is None else serving.gateway.max_images_per_request,
         max_video_frames=0 if vision is None else serving.gateway.max_video_frames,

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import KvCachePlan, ServingPlan
-from mm_api.trtllm_layout import engine_folder, release_of
+from mm_api.trtllm_layout import folder_in_engine, release_of
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
 
@@ -18,6 +18,11 @@ ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32":
 
 NAMES_SINCE = (0, 20)
 """TensorRT-LLM that calls `random_seed` `seed` and `min_length` `min_tokens`."""
+
+
+def has_newer_names(version: str) -> bool:
+    """Say whether a version of TensorRT-LLM calls its inputs `seed` and `min_tokens`."""
+    return release_of(version) >= NAMES_SINCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,6 @@ class RepositoryValues:
     serving_plan: PurePath
     max_batch_size: int
     max_beam_width: int
-    max_images: int
-    """Images in one request."""
-
     has_vision: bool
     """The engine encodes images; without it there is no encoder model."""
 
@@ -74,14 +76,20 @@ class RepositoryValues:
     native: NativeValues | None
     """None: the Reference engine's Python models serve it."""
 
+    @property
+    def prompt_type(self) -> DataType:
+        """Element type of the prompt table, which templates of older versions have as FP16.
+
+        Engines of another type have no prompt table there (`TableDtype` of the plan).
+        """
+        older = self.native is not None and not self.native.newer_names
+        return DataType.FP16 if older else self.table_type
+
     def shared_parameters(self) -> dict[str, Parameter]:
         """Return the parameters that every Python model gets."""
         return strings(
             engine_dir=str(self.engine_dir),
             serving_plan=str(self.serving_plan),
-            tokenizer_dir=str(self.engine_dir / "processor"),
-            max_batch_size=self.max_batch_size,
-            max_num_images=self.max_images,
             accumulate_tokens=self.accumulate_tokens,
         )
 
@@ -119,7 +127,6 @@ def values_of(
         serving_plan=serving_plan,
         max_batch_size=engine.limits.max_batch_size,
         max_beam_width=engine.limits.max_beam_width,
-        max_images=engine.limits.max_images_per_request,
         has_vision=engine.vision is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         max_queue_size=serving.max_queue_size,
@@ -145,12 +152,12 @@ def _native(
         )
     return NativeValues(
         engines={
-            command.name: engine_dir / PurePath(engine_folder(command.name, build.version)).name
+            command.name: engine_dir / folder_in_engine(command.name, build.version)
             for command in build.engines
         },
         kv_cache=serving.kv_cache,
         max_seq_len=manifest.plan.engine.limits.max_seq_len,
-        newer_names=release_of(build.version) >= NAMES_SINCE,
+        newer_names=has_newer_names(build.version),
         encoder_threads=(
             serving.sharing.thread_percentage
             if serving.sharing and serving.sharing.mode == "MPS"

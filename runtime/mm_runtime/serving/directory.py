@@ -12,6 +12,7 @@ from mm_api.documents.engine_manifest import (
     EngineManifest,
 )
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.trtllm_layout import folder_in_engine
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,20 @@ class EngineDirectory:
         return _holding("config.json", self.checkpoint / "llm", self.checkpoint)
 
     @property
-    def vision_model(self) -> Path:
-        """Vision tower and projector as ONNX: `pixel_values` -> `features`."""
-        return self.root / "vision" / "model.onnx"
+    def configs(self) -> Path:
+        """Folder of the checkpoint's own config.json and generation_config.json.
+
+        An engine of TensorRT-LLM has a config.json of its own; the checkpoint's is kept with the
+        processor.
+        """
+        native = self.manifest.plan.engine.backend == "TensorRT"
+        return self.processor if native else self.llm
+
+    @property
+    def vision_folder(self) -> Path:
+        """Folder of the vision engine, by the name that its builder's version gives it."""
+        build = self.manifest.plan.trtllm
+        return self.root / (folder_in_engine("vision", build.version) if build else "vision")
 
     @property
     def processor(self) -> Path:

@@ -7,8 +7,9 @@ of `mm_runtime.repository.models` imports this module.
 import faulthandler
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ from mm_runtime.serving.tensors import Tensors
 logger = logging.getLogger(__name__)
 
 Outputs = dict[str, NDArray[Any]]
+
+BFLOAT16 = "TYPE_BF16"
+FRACTIONS = {"TYPE_FP16": np.float16, "TYPE_FP32": np.float32}
+NOTHING_DECLARED: Mapping[str, str] = MappingProxyType({})
 
 
 class ModelSettings:
@@ -74,9 +79,15 @@ class ModelSettings:
         """Return an optional numeric parameter."""
         return float(self.parameters.get(name, default))
 
+    @property
+    def output_types(self) -> Mapping[str, str]:
+        """Name of each output -> Triton's name of its element type."""
+        return self._outputs
+
     def output_dtype(self, name: str) -> Any:
-        """Return the numpy type that the config gives one of the outputs."""
-        return pb_utils.triton_string_to_numpy(self._outputs[name])
+        """Return the numpy type in which a model makes one of the outputs."""
+        kind = self._outputs[name]
+        return np.float32 if kind == BFLOAT16 else pb_utils.triton_string_to_numpy(kind)
 
     def inputs(self, request: Any) -> Tensors:
         """Return the tensors that the request holds."""
@@ -88,12 +99,31 @@ class ModelSettings:
         return {name: tensor.copy() for name, tensor in self.inputs(request).items()}
 
 
-def respond(outputs: Outputs) -> Any:
-    """Return a response with these tensors."""
-    tensors = [
-        pb_utils.Tensor(name, np.ascontiguousarray(array)) for name, array in outputs.items()
-    ]
+def respond(outputs: Outputs, types: Mapping[str, str] = NOTHING_DECLARED) -> Any:
+    """Return a response with these tensors.
+
+    Args:
+        outputs: the tensors.
+        types: element types that the configuration declares; those of numbers with a fraction are
+            converted, and all others sent as they are.
+    """
+    tensors = [_tensor(name, array, types.get(name, "")) for name, array in outputs.items()]
     return pb_utils.InferenceResponse(output_tensors=tensors)
+
+
+def _tensor(name: str, array: NDArray[Any], declared: str) -> Any:
+    if declared == BFLOAT16:
+        return _bfloat16(name, array)
+    made = np.ascontiguousarray(array)
+    return pb_utils.Tensor(name, made.astype(FRACTIONS.get(declared, made.dtype), copy=False))
+
+
+def _bfloat16(name: str, array: NDArray[Any]) -> Any:
+    """Return a tensor of a type that numpy does not have: by DLPack, from torch."""
+    import torch  # noqa: PLC0415 (seconds; only engines of bfloat16 need it)
+
+    tensor = torch.from_numpy(np.ascontiguousarray(array)).to(torch.bfloat16)
+    return pb_utils.Tensor.from_dlpack(name, tensor.__dlpack__())
 
 
 def refuse(error: Exception) -> Any:

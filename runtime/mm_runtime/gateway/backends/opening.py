@@ -1,24 +1,41 @@
 """Which engine a serving plan means."""
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.gateway.backends.triton import TritonEngine
+from mm_runtime.gateway.backends.triton import Dialect, TritonEngine
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
 from mm_runtime.repository.layout import streaming_ensemble_name
+from mm_runtime.repository.values import has_newer_names
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.tokens import TextCodec
 
 
-def open_engine(serving: ServingPlan, triton: str) -> TritonEngine | TrtllmServeEngine:
+def open_engine(
+    directory: EngineDirectory, serving: ServingPlan, triton: str
+) -> TritonEngine | TrtllmServeEngine:
     """Return the engine of a pod; no request is sent yet.
 
     Args:
-        serving: how the pod serves.
+        directory: what the pod serves.
+        serving: how it serves.
         triton: host:port of Triton's gRPC endpoint, for the backends that have one.
+
+    Raises:
+        OSError, ValueError: the engine's tokenizer is missing or unusable.
     """
-    plan = serving.trtllm_serve
+    plan, build = serving.trtllm_serve, directory.manifest.plan.trtllm
     if plan is None:
         name = streaming_ensemble_name(
-            streaming=serving.streaming, bls_instances=serving.bls_instances
+            streaming=serving.streaming,
+            bls_instances=serving.bls_instances,
+            native=build is not None,
         )
-        return TritonEngine(triton, name)
+        if build is None:
+            return TritonEngine(triton, name)
+        dialect = Dialect(
+            seed="seed" if has_newer_names(build.version) else "random_seed",
+            decode=TextCodec(directory.tokenizer).decode,
+        )
+        return TritonEngine(triton, name, dialect)
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,

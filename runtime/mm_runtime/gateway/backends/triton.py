@@ -6,7 +6,7 @@ that is the only call a decoupled ensemble answers.
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -18,7 +18,9 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from mm_runtime.base.grpc_channel import CHANNEL
-from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Sampling
+from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
 from mm_runtime.gateway.errors import (
@@ -28,6 +30,7 @@ from mm_runtime.gateway.errors import (
     engine_unavailable,
 )
 from mm_runtime.repository.configs.ensemble import NAME as ENSEMBLE
+from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH
 
 _TEXT, _LOGITS = "text_output", "generation_logits"
 _LENGTH_BYTES = 4
@@ -39,17 +42,30 @@ _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What differs between language models behind Triton."""
+
+    seed: str = "random_seed"
+    """Name of the input of a sampled answer's seed: TensorRT-LLM 0.20 has another one."""
+
+    decode: Decode | None = None
+    """Token ids -> text, for ensembles that give out tokens; None: they give out text."""
+
+
 class TritonEngine:
     """Implements `mm_runtime.gateway.backends.engine.Engine` on a Triton server."""
 
-    def __init__(self, address: str, model: str = ENSEMBLE) -> None:
+    def __init__(self, address: str, model: str = ENSEMBLE, dialect: Dialect | None = None) -> None:
         """Prepare the client; no request is sent yet.
 
         Args:
             address: host:port of Triton's gRPC endpoint.
             model: the ensemble that may answer in pieces.
+            dialect: of the language model in it; None: the Reference engine's.
         """
         self._model = model
+        self._dialect = dialect or Dialect()
         self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
@@ -66,18 +82,42 @@ class TritonEngine:
         except InferenceServerException:
             return False
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
         """Yield one piece of text for each token; closing the iterator stops the generation."""
-        async with aclosing(self._responses(request, build_inputs(request), _TEXT)) as responses:
-            async for result in responses:
-                piece = _text(result)
-                if piece is not None:
+        if self._dialect.decode is not None:
+            async with aclosing(
+                self._detokenized(request, TokenText(self._dialect.decode))
+            ) as pieces:
+                async for piece in pieces:
                     yield piece
+            return
+        inputs = build_inputs(request, self._dialect)
+        async with aclosing(self._responses(request, inputs, _TEXT)) as responses:
+            async for result in responses:
+                text = _text(result)
+                if text is not None:
+                    yield text
+
+    async def _detokenized(
+        self, request: EngineRequest, text: TokenText
+    ) -> AsyncGenerator[str | Ended, None]:
+        """Yield the text of each token, what is left at the end, and how the answer ended."""
+        inputs = build_inputs(request, self._dialect)
+        async with aclosing(self._responses(request, inputs, IDS, LENGTH)) as responses:
+            async for result in responses:
+                for token in _tokens(result):
+                    yield text.push(token)
+        if text.tokens == 0:
+            yield ""  # an answer of no tokens has ended all the same
+        if held := text.end():
+            yield held
+        cut = text.tokens >= request.max_tokens
+        yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
         wants_logits = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
-        inputs = [*build_inputs(replace(request, max_tokens=1)), wants_logits]
+        inputs = [*build_inputs(replace(request, max_tokens=1), self._dialect), wants_logits]
         found: NDArray[np.float32] | None = None
         async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
             async for result in responses:  # to its end: an abandoned stream would keep running
@@ -89,15 +129,15 @@ class TritonEngine:
         return found
 
     async def _responses(
-        self, request: EngineRequest, inputs: list[InferInput], output: str
+        self, request: EngineRequest, inputs: list[InferInput], *outputs: str
     ) -> AsyncGenerator[Any, None]:
-        """Yield each response of the ensemble, with one of its outputs."""
+        """Yield each response of the ensemble, with some of its outputs."""
         stream = TritonStream(
             self._client,
             {
                 "model_name": self._model,
                 "inputs": inputs,
-                "outputs": [InferRequestedOutput(output)],
+                "outputs": [InferRequestedOutput(output) for output in outputs],
                 "request_id": request.request_id,
             },
         )
@@ -126,13 +166,22 @@ def _text(result: Any) -> str | None:
     return found.decode("utf-8", errors="replace")
 
 
-def build_inputs(request: EngineRequest) -> list[InferInput]:
+def _tokens(result: Any) -> list[int]:
+    """Return the tokens of a response's one beam; none of a response without tensors."""
+    ids, length = result.as_numpy(IDS), result.as_numpy(LENGTH)
+    if ids is None or length is None:
+        return []
+    tokens: list[int] = ids.reshape(-1)[: length.reshape(-1)[0]].tolist()
+    return tokens
+
+
+def build_inputs(request: EngineRequest, dialect: Dialect | None = None) -> list[InferInput]:
     """Return the ensemble's input tensors, each with a batch dimension of one."""
     inputs = [
         tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
         tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
         tensor("stream", np.array([[True]], dtype=np.bool_)),
-        *_sampling_inputs(request.sampling),
+        *_sampling_inputs(request.sampling, dialect or Dialect()),
     ]
     if request.video is not None:
         inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
@@ -173,7 +222,7 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
     ]
 
 
-def _sampling_inputs(sampling: Sampling) -> list[InferInput]:
+def _sampling_inputs(sampling: Sampling, dialect: Dialect) -> list[InferInput]:
     inputs = []
     if sampling.temperature > 0:
         inputs += [
@@ -181,7 +230,7 @@ def _sampling_inputs(sampling: Sampling) -> list[InferInput]:
             tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
             # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
             tensor("top_k", np.array([[0]], dtype=np.int32)),
-            tensor("random_seed", np.array([[sampling.seed]], dtype=np.uint64)),
+            tensor(dialect.seed, np.array([[sampling.seed]], dtype=np.uint64)),
         ]
     else:
         inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))

@@ -31,12 +31,12 @@ INPUTS = (
 )
 
 
-def outputs(table_type: DataType) -> tuple[Output, ...]:
+def outputs(table_type: DataType, prompt_type: DataType) -> tuple[Output, ...]:
     """Return what the language model takes of images, in its own type."""
     lengths = output("ENCODER_OUTPUT_LENGTHS", DataType.INT32, 1)
     lengths.reshape.SetInParent()  # one value a request: the model sees [batch]
     return (
-        output("OUT_PROMPT_EMBEDDING_TABLE", table_type, -1, -1),
+        output("OUT_PROMPT_EMBEDDING_TABLE", prompt_type, -1, -1),
         output("OUT_PROMPT_VOCAB_SIZE", DataType.INT32, 1),
         output("ENCODER_INPUT_FEATURES", table_type, -1, -1),
         lengths,
@@ -48,17 +48,11 @@ def outputs(table_type: DataType) -> tuple[Output, ...]:
 
 
 def parameters(values: RepositoryValues) -> dict[str, Parameter]:
-    """Return where the vision engine lies and what of a GPU it may use."""
+    """Return what every model gets, and what of a GPU's threads this one may use."""
     native = values.native
-    own = strings(
-        multimodal_model_path=str(
-            native.engines["vision"] if native else values.engine_dir / "vision"
-        ),
-        hf_model_path=str(values.engine_dir / ("processor" if native else "llm")),
-    )
-    if native and native.encoder_threads is not None:
-        own |= strings(mps_thread_percentage=native.encoder_threads)
-    return values.shared_parameters() | own
+    if native is None or native.encoder_threads is None:
+        return values.shared_parameters()
+    return values.shared_parameters() | strings(mps_thread_percentage=native.encoder_threads)
 
 
 def config(values: RepositoryValues) -> ModelConfig:
@@ -67,7 +61,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         NAME,
         max_batch_size=values.max_batch_size,
         inputs=INPUTS,
-        outputs=outputs(values.table_type),
+        outputs=outputs(values.table_type, values.prompt_type),
         batching=batching(values),
         parameters=parameters(values),
     )

@@ -29,7 +29,7 @@ OWN_OUTPUTS = frozenset({"previous_ids", "is_last"})
 """Not upstream's: for postprocessing, see there. TensorRT-LLM's own backend has none of them."""
 
 
-def _inputs(table_type: DataType) -> tuple[Input, ...]:
+def _inputs(table_type: DataType, prompt_type: DataType) -> tuple[Input, ...]:
     return (
         optional("input_ids", DataType.INT32, -1, ragged=True),
         optional("encoder_input_features", table_type, -1, -1, ragged=True),
@@ -71,7 +71,7 @@ def _inputs(table_type: DataType) -> tuple[Input, ...]:
         scalar("exclude_input_in_output", DataType.BOOL),
         scalar("stop", DataType.BOOL),
         scalar("streaming", DataType.BOOL),
-        optional("prompt_embedding_table", table_type, -1, -1, ragged=True),
+        optional("prompt_embedding_table", prompt_type, -1, -1, ragged=True),
         optional("prompt_table_extra_ids", DataType.UINT64, -1, ragged=True),
         scalar("prompt_vocab_size", DataType.INT32),
         optional("cross_attention_mask", DataType.BOOL, -1, -1, ragged=True),
@@ -139,7 +139,9 @@ def config(values: RepositoryValues) -> ModelConfig:
     The backend takes the bound of the queue for its executor's too: requests beyond those that run.
     """
     absent = absent_inputs(values)
-    inputs = tuple(one for one in _inputs(values.table_type) if one.name not in absent)
+    inputs = tuple(
+        one for one in _inputs(values.table_type, values.prompt_type) if one.name not in absent
+    )
     queued = batching(values)
     if values.native is None:
         own = strings(

@@ -105,7 +105,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     Batches are of one: no instance takes a second request while another one is free. The queue has
     no bound, see `scheduling.batching`.
     """
-    inputs = ensemble.known(values, _inputs(values.table_type))
+    inputs = ensemble.known(values, _inputs(values.prompt_type))
     return pipeline_model(values, NAME, inputs, OUTPUTS, steps(values))
 
 

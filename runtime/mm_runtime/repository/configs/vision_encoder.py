@@ -19,7 +19,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.max_batch_size,
         inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
         outputs=(
-            *multimodal_encoders.outputs(values.table_type),
+            *multimodal_encoders.outputs(values.table_type, values.prompt_type),
             output("VISION_IDENTITY", DataType.STRING, 1),
         ),
         batching=batching(values),

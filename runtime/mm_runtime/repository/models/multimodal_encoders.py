@@ -22,7 +22,7 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""
         for request in requests:
-            response = DeferredResponse(request, self._executing)
+            response = DeferredResponse(request, self._executing, self._settings.output_types)
             try:
                 inputs = self._settings.kept_inputs(request)
                 self._model.queue.submit(inputs, response.send)

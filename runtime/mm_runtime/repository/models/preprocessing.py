@@ -31,7 +31,8 @@ class TritonPythonModel:
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its images have to be fetched first."""
         for request in requests:
-            response, began = DeferredResponse(request, self._executing), time.monotonic()
+            response = DeferredResponse(request, self._executing, self._settings.output_types)
+            began = time.monotonic()
             try:
                 inputs = self._settings.inputs(request)
                 urls = self._preprocessor.remote_urls(inputs)

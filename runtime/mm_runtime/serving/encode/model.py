@@ -12,14 +12,15 @@ from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
-from mm_runtime.serving.encode.encoding import encode_requests
+from mm_runtime.serving.encode.encoding import Outputs, encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
 from mm_runtime.serving.encode.gpu_share import limit_this_process
+from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.metrics.histograms import HistogramGauges
-from mm_runtime.serving.tensors import Tensors
+from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings
 
 MAX_OPEN_REQUESTS = 64
@@ -45,6 +46,7 @@ class EncoderModel:
         if engine.vision is None:
             raise ValueError(f"{engine.root}: the engine has no vision part")
         self.identity = vision_identity(engine.manifest)
+        self._completion = completion_of(engine)
         encoders = serving.encoders if may_offload else None
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
@@ -65,6 +67,7 @@ class EncoderModel:
             together=engine.limits.max_batch_size,
             begins=lower_priority if shares_cores else _nothing,
             waited=self._queued.observe,
+            without=self._without,
         )
         self.queue: EncoderDispatcher | EncodeQueue = own
         """What requests are submitted to."""
@@ -85,10 +88,16 @@ class EncoderModel:
                 observer=self._gauges,
             )
 
+    def _without(self, inputs: Tensors) -> Outputs:
+        return self._completion.without(scalar(inputs, "max_tokens") or 0)
+
     def _encode(self, requests: Sequence[Tensors]) -> Results:
         """Return the outputs of each request of one batch, or what is wrong with it."""
         began = time.monotonic()
-        results = encode_requests(self._own, requests, self._dtype)
+        results = [
+            self._completion.complete(one) if one and isinstance(one, dict) else one
+            for one in encode_requests(self._own, requests, self._dtype)
+        ]
         encoded = sum(bool(one) and isinstance(one, dict) for one in results)
         if encoded:
             self._together.observe(encoded)

@@ -32,6 +32,11 @@ Done = Callable[[Outputs | Exception], None]
 """Takes what a request gets; called once, from any thread."""
 
 
+def _no_outputs(inputs: Tensors) -> Outputs:
+    del inputs
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     inputs: Tensors
@@ -49,6 +54,7 @@ class EncodeQueue:
         together: requests that are encoded at one time.
         begins: called by the thread before anything else.
         waited: learns how many seconds each request waited for its turn; called by the thread.
+        without: outputs of a request that brings nothing to encode.
     """
 
     def __init__(
@@ -59,8 +65,9 @@ class EncodeQueue:
         together: int,
         begins: Callable[[], None],
         waited: Callable[[float], None],
+        without: Callable[[Tensors], Outputs] = _no_outputs,
     ) -> None:
-        self._encode, self._reads = encode, reads
+        self._encode, self._reads, self._without = encode, reads, without
         self._together, self._begins, self._waited = together, begins, waited
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
@@ -84,7 +91,7 @@ class EncodeQueue:
         except RequestError as error:
             done(error)
         else:
-            done({})
+            done(self._without(inputs))
         return True
 
     def put(self, inputs: Tensors, done: Done) -> None:

@@ -104,7 +104,7 @@ def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
     """
     facts = engine.facts
     if facts.encoder is not None:
-        return TextQuestions(codec, decoder_start(engine.llm))
+        return TextQuestions(codec, decoder_start(engine.configs))
     style = style_of(facts.family)
     return PromptQuestions(
         codec=codec,

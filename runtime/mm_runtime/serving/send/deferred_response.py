@@ -1,5 +1,6 @@
 """A response that is sent after `execute` has returned."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -16,17 +17,20 @@ class DeferredResponse:
     Args:
         request: Triton's.
         executing: the model's count.
+        types: element types of the model's outputs (`ModelSettings.output_types`).
     """
 
-    def __init__(self, request: Any, executing: Executing) -> None:
+    def __init__(self, request: Any, executing: Executing, types: Mapping[str, str]) -> None:
         self._sender = request.get_response_sender()
-        self._executing = executing
+        self._executing, self._types = executing, types
         executing.entered()
 
     def send(self, outcome: Outputs | Exception) -> None:
         """Send tensors or what is wrong, once; may be called from any thread."""
         try:
-            response = refuse(outcome) if isinstance(outcome, Exception) else respond(outcome)
+            response = (
+                refuse(outcome) if isinstance(outcome, Exception) else respond(outcome, self._types)
+            )
         except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
             response = refuse(error)
         try:

@@ -4,8 +4,10 @@ import hashlib
 import json
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.trtllm_layout import VISION_FOLDERS
 
-_VISION, _LANGUAGE_CONFIG = "vision/", "llm/config.json"
+_CONFIGS = {"TensorRT": "processor/config.json"}
+"""Backend -> the checkpoint's configuration, where it is not the language model's own."""
 
 
 def vision_identity(manifest: EngineManifest) -> str:
@@ -16,10 +18,11 @@ def vision_identity(manifest: EngineManifest) -> str:
     limits keeps its identity, so pods of both revisions can use one encoder during a rollout.
     """
     engine = manifest.plan.engine
+    config = _CONFIGS.get(engine.backend, "llm/config.json")
     files = {
         file.path: file.sha256
         for file in manifest.files
-        if file.path.startswith(_VISION) or file.path == _LANGUAGE_CONFIG
+        if file.path.partition("/")[0] in VISION_FOLDERS or file.path == config
     }
     content = {"files": files, "family": engine.family, "dtype": engine.dtype}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,8 @@ from mm_runtime.serving.encode.vision.encoder import VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
-from mm_runtime.serving.encode.vision.views import ViewEncoder
+from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt, read_newline
+from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
 from mm_runtime.serving.threads import threads_for
 
 EXTRAS = "extras.npz"
@@ -35,16 +36,21 @@ def load_encoder(
     if vision is None:
         raise ValueError(f"{engine.root}: a plan for images without facts about the tower")
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
-    folder = engine.vision_model.parent
-    runner = open_runner(plan.engine, folder, threads=threads)
+    folder, family = engine.vision_folder, FAMILIES[facts.family]
+    native = plan.engine == "TensorRT"
+    runner = (
+        open_tensorrt(folder, family.image_layout, vision)
+        if native
+        else open_runner(plan.engine, folder, threads=threads)
+    )
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
-    family = FAMILIES[facts.family]
     match family.image_layout:
         case ImageLayout.VIEWS:
+            newline = read_newline(folder) if native else kept_newline(folder / EXTRAS)
             single = family.features_of_several is not None
-            return ViewEncoder.load(session, vision, folder / EXTRAS, single_views=single)
+            return ViewEncoder(session, vision, newline, single_views=single)
         case ImageLayout.GRID:
-            return GridEncoder.load(session, facts, engine.llm)
+            return GridEncoder.load(session, facts, engine.configs)
         case ImageLayout.TILES:
             return CrossAttentionEncoder(session, vision)
         case ImageLayout.SQUARE:

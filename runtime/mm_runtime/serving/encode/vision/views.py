@@ -28,6 +28,13 @@ class Views:
     is_video: bool
 
 
+def kept_newline(extras: Path) -> NDArray[np.float32]:
+    """Return the newline vector [hidden] that the build has put beside the graph."""
+    with np.load(extras, allow_pickle=False) as stored:
+        newline: NDArray[np.float32] = stored["image_newline"]
+    return newline
+
+
 class ViewEncoder:
     """The tower of one checkpoint with its newline vector."""
 
@@ -52,14 +59,6 @@ class ViewEncoder:
         self._tile, self._limit = vision.image_size, vision.grid_limit
         self._newline = newline
         self._single_views = single_views
-
-    @classmethod
-    def load(
-        cls, session: VisionSession, vision: VisionFacts, extras: Path, *, single_views: bool
-    ) -> "ViewEncoder":
-        """Read the newline vector that the build has put beside the graph."""
-        with np.load(extras, allow_pickle=False) as stored:
-            return cls(session, vision, stored["image_newline"], single_views=single_views)
 
     def read(self, inputs: Tensors) -> Views | None:
         """Return tiles and sizes.

@@ -41,7 +41,7 @@ class Prefixes:
         Raises:
             OSError, ValueError: a file is missing or not understood.
         """
-        return cls(codec, decoder_start(engine.llm)[0], _languages(engine.llm))
+        return cls(codec, decoder_start(engine.configs)[0], _languages(engine.configs))
 
     def detected(self, logits: NDArray[np.float32]) -> str:
         """Return the language that is likeliest to follow the start, as transformers chooses it.

@@ -1,0 +1,119 @@
+"""A vision engine of TensorRT-LLM's builder, run by the image's own TensorRT.
+
+The engine says what types and shapes it takes; `builder_tensors` says what belongs into it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorrt  # type: ignore[import-not-found]  # in TensorRT-LLM's images only
+import torch
+from numpy.typing import NDArray
+
+from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
+from mm_runtime.serving.encode.vision.runner import Inputs
+
+TYPES = {
+    "FLOAT": torch.float32,
+    "HALF": torch.float16,
+    "BF16": torch.bfloat16,
+    "INT32": torch.int32,
+    "INT64": torch.int64,
+    "BOOL": torch.bool,
+}
+"""Name of a `tensorrt.DataType` -> torch's type."""
+
+
+def device() -> torch.device:
+    """Return where a vision engine's tensors lie."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class TensorRTEngine:
+    """A serialized engine with one execution context, for one thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the engine.
+
+        Raises:
+            OSError: the file is missing.
+            ValueError: this TensorRT cannot load it, or it has other outputs than expected.
+        """
+        self._logger = tensorrt.Logger(tensorrt.Logger.WARNING)
+        self._runtime = tensorrt.Runtime(self._logger)
+        self._engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if self._engine is None:
+            raise ValueError(
+                f"{path}: TensorRT {tensorrt.__version__} cannot load this engine; it was built by"
+                " another version, or for another GPU. Build it with the image that serves it"
+            )
+        self._context: Any = self._engine.create_execution_context()
+        self._device = device()
+        self._stream: Any = None
+        if self._device.type == "cuda":
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        names = [self._engine.get_tensor_name(at) for at in range(self._engine.num_io_tensors)]
+        mode, given = self._engine.get_tensor_mode, tensorrt.TensorIOMode.INPUT
+        self.inputs = frozenset(name for name in names if mode(name) == given)
+        outputs = [name for name in names if name not in self.inputs]
+        if outputs != [OUTPUT]:
+            raise ValueError(f"{path}: the engine gives out {outputs}, expected {[OUTPUT]}")
+
+    def least(self, name: str) -> int:
+        """Return the smallest first dimension of an input."""
+        shapes = self._engine.get_tensor_profile_shape(name, 0)
+        return int(shapes[0][0])
+
+    def run(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Return the output of one run, as float32 in host memory.
+
+        Raises:
+            ValueError: names or shapes that the engine was not built for.
+        """
+        if set(inputs) != self.inputs:
+            raise ValueError(f"got {sorted(inputs)}; the engine takes {sorted(self.inputs)}")
+        with torch.cuda.stream(self._stream):
+            tensors = {name: self._tensor(name, array) for name, array in inputs.items()}
+            for name, tensor in tensors.items():
+                if not self._context.set_input_shape(name, tuple(tensor.shape)):
+                    least, _, most = self._engine.get_tensor_profile_shape(name, 0)
+                    raise ValueError(
+                        f"{name}: got shape {list(tensor.shape)}; the engine was built for"
+                        f" {list(least)} to {list(most)}"
+                    )
+            shape = tuple(self._context.get_tensor_shape(OUTPUT))
+            output = torch.empty(shape, dtype=self._type(OUTPUT), device=self._device)
+            for name, tensor in {**tensors, OUTPUT: output}.items():
+                self._context.set_tensor_address(name, tensor.data_ptr())
+            stream = self._stream.cuda_stream if self._stream else 0
+            if not self._context.execute_async_v3(stream):
+                raise RuntimeError("the vision engine's run failed; TensorRT has logged why")
+            features: NDArray[np.float32] = output.float().cpu().numpy()  # waits for the stream
+        return features
+
+    def _tensor(self, name: str, array: NDArray[Any]) -> torch.Tensor:
+        host = torch.from_numpy(np.ascontiguousarray(array))
+        return host.to(device=self._device, dtype=self._type(name)).contiguous()
+
+    def _type(self, name: str) -> torch.dtype:
+        return TYPES[self._engine.get_tensor_dtype(name).name]
+
+
+class TensorRTRunner:
+    """One family's engine as every other runner: named batches in, features out."""
+
+    def __init__(self, path: Path, tensors: Callable[[TensorRTEngine], EngineTensors]) -> None:
+        """Load the engine; `tensors` says what it takes.
+
+        Raises:
+            OSError, ValueError: as `TensorRTEngine`.
+        """
+        self._engine = TensorRTEngine(path)
+        self._tensors = tensors(self._engine)
+
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Run one batch."""
+        output = self._engine.run(self._tensors.inputs(inputs))
+        return self._tensors.features(inputs, output)

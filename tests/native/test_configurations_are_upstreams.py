@@ -1,0 +1,125 @@
+"""What is written for TensorRT-LLM's backend is what upstream's template of the version has.
+
+The checks are those of the stand-in that tritonserver loads; here they run without a server, for
+every family, and each of them is seen to refuse.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped]  # no stubs
+from tritonclient.grpc import model_config_pb2
+
+from mm_api.documents.trtllm_build import TrtllmBuild
+from mm_runtime.repository.layout import MODEL_NAMES, layout
+from support.model_configs import ENCODER_DECODERS, ON_TRITON, VERSIONS, versions_of
+from support.native.backend.checks import (
+    RefusedError,
+    RequestChecks,
+    check_config,
+)
+from support.native.templates import template
+from support.native_engines import native_engine
+
+OLDEST, NEWEST = VERSIONS[0], VERSIONS[-1]
+BUILT = {"max_input_len": 8, "max_seq_len": 9}
+SOURCES = dict.fromkeys(MODEL_NAMES, "")
+
+
+def written(family: str, version: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the configuration of `tensorrt_llm` as Triton hands it over, and its engine's."""
+    manifest, serving = native_engine(family, version=version)
+    paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
+    files = layout(manifest, serving, sources=SOURCES, **paths)
+    parsed = text_format.Parse(files["tensorrt_llm/config.pbtxt"], model_config_pb2.ModelConfig())
+    config = json.loads(json_format.MessageToJson(parsed, preserving_proto_field_name=True))
+    config["parameters"] = {
+        name: {"string_value": one.get("string_value", "")}
+        for name, one in config["parameters"].items()
+    }
+    assert isinstance(manifest.plan.trtllm, TrtllmBuild)
+    kind = "DecoderModel" if family in ENCODER_DECODERS else "LlamaForCausalLM"
+    kind = "MLLaMAForCausalLM" if family == "mllama" else kind
+    pretrained = {"architecture": kind, "dtype": manifest.plan.engine.dtype}
+    beams = manifest.plan.engine.limits.max_beam_width
+    return config, {"pretrained_config": pretrained, "build_config": {"max_beam_width": beams}}
+
+
+@pytest.mark.parametrize(
+    ("family", "version"),
+    [(family, one) for family in ON_TRITON for one in (versions_of(family)[0], NEWEST)],
+)
+def test_every_family(family: str, version: str) -> None:
+    """Names, types and shapes of each tensor, and every parameter, oldest and newest version."""
+    config, engine = written(family, version)
+    check_config(config, template(version), engine)
+
+
+def _rename(config: dict[str, Any]) -> None:
+    next(one for one in config["input"] if one["name"] == "seed")["name"] = "random_seed"
+
+
+def _retype(config: dict[str, Any]) -> None:
+    table = next(one for one in config["input"] if one["name"] == "prompt_embedding_table")
+    table["data_type"] = "TYPE_FP32"
+
+
+def _add_output(config: dict[str, Any]) -> None:
+    config["output"].append({"name": "is_last", "data_type": "TYPE_BOOL", "dims": ["1"]})
+
+
+def _forget(config: dict[str, Any]) -> None:
+    del config["parameters"]["lora_prefetch_dir"]
+
+
+def _invent(config: dict[str, Any]) -> None:
+    config["parameters"]["max_queue_size"] = {"string_value": "1"}
+
+
+def _couple(config: dict[str, Any]) -> None:
+    config["model_transaction_policy"] = {}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param(_rename, "no input random_seed", id="older-name"),
+        pytest.param(_retype, "input prompt_embedding_table is", id="type"),
+        pytest.param(_add_output, "no output is_last", id="own-output"),
+        pytest.param(_forget, "lora_prefetch_dir", id="parameter-left-out"),
+        pytest.param(_invent, "max_queue_size", id="parameter-invented"),
+        pytest.param(_couple, "decoupled", id="not-decoupled"),
+    ],
+)
+def test_anything_else_is_refused(change: Callable[[dict[str, Any]], None], words: str) -> None:
+    """A configuration that upstream's template cannot give is refused by name."""
+    config, engine = written("llava", NEWEST)
+    change(config)
+    with pytest.raises(RefusedError, match=words):
+        check_config(config, template(NEWEST), engine)
+
+
+def test_versions_have_their_own_names() -> None:
+    """A configuration of one version is not taken for the other."""
+    config, engine = written("llava", OLDEST)
+    with pytest.raises(RefusedError, match="min_length"):
+        check_config(config, template(NEWEST), engine)
+
+
+def test_requests_without_rotations_are_refused() -> None:
+    """An engine of Qwen2-VL fails the step without rotations of all its positions."""
+    engine = {"pretrained_config": {"architecture": "Q", "vocab_size": 9}, "build_config": BUILT}
+
+    ids = {
+        "input_ids": np.array([[1]], dtype=np.int32),
+        "request_output_len": np.array([[1]], dtype=np.int32),
+    }
+    checks = RequestChecks(engine, rotations=8)
+    with pytest.raises(RefusedError, match="bad optional access"):
+        checks.check(ids)
+    with pytest.raises(RefusedError, match="is 4 and expected is 8"):
+        checks.check({**ids, "mrope_rotary_cos_sin": np.zeros((1, 4), np.float32)})

@@ -1,0 +1,84 @@
+"""The gateway makes text of token ids: pieces of a stream, joined, are the text of all of them."""
+
+from collections.abc import Sequence
+
+import pytest
+from tokenizers import Tokenizer, decoders, models
+
+from mm_runtime.gateway.backends.token_text import REPLACEMENT, TokenText
+
+SENTENCE_PIECES = ("▁The", "▁cat", "▁s", "at", "<0xE2>", "<0x82>", "<0xAC>", "▁", ".", "</s>")
+BYTE_LEVEL = ("The", "Ġcat", "Ġs", "at", "â", "Ĥ", "¬", "Ġ", ".", "</s>")
+"""The same tokens as GPT's and Qwen's tokenizers write them; the euro sign has three."""
+
+
+def tokenizer(words: Sequence[str], decoder: decoders.Decoder) -> Tokenizer:
+    """Return a tokenizer of these words; the last one is special."""
+    found = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, "."))
+    found.decoder = decoder
+    found.add_special_tokens([words[-1]])
+    return found
+
+
+LLAMA = tokenizer(
+    SENTENCE_PIECES,
+    decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    ),
+)
+QWEN = tokenizer(BYTE_LEVEL, decoders.ByteLevel())
+TOKENIZERS = [pytest.param(LLAMA, id="sentence-pieces"), pytest.param(QWEN, id="byte-level")]
+
+
+def pieces(tokens: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """Return the piece of each token and what is left at the end."""
+    text = TokenText(lambda some: tokens.decode(list(some), skip_special_tokens=True))
+    return [*(text.push(token) for token in ids), text.end()]
+
+
+@pytest.mark.parametrize("tokens", TOKENIZERS)
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        pytest.param([0, 1, 2, 3], ["The", " cat", " s", "at", ""], id="spaces"),
+        pytest.param([0, 4, 5, 6, 8], ["The", "", "", "€", ".", ""], id="character-of-three"),
+        pytest.param([4, 5], ["", "", REPLACEMENT], id="cut-inside-a-character"),
+        pytest.param([0, 9, 1, 9], ["The", "", " cat", "", ""], id="special-tokens"),
+        pytest.param([], [""], id="nothing"),
+    ],
+)
+def test_pieces(tokens: Tokenizer, ids: list[int], expected: list[str]) -> None:
+    """Spaces stay; a character comes when it is complete, a broken one at the end."""
+    found = pieces(tokens, ids)
+    if ids == [4, 5]:  # decoders write one mark for each byte, or one for both
+        found = [*found[:-1], found[-1][:1]]
+    assert expected == found
+
+
+@pytest.mark.parametrize("tokens", TOKENIZERS)
+def test_long_answers(tokens: Tokenizer) -> None:
+    """Any order of tokens: the joined pieces are the text of all tokens."""
+    ids = [(7 * at * at + 3 * at) % 10 for at in range(300)]
+    whole = tokens.decode(ids, skip_special_tokens=True)
+    joined = "".join(pieces(tokens, ids))
+    # Marks of broken characters may differ in number: their bytes are cut where a token came.
+    assert whole.replace(REPLACEMENT, "") == joined.replace(REPLACEMENT, "")
+
+
+def test_decoding_costs_the_same_for_every_token() -> None:
+    """No token makes the text of the answer so far again."""
+    lengths: list[int] = []
+
+    def decode(ids: Sequence[int]) -> str:
+        lengths.append(len(ids))
+        return LLAMA.decode(list(ids))
+
+    text = TokenText(decode)
+    for _ in range(200):
+        text.push(1)
+    assert max(lengths) == 2

@@ -1,0 +1,214 @@
+"""What TensorRT-LLM's backend refuses, before anything runs: configuration, then each request.
+
+Runs inside tritonserver. Names and rules: upstream's template, `triton_backend/
+inflight_batcher_llm/src` and `cpp/tensorrt_llm/batch_manager` of TensorRT-LLM.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+POLICIES = {"max_utilization", "guaranteed_no_evict", "static_batch"}
+DECODING_MODES = {"top_k", "top_p", "top_k_top_p", "beam_search"}
+TRITON_TYPES = {"float16": "TYPE_FP16", "bfloat16": "TYPE_BF16", "float32": "TYPE_FP32"}
+ENCODER_DECODERS = {"DecoderModel"}
+CROSSING = {*ENCODER_DECODERS, "MLLaMAForCausalLM"}
+ROTATED = {"Qwen2VLForConditionalGeneration"}
+
+
+class RefusedError(Exception):
+    """Something that the real backend does not take."""
+
+
+def demand(claim: object, message: str) -> None:
+    """Refuse unless the claim holds.
+
+    Raises:
+        RefusedError: with the message.
+    """
+    if not claim:
+        raise RefusedError(message)
+
+
+def check_config(config: dict[str, Any], template: dict[str, Any], engine: dict[str, Any]) -> None:
+    """Refuse a configuration that upstream's template cannot give.
+
+    Args:
+        config: of the model, as Triton hands it over.
+        template: of the engine's version.
+        engine: config.json of the engine.
+
+    Raises:
+        RefusedError: names the tensor or the parameter.
+    """
+    demand(config["backend"] == "tensorrtllm", f"backend is {config['backend']!r}")
+    policy = config.get("model_transaction_policy", {})
+    demand(policy.get("decoupled"), "model_transaction_policy.decoupled is needed to stream")
+    dtype = TRITON_TYPES[engine["pretrained_config"]["dtype"]]
+    filled = {
+        "${logits_datatype}": "TYPE_FP32",
+        "${encoder_input_features_data_type}": dtype,
+        "${prompt_embedding_table_data_type}": dtype,
+    }
+    for side in ("input", "output"):
+        known = {one["name"]: one for one in template[f"{side}s"]}
+        for tensor in config[side]:
+            _check_tensor(tensor, known.get(tensor["name"]), filled, side)
+    given = {name: value["string_value"] for name, value in config["parameters"].items()}
+    unknown = sorted(set(given) ^ set(template["parameters"]))
+    demand(not unknown, f"parameters {unknown} are not those of the template")
+    _check_parameters(given, engine)
+
+
+def _check_tensor(
+    tensor: dict[str, Any], known: dict[str, Any] | None, filled: dict[str, str], side: str
+) -> None:
+    demand(known, f"the template has no {side} {tensor['name']}")
+    assert known is not None
+    kind = filled.get(known["data_type"], known["data_type"])
+    expected = (kind, [int(one) for one in known["dims"]])
+    found = (tensor["data_type"], [int(one) for one in tensor["dims"]])
+    demand(expected == found, f"{side} {tensor['name']} is {found}; the template has {expected}")
+    if side == "input":
+        for name in ("optional", "allow_ragged_batch"):
+            same = bool(known.get(name)) == bool(tensor.get(name))
+            demand(same, f"input {tensor['name']}: {name} is not the template's")
+
+
+def _check_parameters(given: dict[str, str], engine: dict[str, Any]) -> None:
+    build, kind = engine["build_config"], engine["pretrained_config"]["architecture"]
+    demand(given["gpt_model_type"] == "inflight_fused_batching", "gpt_model_type is not in-flight")
+    demand(given["batch_scheduler_policy"] in POLICIES, "batch_scheduler_policy is unknown")
+    demand(given["decoding_mode"] in DECODING_MODES, "decoding_mode is unknown")
+    fraction = float(given["kv_cache_free_gpu_mem_fraction"])
+    demand(0 < fraction <= 1, f"kv_cache_free_gpu_mem_fraction is {fraction}")
+    crosses = kind in CROSSING
+    demand(
+        bool(given["cross_kv_cache_fraction"]) == crosses,
+        f"cross_kv_cache_fraction is {given['cross_kv_cache_fraction']!r} for {kind}",
+    )
+    demand(
+        bool(given["encoder_model_path"]) == (kind in ENCODER_DECODERS),
+        f"encoder_model_path is {given['encoder_model_path']!r} for {kind}",
+    )
+    demand(
+        int(given["max_beam_width"]) <= build["max_beam_width"],
+        f"max_beam_width is {given['max_beam_width']}, and the engine has "
+        f"{build['max_beam_width']}",
+    )
+
+
+@dataclass(frozen=True)
+class RequestChecks:
+    """What a request must bring for one engine."""
+
+    engine: Mapping[str, Any]
+    """Its config.json."""
+
+    rotations: int
+    """Values of `mrope_rotary_cos_sin`; 0: the engine has no such input."""
+
+    @property
+    def kind(self) -> str:
+        """Architecture of the checkpoint."""
+        return str(self.engine["pretrained_config"]["architecture"])
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse a request.
+
+        Raises:
+            RefusedError: names the tensor.
+        """
+        for name, array in inputs.items():
+            demand(
+                array.shape[:1] == (1,), f"{name}: got shape {array.shape}, expected one request"
+            )
+        demand(
+            "input_ids" in inputs or "encoder_input_features" in inputs,
+            "input_ids or encoder_input_features is not present in the request",
+        )
+        self._check_lengths(inputs)
+        self._check_table(inputs)
+        if self.kind == "MLLaMAForCausalLM":
+            self._check_crossing(inputs)
+        if self.rotations:
+            values = inputs.get("mrope_rotary_cos_sin")
+            demand(values is not None, "mrope_rotary_cos_sin: bad optional access")
+            assert values is not None
+            demand(
+                values.size == self.rotations,
+                f"Provided MropeRotarySinCos is {values.size} and expected is {self.rotations}",
+            )
+            demand("mrope_position_deltas" in inputs, "mrope_position_deltas is missing")
+
+    def _check_lengths(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse what `LlmRequest` refuses: of an encoder-decoder the decoder's prompt counts."""
+        build = self.engine["build_config"]
+        decodes = self.kind in ENCODER_DECODERS
+        if decodes and "input_ids" in inputs:
+            read, most = inputs["input_ids"].shape[1], build["max_encoder_input_len"]
+            demand(read <= most, f"{read} tokens are above max_encoder_input_len {most}")
+        prompt = inputs.get("decoder_input_ids" if decodes else "input_ids")
+        if prompt is None:
+            return
+        length, most = prompt.shape[1], build["max_input_len"]
+        demand(length <= most, f"Prompt length ({length}) exceeds maximum input length ({most})")
+        longest = length + int(np.asarray(inputs["request_output_len"]).reshape(-1)[0])
+        demand(
+            longest <= build["max_seq_len"],
+            f"{longest} tokens are above max_seq_len {build['max_seq_len']}",
+        )
+
+    def _check_table(self, inputs: Mapping[str, Any]) -> None:
+        build, pretrained = self.engine["build_config"], self.engine["pretrained_config"]
+        vocabulary = pretrained["vocab_size"]
+        ids = inputs.get("input_ids")
+        rows = 0
+        if "prompt_embedding_table" in inputs:
+            table = inputs["prompt_embedding_table"]
+            most = build["max_prompt_embedding_table_size"] // build["max_batch_size"]
+            rows = table.shape[1]
+            demand(
+                rows <= most,
+                f"prompt vocab size {rows} is larger than max prompt vocab size of {most}",
+            )
+            hidden = pretrained["hidden_size"]
+            demand(table.shape[2] == hidden, f"prompt_embedding_table is {table.shape[2]} wide")
+        if ids is not None:
+            highest = int(ids.max())
+            demand(
+                highest < vocabulary + rows,
+                f"input_ids has {highest}: {vocabulary} tokens and {rows} rows are known",
+            )
+
+    def _check_crossing(self, inputs: Mapping[str, Any]) -> None:
+        needed = (
+            *("encoder_input_features", "encoder_output_lengths"),
+            *("cross_attention_mask", "skip_cross_attn_blocks"),
+        )
+        for name in needed:
+            demand(name in inputs, f"{name} is missing: the engine has cross attention")
+        features = inputs["encoder_input_features"]
+        length = int(np.asarray(inputs["encoder_output_lengths"]).reshape(-1)[0])
+        demand(features.shape[1] == length, f"encoder_output_lengths is {length}")
+        most = self.engine["build_config"]["max_encoder_input_len"]
+        demand(length <= most, f"encoder length {length} is above max_encoder_input_len {most}")
+        mask = inputs["cross_attention_mask"]
+        demand(mask.shape[-1] == length, f"cross_attention_mask has {mask.shape[-1]} columns")
+
+
+def read_engine(folder: Path) -> dict[str, Any]:
+    """Return config.json of an engine's folder, whose rank 0 must be there.
+
+    Raises:
+        RefusedError: a file is missing.
+    """
+    import json  # noqa: PLC0415
+
+    for name in ("config.json", "rank0.engine"):
+        demand((folder / name).is_file(), f"{folder / name} does not exist")
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return found

@@ -1,0 +1,226 @@
+"""Engines of TensorRT-LLM as a build leaves them, small: each file names a Reference engine.
+
+Plan, checkpoint, processor and manifest are made by the project's own code. What the tools of a
+version write is written here: `config.json` of each engine, and tensors and profiles of the vision
+engine as `tensorrt_llm/tools/multimodal_builder.py` makes them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from mm_api.documents.build_plan import BuildPlan, EngineLimits
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.families import FAMILIES
+from mm_api.families.family import ImageLayout, Kind
+from mm_runtime.base.durable import write_durably
+from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.commands.fetch import fetch
+from mm_runtime.engine_build.commands.processor import processor
+from mm_runtime.engine_build.commands.step import StepContext
+from mm_runtime.engine_build.seal import seal
+from mm_runtime.serving.directory import EngineDirectory
+from support.families import pictures, texts
+from support.families.pipeline import BATCH, BEAMS, ENCODER_INPUT, build
+from support.model_configs import planned
+from support.tiny_llava import CHECKPOINT, BuiltEngine
+
+TENSORRT = "10.10.0.31"
+"""As the stand-in of `tensorrt` has it."""
+
+ARCHITECTURES = {
+    "mllama": "MLLaMAForCausalLM",
+    "qwen2-vl": "Qwen2VLForConditionalGeneration",
+    "llava-onevision": "QWenForCausalLM",
+    "blip2-opt": "OPTForCausalLM",
+}
+LEAST_PATCHES, MOST_PATCHES = 128, 5184
+"""--min_hw_dims and --max_hw_dims."""
+
+MEBI = 1 << 20
+
+
+@dataclass(frozen=True)
+class NativeEngine:
+    """One engine, and the Reference engine of the same checkpoint."""
+
+    family: str
+    checkpoint: Path
+    reference: EngineDirectory
+    built: BuiltEngine
+
+    @property
+    def plan(self) -> BuildPlan:
+        """The plan that it was built by."""
+        return EngineDirectory.open(self.built.directory).manifest.plan
+
+
+def native_engine_of(family: str, folder: Path, version: str) -> NativeEngine:
+    """Build a small engine of a family under a folder."""
+    checkpoint = _checkpoint(family, folder / "checkpoint")
+    reference = build(checkpoint, folder / "reference")
+    plan, serving = _plans(family, version, reference.facts)
+    paths = BuildPaths.of(folder / "store", plan)
+    for one in paths.folders:
+        one.mkdir(parents=True, exist_ok=True)
+    write_durably(paths.plan, plan.to_json())
+    context = StepContext(plan, str(checkpoint), paths)
+    fetch(context)
+    processor(context)
+    _write_engines(paths.unfinished, plan, version, reference)
+    seal(paths, plan, [], datetime.now(UTC))
+    file = folder / "serving.json"
+    file.write_text(serving.to_json())
+    return NativeEngine(family, checkpoint, reference, BuiltEngine(paths.engine, file))
+
+
+def _checkpoint(family: str, folder: Path) -> Path:
+    """Return a small checkpoint; LLaVA's is the trained one, whose answers are right."""
+    if family == "llava":
+        return CHECKPOINT
+    writer = texts if family in texts.WRITERS else pictures
+    return writer.write(family, folder)
+
+
+def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, ServingPlan]:
+    engine: dict[str, Any] = {"maxBatchSize": BATCH}
+    if FAMILIES[family].kind is Kind.ENCODER_DECODER:
+        engine |= {"maxBeamWidth": BEAMS, "maxSeqLen": ENCODER_INPUT}
+        if not FAMILIES[family].reads_sound:
+            engine |= {"maxEncoderInputLen": ENCODER_INPUT}
+    else:
+        engine |= {"maxInputLen": 400, "maxSeqLen": 480, "maxNumTokens": 1024}
+    vision = {"sharing": "TimeSlicing"} if facts.vision else {}
+    whole = planned(family, engine, version=version, facts=facts, vision=vision)
+    assert not whole.errors, whole.errors
+    assert whole.build_plan
+    assert whole.serving_plan
+    limits = {"max_image_pixels": MEBI, "max_image_bytes": MEBI, "request_timeout_seconds": 60}
+    gateway = whole.serving_plan.gateway.model_copy(update=limits)
+    changes = {"gateway": gateway, "bls_instances": 0, "feature_cache_bytes": 0}
+    return whole.build_plan, whole.serving_plan.model_copy(update=changes)
+
+
+def _write_engines(folder: Path, plan: BuildPlan, version: str, reference: EngineDirectory) -> None:
+    build, pointer = plan.trtllm, json.dumps({"reference": str(reference.root)})
+    assert build
+    for command in build.engines:
+        if command.name == "vision":
+            _write_vision(folder / _vision_folder(version), plan, reference)
+            continue
+        own = folder / command.name
+        own.mkdir()
+        config = {
+            "version": version,
+            "pretrained_config": _pretrained(plan, command.name),
+            "build_config": _built(plan.engine.limits),
+        }
+        (own / "config.json").write_text(json.dumps(config))
+        (own / "rank0.engine").write_text(pointer)
+
+
+def _vision_folder(version: str) -> str:
+    old = tuple(int(part) for part in version.split(".")[:2]) < (0, 19)
+    return "vision_encoder" if old else "multimodal_encoder"
+
+
+def _pretrained(plan: BuildPlan, part: str) -> dict[str, Any]:
+    text = plan.facts.text
+    parts = {"encoder": "EncoderModel", "decoder": "DecoderModel"}
+    return {
+        "architecture": parts.get(part) or ARCHITECTURES.get(plan.facts.family, "LlamaForCausalLM"),
+        "dtype": plan.engine.dtype,
+        "vocab_size": text.vocabulary_size,
+        "hidden_size": text.hidden_size,
+        "max_position_embeddings": text.max_position_embeddings,
+        "head_size": text.head_size,
+        "mapping": {"world_size": 1, "tp_size": 1, "pp_size": 1},
+    }
+
+
+def _built(limits: EngineLimits) -> dict[str, Any]:
+    return {
+        "max_batch_size": limits.max_batch_size,
+        "max_beam_width": limits.max_beam_width,
+        "max_input_len": limits.max_input_len,
+        "max_seq_len": limits.max_seq_len,
+        "max_prompt_embedding_table_size": limits.max_multimodal_len,
+        "max_encoder_input_len": limits.max_encoder_input_len or 0,
+    }
+
+
+def _write_vision(folder: Path, plan: BuildPlan, reference: EngineDirectory) -> None:
+    vision = plan.facts.vision
+    assert vision
+    assert plan.engine.vision
+    folder.mkdir()
+    batch = plan.engine.vision.max_batch_size
+    layout = FAMILIES[plan.facts.family].image_layout
+    described = {
+        ImageLayout.TILES: _tiles,
+        ImageLayout.GRID: _patches,
+    }.get(layout, _pixels)(vision, batch)
+    built = {
+        "tensorrt": TENSORRT,
+        "onnx": str(reference.root / "vision" / "model.onnx"),
+        "hidden": plan.facts.text.hidden_size,
+        "rows": vision.features_per_image,
+        **described,
+    }
+    (folder / "model.engine").write_text(json.dumps(built))
+    config = {"precision": "float16", "model_type": plan.facts.family, "max_batch_size": batch}
+    (folder / "config.json").write_text(json.dumps({"builder_config": config}))
+    if layout is ImageLayout.VIEWS:
+        with np.load(reference.root / "vision" / "extras.npz") as extras:
+            newline = extras["image_newline"].astype(np.float16)
+        save_file({"image_newline": newline}, folder / "image_newlines.safetensors")
+
+
+def _profile(batch: int, *sizes: int) -> list[list[int]]:
+    return [[count, *sizes] for count in (1, max(1, batch // 2), batch)]
+
+
+def _pixels(vision: VisionFacts, batch: int) -> Mapping[str, Any]:
+    profile = _profile(batch, 3, vision.image_size, vision.image_size)
+    return {
+        "kind": "pixels",
+        "inputs": {"input": {"dtype": "HALF", "profile": profile}},
+        "output": {"dtype": "HALF"},
+    }
+
+
+def _tiles(vision: VisionFacts, batch: int) -> Mapping[str, Any]:
+    tiles, side = vision.max_tiles or 1, vision.image_size
+    return {
+        "kind": "tiles",
+        "inputs": {
+            "pixel_values": {"dtype": "BF16", "profile": _profile(batch, 1, tiles, 3, side, side)},
+            "aspect_ratio_ids": {"dtype": "INT64", "profile": _profile(batch, 1)},
+            "aspect_ratio_mask": {"dtype": "INT64", "profile": _profile(batch, 1, tiles)},
+        },
+        "output": {"dtype": "BF16"},
+    }
+
+
+def _patches(vision: VisionFacts, batch: int) -> Mapping[str, Any]:
+    merged = (vision.merge_size or 1) ** 2
+    quarter = vision.hidden_size // (vision.attention_heads or 1) // 2
+    counts = (LEAST_PATCHES, MOST_PATCHES, MOST_PATCHES * batch)
+    width = 3 * 2 * vision.patch_size**2
+    return {
+        "kind": "patches",
+        "merged": merged,
+        "inputs": {
+            "input": {"dtype": "HALF", "profile": [[one, width] for one in counts]},
+            "rotary_pos_emb": {"dtype": "FLOAT", "profile": [[one, quarter] for one in counts]},
+            "attention_mask": {"dtype": "HALF", "profile": [[1, one, one] for one in counts]},
+        },
+        "output": {"dtype": "FLOAT"},
+    }

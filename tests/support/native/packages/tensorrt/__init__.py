@@ -1,0 +1,216 @@
+"""Stands in for TensorRT's Python module: what a server calls to run an engine, with its checks.
+
+An engine is a JSON document: names, types and profiles as `tensorrt_llm/tools/
+multimodal_builder.py` builds them, and the path of the ONNX tower that computes. Addresses are
+those of torch's tensors, which are looked up: type, size and contiguity are checked where the real
+module would read other memory.
+"""
+
+import gc
+import json
+from enum import Enum, IntEnum
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+
+__version__ = "10.10.0.31"
+
+TYPES = {
+    "FLOAT": torch.float32,
+    "HALF": torch.float16,
+    "BF16": torch.bfloat16,
+    "INT32": torch.int32,
+    "INT64": torch.int64,
+}
+
+
+class DataType(Enum):
+    """Element types."""
+
+    FLOAT = 0
+    HALF = 1
+    INT32 = 3
+    BOOL = 4
+    INT64 = 8
+    BF16 = 9
+
+
+class TensorIOMode(Enum):
+    """Whether an engine reads a tensor or writes it."""
+
+    NONE = 0
+    INPUT = 1
+    OUTPUT = 2
+
+
+class Logger:
+    """What the real one has as constants."""
+
+    class Severity(IntEnum):
+        """How bad a message is."""
+
+        INTERNAL_ERROR = 0
+        ERROR = 1
+        WARNING = 2
+        INFO = 3
+        VERBOSE = 4
+
+    ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+    def __init__(self, severity: Severity = Severity.WARNING) -> None:
+        self.severity = severity
+
+
+class Runtime:
+    """Loads engines."""
+
+    def __init__(self, logger: Logger) -> None:
+        assert isinstance(logger, Logger), "a logger is needed"
+
+    def deserialize_cuda_engine(self, engine: bytes) -> "ICudaEngine | None":
+        """Return an engine; None for one of another version, as the real module does."""
+        try:
+            found = json.loads(engine)
+        except ValueError:
+            return None
+        return ICudaEngine(found) if found.get("tensorrt") == __version__ else None
+
+
+class ICudaEngine:
+    """Names, types and shapes of an engine's tensors."""
+
+    def __init__(self, built: dict[str, Any]) -> None:
+        self.built = built
+        self._names = [*built["inputs"], "encoder_output"]
+
+    @property
+    def num_io_tensors(self) -> int:
+        """Return how many inputs and outputs there are."""
+        return len(self._names)
+
+    def get_tensor_name(self, index: int) -> str:
+        """Return a tensor's name."""
+        return self._names[index]
+
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        """Return whether it is an input."""
+        return TensorIOMode.INPUT if name in self.built["inputs"] else TensorIOMode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> Any:
+        """Return its element type."""
+        held = self.built["inputs"].get(name, self.built["output"])
+        return DataType[held["dtype"]]
+
+    def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
+        """Return the least, the usual and the largest shape of an input."""
+        assert profile == 0, "there is one profile"
+        return [tuple(shape) for shape in self.built["inputs"][name]["profile"]]
+
+    def create_execution_context(self) -> "IExecutionContext":
+        """Return a context."""
+        return IExecutionContext(self)
+
+
+class IExecutionContext:
+    """Shapes and addresses of one run."""
+
+    def __init__(self, engine: ICudaEngine) -> None:
+        self._engine = engine
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+        self._tower = onnxruntime.InferenceSession(
+            engine.built["onnx"], providers=["CPUExecutionProvider"]
+        )
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Return whether the engine was built for such a shape."""
+        least, _, most = self._engine.get_tensor_profile_shape(name, 0)
+        fits = len(shape) == len(least) and all(
+            low <= one <= high for low, one, high in zip(least, shape, most, strict=True)
+        )
+        if fits:
+            self._shapes[name] = tuple(shape)
+        return fits
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        """Return a tensor's shape; -1 where inputs have none yet."""
+        if name in self._shapes:
+            return self._shapes[name]
+        assert name == "encoder_output", name
+        built, inputs = self._engine.built, self._engine.built["inputs"]
+        if set(inputs) - set(self._shapes):
+            return (-1,)
+        first = self._shapes[next(iter(inputs))][0]
+        if built["kind"] == "patches":
+            return (first // built["merged"], built["hidden"])
+        if built["kind"] == "tiles":
+            tiles = self._shapes["pixel_values"][2]
+            return (first, 1, tiles, built["rows"] // tiles, built["hidden"])
+        return (first, built["rows"], built["hidden"])
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        """Take the address of a tensor."""
+        self._addresses[name] = memory
+        return True
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        """Run the tower; every tensor must be what the engine was built for."""
+        assert isinstance(stream_handle, int), "a stream is an address"
+        inputs = {name: self._tensor(name) for name in self._engine.built["inputs"]}
+        output = self._tensor("encoder_output")
+        run = {"pixels": self._pixels, "tiles": self._tiles, "patches": self._patches}
+        made = torch.from_numpy(run[self._engine.built["kind"]](inputs))
+        output.copy_(made.reshape(output.shape).to(output.dtype))
+        return True
+
+    def _tensor(self, name: str) -> torch.Tensor:
+        address = self._addresses[name]
+        held = [
+            one
+            for one in gc.get_objects()
+            if type(one) is torch.Tensor and one.numel() and one.data_ptr() == address
+        ]
+        assert held, f"{name}: no tensor lives at its address any more"
+        dtype = TYPES[self._engine.get_tensor_dtype(name).name]
+        shape = self.get_tensor_shape(name)
+        fitting = [
+            one
+            for one in held
+            if one.is_contiguous() and one.dtype == dtype and tuple(one.shape) == shape
+        ]
+        found = [(tuple(one.shape), one.dtype, one.is_contiguous()) for one in held]
+        assert fitting, f"{name}: {found} at its address, expected contiguous {shape} of {dtype}"
+        return fitting[0]
+
+    def _pixels(self, inputs: dict[str, torch.Tensor]) -> np.ndarray[Any, Any]:
+        return self._run(pixel_values=inputs["input"].float().numpy())
+
+    def _tiles(self, inputs: dict[str, torch.Tensor]) -> np.ndarray[Any, Any]:
+        given = {name: one.squeeze(1) for name, one in inputs.items()}
+        given["pixel_values"] = given["pixel_values"].float()
+        return self._run(**{name: one.numpy() for name, one in given.items()})
+
+    def _patches(self, inputs: dict[str, torch.Tensor]) -> np.ndarray[Any, Any]:
+        """Run each block of the mask alone; positions are read out of the angles."""
+        mask, angles = inputs["attention_mask"][0].float().numpy(), inputs["rotary_pos_emb"]
+        positions = angles[:, [0, angles.shape[1] // 2]].round().long().numpy()
+        patches = inputs["input"].float().numpy()
+        assert set(np.unique(mask)) <= {0.0, float(np.finfo(np.float16).min)}, "mask values"
+        found, at = [], 0
+        while at < len(mask):
+            end = at + int((mask[at] == 0).sum())
+            block = np.full_like(mask[at], np.finfo(np.float16).min)
+            block[at:end] = 0
+            assert (mask[at:end] == block).all(), f"the mask's block at {at} is no square"
+            made = self._run(
+                pixel_values=patches[None, at:end], patch_positions=positions[None, at:end]
+            )
+            found.append(made[0])
+            at = end
+        return np.concatenate(found)
+
+    def _run(self, **inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        made: np.ndarray[Any, Any] = self._tower.run(["features"], inputs)[0]
+        return made
