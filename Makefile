@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,13 +45,16 @@ coverage: env ## The same with coverage: at least 85 % of the lines of each pure
 
 test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
 	-@$(MAKE) --no-print-directory programs
-	$(PYTEST) -n 2 --dist loadgroup -m 'not slow and not adversarial'
+	$(PYTEST) -n 2 --dist loadgroup -m 'not slow and not adversarial and not gpu'
 
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
 
 adversarial-test: env ## Attack a real gateway and a real operator; prints what each attack cost others
 	$(PYTEST) -m adversarial -rA tests/adversarial
+
+gpu-test: env ## On a machine with a GPU: every family on CUDA, and a full memory pool (bench/gpu measures)
+	$(PYTEST) -m gpu tests/gpu
 
 mutants: env ## Break 100 places of the pure packages; fails when tests notice fewer than 85 % (PART=1/4, ONLY=limits.py:120)
 	$(BIN)/python tools/mutants.py --part '$(or $(PART),1/1)' --only '$(ONLY)'
@@ -73,7 +76,7 @@ bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pic
 	$(BIN)/python bench/autoscaling/report.py
 
 check: env lint types generated ## Everything that needs no root and no cluster
-	$(PYTEST) -m 'not slow and not adversarial and not cluster and not e2e and not s3'
+	$(PYTEST) -m 'not slow and not adversarial and not gpu and not cluster and not e2e and not s3'
 
 lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
 	$(BIN)/ruff check .

@@ -46,7 +46,7 @@ TESTS = (
     "tests/cli",
 )
 """Those of the pure packages; what needs a cluster or Triton would take minutes a place."""
-MARKERS = "not slow and not cluster and not e2e and not s3 and not triton"
+MARKERS = "not slow and not cluster and not e2e and not s3 and not triton and not gpu"
 CAUGHT_SHARE = 0.85
 TEST_SECONDS = 60
 """For one test; a place that turns a loop endless is caught by it."""

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -261,6 +262,15 @@ def test_impossible_requests_are_refused(
     """What can never be served does not enter the queue."""
     with start_engine() as engine, pytest.raises(RequestError, match=message):
         engine.submit(request_, CollectingSink())
+
+
+def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel) -> None:
+    """Nothing has begun: four have a slot, one a place in the queue, and the next is refused."""
+    engine = Engine(language_model, replace(ROOMY, max_batch_size=SLOTS, max_queue_size=1))
+    for _ in range(SLOTS + 1):
+        engine.submit(_request(1), CollectingSink())
+    with pytest.raises(QueueFullError, match="1 requests wait already"):
+        engine.submit(_request(1), CollectingSink())
 
 
 def test_queue_without_bound(start_engine: StartEngine) -> None:

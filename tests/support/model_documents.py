@@ -420,7 +420,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.extraBuildArgs": ["--fast-build"],
     "vision.engine": "TensorRT",
     "vision.instancesPerGpu": 2,
-    "runtime.gpu.count": 1,
+    "runtime.gpu.count": 2,
     "build.gpu.memory": "80Gi",
     "build.gpu.computeCapability": "9.0",
     "runtime.gpu.memory": "80Gi",

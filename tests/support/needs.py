@@ -44,7 +44,7 @@ LIBRARIES = frozenset(
     }
 )
 """What the environment of a unit test may lack."""
-MARKERS = frozenset({"adversarial", "cluster", "e2e", "root", "s3", "slow", "triton"})
+MARKERS = frozenset({"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton"})
 SERVERS = frozenset({"control_plane", "node_cluster", "prometheus", "s3"})
 ENGINES = frozenset({"built_engine", "language_model", "random_engine", "tiny_engine"})
 FIXTURES = SERVERS | ENGINES

@@ -11,6 +11,8 @@ from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
 from mm_api.documents.trtllm_serve import TrtllmServe
 
+Device = Literal["CPU", "CUDA"]
+
 
 class MemoryPools(Document):
     """Triton's memory pools and the shared memory of its Python backends, in bytes."""
@@ -92,6 +94,11 @@ class ServingPlan(Document):
         "part of a revision: an engine that is built anew keeps the pods that run.",
     )
     backend: Literal["TensorRT", "PyTorch", "Reference"]
+    device: Device = Field(
+        default="CPU",
+        description="Backend Reference: where torch computes. CUDA: on one GPU, and image features "
+        "travel between Triton's models as GPU tensors. Other backends have their own rule.",
+    )
     pools: MemoryPools
     max_queue_size: int = Field(ge=0, description="Requests that wait inside Triton's LLM model.")
     accumulate_tokens: bool = False

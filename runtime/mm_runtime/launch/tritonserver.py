@@ -74,6 +74,20 @@ def _encoder_key(options: ServeOptions) -> str:
     return encoders.key if options.role is Role.ENCODER and encoders else ""
 
 
+def _check_pools(options: ServeOptions) -> None:
+    """Refuse a pinned pool where features are GPU tensors: see `mm_runtime.serving.generate`.
+
+    With one, a request whose features find the CUDA pool full is answered without them.
+    """
+    if options.serving.device == "CUDA" and options.pools.pinned_bytes:
+        raise PermanentError(
+            f"{options.serving_path} has a pinned memory pool of {options.pools.pinned_bytes:,}"
+            " bytes with device CUDA; expected 0, because Triton would answer requests from"
+            " features that it never copied once its CUDA pool is full. Set"
+            " spec.runtime.memoryPools.pinned to Auto or 0."
+        )
+
+
 def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServer:
     """Write the model repository; return the server of it.
 
@@ -88,6 +102,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
             " expected one made from NVIDIA's tritonserver image with TensorRT-LLM: set"
             " spec.runtime.image."
         )
+    _check_pools(options)
     folder, repository = options.folder, options.repository.absolute()
     server = ServerOptions(
         repository=repository,

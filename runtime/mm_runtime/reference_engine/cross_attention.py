@@ -12,6 +12,7 @@ from transformers import DynamicCache
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
+from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -37,6 +38,7 @@ class CrossAttentionModel(UnbatchedModel):
         slots: int,
         max_encoder_length: int,
         adapters: Sequence[AdapterFolder] = (),
+        device: torch.device = CPU,
     ) -> None:
         """Load the checkpoint and drop its vision tower.
 
@@ -46,13 +48,16 @@ class CrossAttentionModel(UnbatchedModel):
             slots: requests that can run at one time.
             max_encoder_length: positions of all images of a request at the most.
             adapters: those that requests may name.
+            device: holds weights, keys and values, and computes.
         """
-        super().__init__(slots)
+        super().__init__(slots, device)
         kind = transformers.MllamaForConditionalGeneration
         loaded = load_full_model(kind, folder, getattr(torch, dtype))
         self._model: Any = loaded.model.language_model
         self.adapt({"llm": self._model}, adapters)
         self._head: Any = loaded.lm_head
+        for part in (self._model, self._head):
+            part.to(device)
         self._max_encoder_length = max_encoder_length
         self.vocabulary_size = int(loaded.config.text_config.vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
@@ -90,15 +95,16 @@ class CrossAttentionModel(UnbatchedModel):
         """Take over features and mask."""
         features = mask = None
         if request.features is not None and request.cross_mask is not None:
-            features = torch.from_numpy(request.features.copy())[None].to(self._model.dtype)
-            mask = torch.from_numpy(request.cross_mask.copy())
+            dtype = self._model.dtype
+            features = as_tensor(request.features, self.device, dtype, copy=True)[None]
+            mask = as_tensor(request.cross_mask, self.device, copy=True)
         return _State(DynamicCache(), features, mask)
 
     def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run some tokens; the first pass also reads the images."""
         hidden = self._model(
             input_ids=ids,
-            position_ids=torch.arange(start, start + ids.shape[1])[None],
+            position_ids=torch.arange(start, start + ids.shape[1], device=self.device)[None],
             cross_attention_states=state.features,
             past_key_values=state.cache,
             use_cache=True,
@@ -112,7 +118,8 @@ class CrossAttentionModel(UnbatchedModel):
         """Return the additive mask, and which tokens see any image at all."""
         if mask is None:
             return {}
-        rows = mask[torch.arange(start, start + count).clamp(max=len(mask) - 1)]
+        places = torch.arange(start, start + count, device=self.device)
+        rows = mask[places.clamp(max=len(mask) - 1)]
         lowest = torch.finfo(self._model.dtype).min
         sees = rows.any(dim=-1, keepdim=True)
         # A token that sees nothing attends everywhere, and what it gets is multiplied by zero.

@@ -20,6 +20,7 @@ from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.sampling import NEVER
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
+from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -51,6 +52,7 @@ class EncoderDecoderModel(UnbatchedModel):
         family: str,
         max_encoder_length: int,
         adapters: Sequence[AdapterFolder] = (),
+        device: torch.device = CPU,
     ) -> None:
         """Load the checkpoint.
 
@@ -61,13 +63,15 @@ class EncoderDecoderModel(UnbatchedModel):
             family: one of `KINDS`.
             max_encoder_length: positions that the encoder reads at the most.
             adapters: those that requests may name.
+            device: holds weights, keys and values, and computes.
         """
-        super().__init__(slots)
+        super().__init__(slots, device)
         self._model: Any = load_full_model(
             getattr(transformers, KINDS[family]), folder, dtype_of(dtype)
         )
         self._encoder: Any = self._model.get_encoder()
         self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
+        self._model.to(device)
         self._accepts_audio = FAMILIES[family].reads_sound
         self._max_encoder_length = max_encoder_length
         config, generation = self._model.config, self._model.generation_config
@@ -116,19 +120,21 @@ class EncoderDecoderModel(UnbatchedModel):
     def open(self, request: Request) -> _State:
         """Run the encoder."""
         if request.features is not None:
-            mel = torch.from_numpy(request.features.copy()).to(self._model.dtype)
+            mel = as_tensor(request.features, self.device, self._model.dtype, copy=True)
             encoded = self._encoder(mel.T[None])
         else:
-            encoded = self._encoder(input_ids=torch.tensor([request.ids]))
+            ids = torch.tensor([request.ids], device=self.device)
+            encoded = self._encoder(input_ids=ids)
         return _State(
             BaseModelOutput(last_hidden_state=encoded[0]),
             EncoderDecoderCache(DynamicCache(), DynamicCache()),
             first=len(request.decoder_ids) - 1,
         )
 
-    def branch(self, state: _State, parents: torch.LongTensor) -> None:
+    def branch(self, state: _State, parents: torch.Tensor) -> None:
         """Choose the rows of keys, values and encoder output that the beams continue from."""
-        state.cache.reorder_cache(parents)
+        reorder: Any = state.cache.reorder_cache  # declared for tensors of the processor
+        reorder(parents)
         encoded = state.encoded.last_hidden_state
         if encoded is not None and len(encoded) != len(parents):  # all beams read the same
             state.encoded.last_hidden_state = encoded[:1].expand(len(parents), -1, -1)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -56,6 +56,9 @@ class EngineOptions:
     max_seq_len: int
     cancellation_check_seconds: float = 0.02
     """How often each request is checked for a cancellation by its client."""
+
+    logits_rows: int = 1 << 20
+    """Positions of a prompt whose logits are computed at one time, for requests that want them."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,11 @@ class Engine:
         with self._wake:
             if self._stopping:
                 raise EngineStoppedError("the server is shutting down; send the request again")
-            if 0 < self._options.max_queue_size <= len(self._waiting):
+            # Those that will fill free slots wait for their prompts' turn only, not for others.
+            waiting = len(self._waiting) - self._free_slots
+            if 0 < self._options.max_queue_size <= waiting:
                 raise QueueFullError(
-                    f"{len(self._waiting)} requests wait already (maxQueueSize "
+                    f"{waiting} requests wait already (maxQueueSize "
                     f"{self._options.max_queue_size}); try again later"
                 )
             self._waiting.append((request, sink))
@@ -199,6 +204,11 @@ class Engine:
                 logger.exception("the steps could not be counted; generation continues")
 
     @property
+    def _free_slots(self) -> int:
+        running = len(self._decoding) + (self._prefilling is not None)
+        return max(0, self._options.max_batch_size - running)
+
+    @property
     def _busy(self) -> bool:
         return bool(self._decoding) or self._prefilling is not None
 
@@ -255,7 +265,9 @@ class Engine:
             self._sizes[decoding] += 1
         if prompt is not None and part is not None:
             if prompt.request.wanted.context_logits:
-                prompt.note_context(self._model.logits(passed.read))
+                rows = self._options.logits_rows
+                for at in range(0, len(passed.read), rows):
+                    prompt.note_context(self._model.logits(passed.read[at : at + rows]))
             prompt.prefilled += len(part.rows)
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
@@ -290,7 +302,9 @@ class Engine:
             prompt = self._model.begin(len(self._decoding), request)
             chooser = TokenChooser(request, self._model.vocabulary_size)
             limit = self._options.max_seq_len
-            return Running(request, sink, prompt, chooser, max_length=limit)
+            # The model has taken what it reads of them; a GPU has no room for both.
+            left = replace(request, table=None, features=None)
+            return Running(left, sink, prompt, chooser, max_length=limit)
         except Exception as error:
             # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
 from mm_api.families import FAMILIES
 from mm_api.families.family import Decoder, Family
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.reference_engine.beams import Branches
+from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
+from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.generate.request import Request, Rows
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class LanguageModel:
         max_length: int,
         family: str,
         adapters: Sequence[AdapterFolder] = (),
+        device: torch.device = CPU,
+        graphs: bool = False,
     ) -> None:
         """Load the language model of a checkpoint; its vision tower is dropped at once.
 
@@ -56,6 +58,8 @@ class LanguageModel:
             max_length: positions of one request, prompt and answer together.
             family: one with a `decoder`.
             adapters: those that requests may name.
+            device: holds weights, keys and values, and computes.
+            graphs: decode in steps of fixed shapes, which a GPU starts at once; without adapters.
         """
         parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
         config = parts.config
@@ -69,16 +73,37 @@ class LanguageModel:
         self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
 
+        self._device = device
+        for part in (self._model, self._head):
+            part.to(device)
+        fixed = graphs and not adapters
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
-            slots=slots,
+            slots=slots + fixed,
             # OPT has one key for each head, and no name for it.
             heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
             head_size=getattr(config, "head_dim", None)
             or config.hidden_size // config.num_attention_heads,
             max_length=max_length,
             dtype=self._embed.weight.dtype,
+            device=device,
+            fixed=fixed,
         )
+        self._graphs: DecodeGraphs | None = None
+        if fixed:
+            self._capture(slots, max_length)
+
+    @torch.inference_mode()
+    def _capture(self, slots: int, max_length: int) -> None:
+        self._graphs = DecodeGraphs(
+            self._fixed_step, slots=slots, max_length=max_length, device=self._device
+        )
+
+    def _fixed_step(
+        self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor, span: int
+    ) -> torch.Tensor:
+        self._cache.aim_fixed(positions, slots, span)
+        return self._states(self._embed(tokens), positions)
 
     def check(self, request: Request) -> None:
         """Refuse ids and tables that are not this model's, and what decoders do not take."""
@@ -110,23 +135,30 @@ class LanguageModel:
         return self.embed(request.ids, request.table)
 
     @torch.inference_mode()
-    def embed(self, ids: Sequence[int], table: NDArray[np.floating[Any]] | None) -> torch.Tensor:
+    def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
         """Return the embeddings [ids, hidden]; ids past the vocabulary are rows of `table`."""
-        tokens = torch.tensor(ids, dtype=torch.long)
-        virtual = tokens >= self.vocabulary_size
-        embedded: torch.Tensor = self._embed(tokens.masked_fill(virtual, 0))
-        if table is not None and bool(virtual.any()):
-            rows = torch.from_numpy(np.ascontiguousarray(table)).to(embedded.dtype)
-            embedded[virtual] = rows[tokens[virtual] - self.vocabulary_size]
+        size = self.vocabulary_size
+        embedded: torch.Tensor = self._embed(self._ids([one if one < size else 0 for one in ids]))
+        # Counted here and not on the device, which would have to be waited for.
+        virtual = [place for place, one in enumerate(ids) if one >= size]
+        if table is not None and virtual:
+            rows = as_tensor(table, self._device, embedded.dtype)
+            embedded[self._ids(virtual)] = rows[self._ids([ids[at] - size for at in virtual])]
         return embedded
+
+    def _ids(self, values: Sequence[Any]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.long, device=self._device)
 
     @torch.inference_mode()
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
+        if self._graphs is not None and part is None:
+            states = self._graphs.run([one for one in tokens if isinstance(one, int)], positions)
+            return Passed(states, states[:0])
         decoding, count = len(tokens), 0 if part is None else len(part.rows)
-        rows = self._embed(torch.tensor(tokens, dtype=torch.long))
+        rows = self._embed(self._ids(tokens))
         if part is not None:
             rows = torch.cat((rows, part.rows))
         places = self._cache.aim(positions, 0 if part is None else part.start, count)
@@ -135,13 +167,18 @@ class LanguageModel:
             *self._adapter_of_slot[decoding : decoding + 1] * count,
         ]
         self._adapters.aim(whose)
-        states = self._model(
+        states = self._states(rows, places)
+        return Passed(states[:decoding], states[decoding:])
+
+    def _states(self, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""
+        states: torch.Tensor = self._model(
             inputs_embeds=rows[:, None],
             position_ids=places[:, None],
             use_cache=False,  # the slots are the cache
             slots=self._cache,
         ).last_hidden_state[:, 0]
-        return Passed(states[:decoding], states[decoding:])
+        return states
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
 
@@ -47,6 +48,7 @@ class RotatedLanguageModel(LanguageModel):
         max_length: int,
         family: str,
         adapters: Sequence[AdapterFolder] = (),
+        device: torch.device = CPU,
     ) -> None:
         """Load as any decoder; see `LanguageModel`."""
         super().__init__(
@@ -56,6 +58,7 @@ class RotatedLanguageModel(LanguageModel):
             max_length=max_length,
             family=family,
             adapters=adapters,
+            device=device,
         )
         self._plain: Any = self._model.rotary_emb
         self._rotation = _Rotation()
@@ -85,8 +88,8 @@ class RotatedLanguageModel(LanguageModel):
         """Keep the rotations with the slot; return the prompt's embeddings."""
         table = None
         if request.rotation is not None:
-            values = torch.from_numpy(request.rotation.copy()).reshape(-1, self._pairs, 2)
-            table = values[: len(request.ids)]
+            values = as_tensor(request.rotation, self._device, copy=True)
+            table = values.reshape(-1, self._pairs, 2)[: len(request.ids)]
         self._tables[slot], self._deltas[slot] = table, request.rotation_delta
         return super().begin(slot, request)
 
@@ -101,7 +104,8 @@ class RotatedLanguageModel(LanguageModel):
         if part is not None and table is None:
             places += range(part.start, part.start + len(part.rows))
         # All three coordinates of an ordinary position are the same.
-        cosines, sines = self._plain(torch.zeros(1), torch.tensor(places)[None, :, None])
+        of_each = torch.tensor(places, device=self._device)[None, :, None]
+        cosines, sines = self._plain(torch.zeros(1, device=self._device), of_each)
         if part is not None and table is not None:
             rows = table[part.start : part.start + len(part.rows), None]
             cosines = torch.cat((cosines, _doubled(rows[..., 0])))

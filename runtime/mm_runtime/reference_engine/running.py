@@ -73,12 +73,20 @@ class Running:
         """Return whether the likeliest token is always right."""
         return self._search is None and self.chooser.plain
 
+    @property
+    def reads_logits(self) -> bool:
+        """Say whether more of the logits is read than which token is the likeliest."""
+        wanted = self.request.wanted
+        return not self.is_greedy or wanted.log_probs or wanted.generation_logits
+
     def advance(self, logits: torch.Tensor, likeliest: Sequence[int]) -> bool:
         """Take the logits [width, vocabulary] of the next position and the likeliest token of each.
 
         Returns:
             Whether the answer is complete.
         """
+        if self.reads_logits:  # by rules and a random generator of the processor
+            logits = logits.cpu()
         if self._search is not None:
             return self._advance_beams(self._search, logits)
         plain = self.is_greedy
@@ -108,7 +116,7 @@ class Running:
 
     def note_context(self, logits: torch.Tensor) -> None:
         """Keep the logits [positions, vocabulary] of a part of the prompt."""
-        self._context_logits.append(logits.numpy())
+        self._context_logits.append(logits.cpu().numpy())
 
     def _accept(self, token: int, logits: torch.Tensor) -> bool:
         """Take the next token with its logits [vocabulary]; give out what may be given out.

@@ -13,8 +13,11 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from mm_runtime.serving.device import is_gpu
+
 INITIAL_LENGTH = 128
-"""Positions allocated at first; doubled as needed, so short chats never pay for the limit."""
+"""Positions allocated at first in host memory; doubled as needed, so short chats never pay for the
+limit. On a GPU all are: the plan has set them aside, and growing needs both sizes at once."""
 
 ATTENTION = "slots"
 """Name of this attention in transformers: models are configured to use it and pass it the argument
@@ -51,13 +54,18 @@ class SlotCache:
         head_size: int,
         max_length: int,
         dtype: torch.dtype,
+        device: torch.device,
+        fixed: bool = False,
     ) -> None:
-        """Allocate the first positions of every slot."""
+        """Allocate the first positions of every slot, all of them on a GPU and where `fixed`."""
         self._max_length = max_length
-        shape = (layers, slots, heads, min(INITIAL_LENGTH, max_length), head_size)
-        self._keys = torch.zeros(shape, dtype=dtype)
-        self._values = torch.zeros(shape, dtype=dtype)
-        self._slots = self._positions = torch.zeros(0, dtype=torch.long)
+        self._device = device
+        all_at_once = fixed or is_gpu(device)
+        first = max_length if all_at_once else min(INITIAL_LENGTH, max_length)
+        shape = (layers, slots, heads, first, head_size)
+        self._keys = torch.zeros(shape, dtype=dtype, device=device)
+        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self._slots = self._positions = torch.zeros(0, dtype=torch.long, device=device)
         """Of each row of the pass."""
 
         self._groups: list[_Group] = []
@@ -74,18 +82,34 @@ class SlotCache:
             The position of each row, int64 [rows].
         """
         decoding = len(positions)
-        own, prompt = torch.tensor(positions, dtype=torch.long), torch.arange(start, start + count)
-        self._positions = torch.cat((own, prompt))
-        self._slots = torch.cat((torch.arange(decoding), torch.full((count,), decoding)))
-        self._reserve(int(self._positions.max()) + 1)
+        places = [*positions, *range(start, start + count)]
+        self._positions = self._longs(places)
+        self._slots = self._longs([*range(decoding), *[decoding] * count])
+        own, prompt = self._positions[:decoding], self._positions[decoding:]
+        # Lengths come from the lists: read from the tensors they would wait for the device.
+        self._reserve(max(places) + 1)
         self._groups = []
         if decoding:
-            mask = _mask(own[:, None])
+            mask = _mask(own[:, None], max(positions) + 1)
             self._groups.append(_Group(slice(decoding), slice(decoding), together=False, mask=mask))
         if count:
             rows, slots = slice(decoding, decoding + count), slice(decoding, decoding + 1)
-            self._groups.append(_Group(rows, slots, together=True, mask=_mask(prompt[None])))
+            mask = _mask(prompt[None], start + count)
+            self._groups.append(_Group(rows, slots, together=True, mask=mask))
         return self._positions
+
+    def aim_fixed(self, positions: torch.Tensor, slots: torch.Tensor, span: int) -> None:
+        """Set the slots of a decoding pass whose shapes do not follow from what it decodes.
+
+        Args:
+            positions: of the rows, int64 [rows] of the device.
+            slots: that keys and values are written to; row n reads slot n all the same.
+            span: positions that are read of each slot.
+        """
+        self._positions, self._slots = positions, slots
+        rows = slice(len(positions))
+        mask = _mask(positions[:, None], span)
+        self._groups = [_Group(rows, rows, together=False, mask=mask)]
 
     def attend(
         self,
@@ -132,6 +156,9 @@ class SlotCache:
         for store in (self._keys, self._values):
             store[:, target, :, :length] = store[:, source, :, :length]
 
+    def _longs(self, values: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.long, device=self._device)
+
     def _reserve(self, length: int) -> None:
         """Make room for this many positions."""
         if length > self._max_length:
@@ -147,10 +174,10 @@ class SlotCache:
         self._values = pad(self._values, padding)
 
 
-def _mask(positions: torch.Tensor) -> torch.Tensor:
-    """Return what rows at positions [slots, rows of each] may read: what is not after them."""
-    span = int(positions.max()) + 1
-    return (torch.arange(span) <= positions[..., None])[:, None]
+def _mask(positions: torch.Tensor, span: int) -> torch.Tensor:
+    """Return which of `span` keys rows at positions [slots, rows of each] may read: none later."""
+    keys = torch.arange(span, device=positions.device)
+    return (keys <= positions[..., None])[:, None]
 
 
 def _attention(

@@ -13,6 +13,7 @@ import torch
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.serving.device import CPU
 from mm_runtime.serving.generate.request import Request
 
 
@@ -21,8 +22,9 @@ class UnbatchedModel:
 
     vocabulary_size: int
 
-    def __init__(self, slots: int) -> None:
-        """Make empty slots."""
+    def __init__(self, slots: int, device: torch.device = CPU) -> None:
+        """Make empty slots of a model that computes on a device."""
+        self.device = device
         self._slots: list[Any] = [None] * (slots)
         self._adapter_of_slot: list[Adapter] = [None] * slots
         """The adapter of each slot."""
@@ -41,7 +43,7 @@ class UnbatchedModel:
         """
         raise NotImplementedError
 
-    def branch(self, state: Any, parents: torch.LongTensor) -> None:
+    def branch(self, state: Any, parents: torch.Tensor) -> None:
         """Make the beams of a state continue from these of its rows."""
         raise NotImplementedError
 
@@ -63,7 +65,7 @@ class UnbatchedModel:
         self._adapter_of_slot[slot] = request.adapter
         self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
-        return torch.tensor(self.prompt_ids(request), dtype=torch.long)
+        return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
 
     @torch.inference_mode()
     def run(
@@ -78,9 +80,10 @@ class UnbatchedModel:
         for slot, (token, position) in enumerate(zip(tokens, positions, strict=True)):
             state = self._slots[slot]
             self._adapters.aim([self._adapter_of_slot[slot]])
-            ids = torch.tensor([[token]] if isinstance(token, int) else token.tokens).reshape(-1, 1)
+            chosen = [token] if isinstance(token, int) else token.tokens
+            ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
             if not isinstance(token, int):
-                self.branch(state, torch.LongTensor(token.parents))
+                self.branch(state, torch.tensor(token.parents, device=self.device))
             rows.append(self.step(state, ids, position))
         if part is None:
             return Passed(torch.cat(rows), rows[0][:0])

@@ -11,7 +11,8 @@ from mm_runtime.errors import PermanentError
 from mm_runtime.repository.model_config import DataType, Parameter, strings
 
 NUMPY_TABLE_TYPES = {DataType.BF16: DataType.FP32}
-"""The Reference engine's models hand tables over as numpy arrays, which have no bfloat16."""
+"""In host memory the Reference engine's models hand tables over as numpy arrays, which have no
+bfloat16; between models on a GPU they are tensors of torch, which have."""
 
 ENGINE_DTYPES = {"float16": DataType.FP16, "bfloat16": DataType.BF16, "float32": DataType.FP32}
 
@@ -36,9 +37,6 @@ class NativeValues:
     max_seq_len: int
     newer_names: bool
     """Its inputs are `seed` and `min_tokens`, not `random_seed` and `min_length`."""
-
-    encoder_threads: int | None
-    """Percent of the GPU's threads for the encoder's process; None: all, in turns."""
 
     adapters: PurePath | None
     """Folder with one folder for each LoRA adapter, named by its id; None: there are none."""
@@ -75,6 +73,15 @@ class RepositoryValues:
 
     native: NativeValues | None
     """None: the Reference engine's Python models serve it."""
+
+    host_table_type: DataType
+    """The same of an encoder in a pod of its own, which gives features out in host memory."""
+
+    gpu_features: bool
+    """The Reference engine's models hand image features over as GPU tensors."""
+
+    encoder_threads: int | None
+    """Percent of the GPU's threads for the encoder's process; None: all, in turns."""
 
     @property
     def prompt_type(self) -> DataType:
@@ -119,9 +126,13 @@ def values_of(
         raise PermanentError(
             f"The engine's dtype {engine.dtype!r} is not one of {', '.join(ENGINE_DTYPES)}."
         )
-    table_type = ENGINE_DTYPES[engine.dtype]
+    table_type = host_type = ENGINE_DTYPES[engine.dtype]
+    gpu_features = False
     if engine.backend == "Reference":
-        table_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
+        gpu_features = serving.device == "CUDA" and engine.vision is not None
+        host_type = NUMPY_TABLE_TYPES.get(table_type, table_type)
+        table_type = table_type if gpu_features else host_type
+    shared = serving.sharing
     return RepositoryValues(
         engine_dir=engine_dir,
         serving_plan=serving_plan,
@@ -137,6 +148,9 @@ def values_of(
         native=_native(manifest, serving, engine_dir, adapters)
         if engine.backend == "TensorRT"
         else None,
+        host_table_type=host_type,
+        gpu_features=gpu_features,
+        encoder_threads=shared.thread_percentage if shared and shared.mode == "MPS" else None,
     )
 
 
@@ -158,10 +172,5 @@ def _native(
         kv_cache=serving.kv_cache,
         max_seq_len=manifest.plan.engine.limits.max_seq_len,
         newer_names=has_newer_names(build.version),
-        encoder_threads=(
-            serving.sharing.thread_percentage
-            if serving.sharing and serving.sharing.mode == "MPS"
-            else None
-        ),
         adapters=adapters if build.lora else None,
     )

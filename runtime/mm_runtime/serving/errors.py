@@ -24,5 +24,9 @@ class QueueFullError(Exception):
     """The engine's queue is full: the client may try again later (UNAVAILABLE)."""
 
 
+class PoolFullError(Exception):
+    """A memory pool of the server is full: the client may try again (UNAVAILABLE)."""
+
+
 class EngineStoppedError(Exception):
     """The engine is shutting down and takes no more requests (UNAVAILABLE)."""

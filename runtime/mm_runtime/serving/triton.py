@@ -22,6 +22,7 @@ from mm_runtime.serving.errors import (
     INVALID_ARGUMENT,
     UNAVAILABLE,
     EngineStoppedError,
+    PoolFullError,
     QueueFullError,
     RequestError,
 )
@@ -89,10 +90,14 @@ class ModelSettings:
         kind = self._outputs[name]
         return np.float32 if kind == BFLOAT16 else pb_utils.triton_string_to_numpy(kind)
 
+    def tensors(self, request: Any) -> dict[str, Any]:
+        """Return the tensors that the request holds, as Triton's own objects."""
+        found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
     def inputs(self, request: Any) -> Tensors:
         """Return the tensors that the request holds."""
-        found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in self._inputs}
-        return {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
+        return {name: tensor.as_numpy() for name, tensor in self.tensors(request).items()}
 
     def kept_inputs(self, request: Any) -> Tensors:
         """Return copies, for after the call: the request's own memory is Triton's again then."""
@@ -112,6 +117,8 @@ def respond(outputs: Outputs, types: Mapping[str, str] = NOTHING_DECLARED) -> An
 
 
 def _tensor(name: str, array: NDArray[Any], declared: str) -> Any:
+    if not isinstance(array, np.ndarray):  # of a GPU, in the type that is declared
+        return pb_utils.Tensor.from_dlpack(name, array)
     if declared == BFLOAT16:
         return _bfloat16(name, array)
     made = np.ascontiguousarray(array)
@@ -130,7 +137,7 @@ def refuse(error: Exception) -> Any:
     """Return a response with an error and the code that says on which side the fault is."""
     if isinstance(error, RequestError):
         code, name = pb_utils.TritonError.INVALID_ARG, INVALID_ARGUMENT
-    elif isinstance(error, QueueFullError | EngineStoppedError):
+    elif isinstance(error, QueueFullError | PoolFullError | EngineStoppedError):
         code, name = pb_utils.TritonError.UNAVAILABLE, UNAVAILABLE
     else:
         code, name = pb_utils.TritonError.INTERNAL, ""

@@ -12,6 +12,7 @@ from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, Vis
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
+from mm_api.v1alpha1.vision import VisionEngine
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands.export_vision import export_vision
@@ -49,7 +50,7 @@ ENCODER_OUTPUTS = {
 """The ensemble's connections between encoder and language model."""
 
 
-def plan_of(facts: ModelFacts) -> BuildPlan:
+def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> BuildPlan:
     """Return a plan of a Reference engine for a small checkpoint of any family."""
     vision = facts.vision
     crossing = FAMILIES[facts.family].kind is Kind.CROSS_ATTENTION and vision is not None
@@ -74,7 +75,7 @@ def plan_of(facts: ModelFacts) -> BuildPlan:
         vision=None
         if vision is None
         else VisionPlan(
-            engine="ONNXRuntime",
+            engine=vision_engine,
             image_size=vision.image_size,
             features_per_image=vision.features_per_image,
             max_batch_size=3,
@@ -87,12 +88,18 @@ def plan_of(facts: ModelFacts) -> BuildPlan:
     return BuildPlan(fingerprint=fingerprint, engine=spec, facts=facts)
 
 
-def build(checkpoint: Path, store: Path, *, asked: bool = False) -> EngineDirectory:
+def build(
+    checkpoint: Path,
+    store: Path,
+    *,
+    asked: bool = False,
+    vision: VisionEngine = "ONNXRuntime",
+) -> EngineDirectory:
     """Build an engine in this process: the steps themselves, without the runner around them.
 
-    `asked`: its manifest holds a golden prompt.
+    `asked`: its manifest holds a golden prompt. `vision`: what runs its vision half.
     """
-    plan = plan_of(inspect(checkpoint, InspectOptions()))
+    plan = plan_of(inspect(checkpoint, InspectOptions()), vision)
     paths = BuildPaths(store, plan.fingerprint)
     for folder in (paths.llm, paths.vision, paths.processor, paths.pickles, paths.logs):
         folder.mkdir(parents=True)

@@ -1,6 +1,7 @@
 """Compare the exported vision model with torch on sample images."""
 
 import logging
+import os
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError, VerificationFailedError
 from mm_runtime.serving.encode.vision.session import open_runner
+from mm_runtime.serving.threads import threads_for
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,8 @@ def verify_vision(context: StepContext) -> None:
     runs = vision_samples.read(context.paths.reference)
     # TensorRT is built from the same graph afterwards, so the graph is what is compared.
     compared = "Torch" if vision.engine == "Torch" else "ONNXRuntime"
-    run = open_runner(compared, context.paths.vision)
+    threads = threads_for(context.plan.facts.weight_bytes, len(os.sched_getaffinity(0)))
+    run = open_runner(compared, context.paths.vision, threads=threads)
     differences = [_difference(run(inputs), wanted) for inputs, wanted in runs]
     difference = float(np.max(differences))  # not a number if any of them is not
     log.info(

@@ -17,6 +17,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU, MADE_ON_GPU
 
 NAME = "ensemble"
 
@@ -94,6 +95,9 @@ OUTPUTS = (
     output("sequence_index", DataType.INT32, 1),
 )
 
+HANDED_OVER = "_FEATURES_ON_GPU"
+"""From encoder to language model, where features travel as GPU tensors."""
+
 STEPS = (
     EnsembleStep(
         preprocessing.NAME,
@@ -163,6 +167,7 @@ STEPS = (
             "SKIP_CROSS_ATTN_BLOCKS": "skip_cross_attn_blocks",
             "MROPE_ROTARY_COS_SIN": "mrope_rotary_cos_sin",
             "MROPE_POSITION_DELTAS": "mrope_position_deltas",
+            MADE_ON_GPU: HANDED_OVER,
         },
     ),
     EnsembleStep(
@@ -204,6 +209,7 @@ STEPS = (
             "mrope_rotary_cos_sin": "mrope_rotary_cos_sin",
             "mrope_position_deltas": "mrope_position_deltas",
             "lora_task_id": "lora_task_id",
+            HANDED_OVER_ON_GPU: HANDED_OVER,
         },
         output_map={
             "output_ids": "_TOKENS_BATCH",
@@ -270,6 +276,8 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     kept = chosen_steps(accepts_audio=values.accepts_audio, has_vision=values.has_vision)
     made = {one for step in kept for one in step.output_map.values()}
     gone = {one for step in STEPS for one in step.output_map.values()} - made
+    if not values.gpu_features:
+        gone |= {HANDED_OVER}
     if values.native is not None:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         gone |= {_LANGUAGE_MODEL.output_map[name] for name in tensorrt_llm.OWN_OUTPUTS}

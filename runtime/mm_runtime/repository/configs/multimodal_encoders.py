@@ -12,6 +12,7 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensors import HOST_FEATURES, MADE_ON_GPU
 
 NAME = "multimodal_encoders"
 
@@ -49,19 +50,20 @@ def outputs(table_type: DataType, prompt_type: DataType) -> tuple[Output, ...]:
 
 def parameters(values: RepositoryValues) -> dict[str, Parameter]:
     """Return what every model gets, and what of a GPU's threads this one may use."""
-    native = values.native
-    if native is None or native.encoder_threads is None:
+    if values.encoder_threads is None:
         return values.shared_parameters()
-    return values.shared_parameters() | strings(mps_thread_percentage=native.encoder_threads)
+    return values.shared_parameters() | strings(mps_thread_percentage=values.encoder_threads)
 
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
+    handed = (output(MADE_ON_GPU, DataType.BOOL, 1),) if values.gpu_features else ()
+    wanted = (optional(HOST_FEATURES, DataType.BOOL, 1),) if values.gpu_features else ()
     return python_model(
         NAME,
         max_batch_size=values.max_batch_size,
-        inputs=INPUTS,
-        outputs=outputs(values.table_type, values.prompt_type),
+        inputs=(*INPUTS, *wanted),
+        outputs=(*outputs(values.table_type, values.prompt_type), *handed),
         batching=batching(values),
         parameters=parameters(values),
     )

@@ -18,6 +18,7 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensors import HANDED_OVER_ON_GPU
 
 NAME = "tensorrt_llm"
 
@@ -142,6 +143,8 @@ def config(values: RepositoryValues) -> ModelConfig:
     inputs = tuple(
         one for one in _inputs(values.table_type, values.prompt_type) if one.name not in absent
     )
+    if values.gpu_features:
+        inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)
     if values.native is None:
         own = strings(
@@ -150,6 +153,8 @@ def config(values: RepositoryValues) -> ModelConfig:
             gpt_model_path=str(values.engine_dir / "llm"),
             exclude_input_in_output=True,
         )
+        if values.gpu_features:  # else Triton copies them to host memory on their way
+            own |= strings(FORCE_CPU_ONLY_INPUT_TENSORS="no")
         backend, parameters = "python", values.shared_parameters() | own
         outputs = OUTPUTS
     else:

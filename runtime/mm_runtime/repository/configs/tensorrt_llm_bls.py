@@ -18,6 +18,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.tensors import HOST_FEATURES
 
 NAME = "tensorrt_llm_bls"
 
@@ -79,7 +80,7 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
     The last step gets all its inputs whatever the language model's backend gives out: the chain
     itself knows which tokens came before, and which are the last.
     """
-    *before, last = ensemble.steps(values)
+    *before, last = (_in_host_memory(step) for step in ensemble.steps(values))
     ensemble_step = ensemble.STEPS[-1]
     return (
         *(
@@ -97,6 +98,19 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         ),
         replace(last, input_map=ensemble_step.input_map),
     )
+
+
+def _in_host_memory(step: EnsembleStep) -> EnsembleStep:
+    """Return a step as this model runs it: it gets features, and passes them, in host memory.
+
+    GPU tensors for a caller that wants host memory crash the stub that sends them (Triton 2.51).
+    """
+    gone = ensemble.HANDED_OVER
+    inputs = {name: one for name, one in step.input_map.items() if one != gone}
+    outputs = {name: one for name, one in step.output_map.items() if one != gone}
+    if outputs != step.output_map:
+        inputs[HOST_FEATURES] = HOST_FEATURES
+    return replace(step, input_map=inputs, output_map=outputs)
 
 
 def config(values: RepositoryValues) -> ModelConfig:

@@ -14,12 +14,13 @@ NAME = "vision_encoder"
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration."""
+    prompt_type = values.prompt_type if values.native else values.host_table_type
     return python_model(
         NAME,
         max_batch_size=values.max_batch_size,
         inputs=(*multimodal_encoders.INPUTS, tensor("expected_identity", DataType.STRING, 1)),
         outputs=(
-            *multimodal_encoders.outputs(values.table_type, values.prompt_type),
+            *multimodal_encoders.outputs(values.host_table_type, prompt_type),
             output("VISION_IDENTITY", DataType.STRING, 1),
         ),
         batching=batching(values),

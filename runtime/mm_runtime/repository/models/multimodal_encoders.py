@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mm_runtime.serving.encode.model import EncoderModel
+from mm_runtime.serving.encode.placing import placing
 from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.send.deferred_response import DeferredResponse
@@ -18,6 +19,7 @@ class TritonPythonModel:
         self._settings = ModelSettings(args)
         self._model = EncoderModel(self._settings, may_offload=True)
         self._executing = Executing("encoding")
+        self._placed = placing(self._settings.serving.device, self._settings.engine.manifest)
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Hand the requests to the encoder's queue and return at once."""
@@ -25,7 +27,7 @@ class TritonPythonModel:
             response = DeferredResponse(request, self._executing, self._settings.output_types)
             try:
                 inputs = self._settings.kept_inputs(request)
-                self._model.queue.submit(inputs, response.send)
+                self._model.queue.submit(inputs, self._placed(inputs, response.send))
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 response.send(error)
 

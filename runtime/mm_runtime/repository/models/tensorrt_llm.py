@@ -9,6 +9,8 @@ from weakref import WeakValueDictionary
 
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.load import load_engine
+from mm_runtime.serving.device import device_of, is_gpu
+from mm_runtime.serving.generate.arrivals import Arrivals
 from mm_runtime.serving.generate.gauges import RequestGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.serving.metrics.families import end_metrics
@@ -18,7 +20,7 @@ from mm_runtime.serving.send.response_sender import (
     ResponseSenders,
 )
 from mm_runtime.serving.send.stream import ResponseSink
-from mm_runtime.serving.tensors import scalar
+from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings
 
 MILLISECONDS = 1000
@@ -36,13 +38,15 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model and start the engine's thread."""
         self._settings = ModelSettings(args)
-        directory = self._settings.engine
+        directory, device = self._settings.engine, device_of(self._settings.serving)
         period = self._settings.number("cancellation_check_period_ms", 20) / MILLISECONDS
         loaded = load_engine(
             directory,
             max_queue_size=self._settings.serving.max_queue_size,
             cancellation_check_seconds=period,
+            device=device,
         )
+        self._arrivals = Arrivals(device) if is_gpu(device) else None
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
         self._encoder_decoder, self._adapters = loaded.encoder_decoder, loaded.adapters
@@ -67,7 +71,7 @@ class TritonPythonModel:
             sender = self._senders.choose()
             sink = ResponseSink(request, self._gauges, sender, streaming=False)
             try:
-                inputs = self._settings.inputs(request)
+                inputs = self._read(request)
                 if scalar(inputs, "stop"):
                     self._stop(request.request_id())
                     sink.cancelled()
@@ -88,6 +92,11 @@ class TritonPythonModel:
                 self._engine.submit(generation, sink)
             except Exception as error:  # noqa: BLE001 (the client gets it, and the server lives on)
                 sink.fail(error)
+
+    def _read(self, request: Any) -> Tensors:
+        if self._arrivals is None:
+            return self._settings.inputs(request)
+        return self._arrivals.read(self._settings.tensors(request))
 
     def _stop(self, request_id: str) -> None:
         """End the answer of a request: TensorRT-LLM's `stop`, sent with the id of that request.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.tensors import Tensors, scalar
+from mm_runtime.serving.tensors import HOST_FEATURES, Tensors, scalar
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -89,6 +89,7 @@ class BlsPipeline:
         place = names.index(LANGUAGE_MODEL)
         # Triton has reshaped some of the client's [1, 1] to [1]; every model takes [1, 1].
         tensors = {name: one if one.ndim > 1 else one[np.newaxis] for name, one in inputs.items()}
+        tensors[HOST_FEATURES] = np.array([[True]])  # read where the step has such an input
         for step in self.steps[:place]:
             if cancelled():
                 return

@@ -71,13 +71,13 @@ def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> 
     """Return the tensors of one request; `answer` is how many tokens it may become."""
     outputs: Outputs = {}
     if features.table is not None:
-        outputs["OUT_PROMPT_EMBEDDING_TABLE"] = features.table[np.newaxis].astype(dtype)
+        outputs["OUT_PROMPT_EMBEDDING_TABLE"] = _one_request(features.table, dtype)
         outputs["OUT_PROMPT_VOCAB_SIZE"] = np.array([[len(features.table)]], dtype=np.int32)
     if features.encoder_rows is not None and features.cross_mask is not None:
         # Tokens of the answer read what the prompt's last token reads.
         rows = np.repeat(features.cross_mask[-1:], answer, axis=0)
         outputs |= {
-            "ENCODER_INPUT_FEATURES": features.encoder_rows[np.newaxis].astype(dtype),
+            "ENCODER_INPUT_FEATURES": _one_request(features.encoder_rows, dtype),
             "ENCODER_OUTPUT_LENGTHS": np.array([[len(features.encoder_rows)]], dtype=np.int32),
             "CROSS_ATTENTION_MASK": np.concatenate((features.cross_mask, rows))[np.newaxis],
             "SKIP_CROSS_ATTN_BLOCKS": np.array([[False]]),
@@ -86,3 +86,8 @@ def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> 
         outputs["MROPE_ROTARY_COS_SIN"] = features.rotation[np.newaxis]
         outputs["MROPE_POSITION_DELTAS"] = np.array([[features.rotation_delta]], dtype=np.int64)
     return outputs
+
+
+def _one_request(rows: Any, dtype: type[np.floating[Any]]) -> Any:
+    """Return rows as a batch of one in the dtype; tensors of a GPU get theirs when they leave."""
+    return rows[np.newaxis].astype(dtype) if isinstance(rows, np.ndarray) else rows[None]

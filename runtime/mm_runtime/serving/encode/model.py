@@ -53,7 +53,9 @@ class EncoderModel:
         verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         cache = FeatureCache(limit, verify=verify) if limit else None
         self._cache_gauges = CacheGauges(cache) if cache else None
-        self._own = load_encoder(engine, engine.vision, cache)
+        self._own = load_encoder(
+            engine, engine.vision, cache, device=serving.device, keeps=may_offload
+        )
         self._dtype = settings.output_dtype("OUT_PROMPT_EMBEDDING_TABLE")
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.
@@ -61,6 +63,8 @@ class EncoderModel:
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
         shares_cores = may_offload and engine.manifest.plan.engine.backend == "Reference"
+        if serving.device == "CUDA" and engine.vision.engine == "Torch":
+            shares_cores = False  # the GPU computes; a thread that starts its work waits for none
         own = EncodeQueue(
             self._encode,
             reads=self._own.read,

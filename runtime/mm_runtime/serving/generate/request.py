@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.prompts.words import TokenWords
+
+Rows: TypeAlias = Any
+"""Floats [rows, width]: an array, or a torch tensor of a device; torch is not imported here."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Request:
     end_ids: frozenset[int]
     """Tokens that end the answer; they are not part of it."""
 
-    table: NDArray[np.floating[Any]] | None = None
+    table: Rows | None = None
     """Prompt embedding table, [rows, hidden]."""
 
     adapter: int | None = None
@@ -86,7 +89,7 @@ class Request:
     decoder_ids: tuple[int, ...] = ()
     """Encoder-decoders: what the decoder reads first."""
 
-    features: NDArray[np.floating[Any]] | None = None
+    features: Rows | None = None
     """What cross attention reads: [positions, hidden] of images, or a spectrogram
     [frames, bins]."""
 

@@ -1,6 +1,7 @@
 """Fixed-size towers: every image is a square, and becomes the same number of rows."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,5 +52,6 @@ class VisionEncoder:
         """
         pixels = np.concatenate([np.asarray(request, dtype=np.float32) for request in requests])
         features = self._session.run({"pixel_values": pixels}, salt)
-        tables = np.split(features, np.cumsum([len(request) for request in requests])[:-1])
+        ends = list(accumulate(len(request) for request in requests))
+        tables = [features[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.serving.encode.vision.runner import Rows
 from mm_runtime.serving.tensors import Tensors
 
 
@@ -14,7 +15,7 @@ from mm_runtime.serving.tensors import Tensors
 class Features:
     """The images of one request as the language model takes them."""
 
-    table: NDArray[np.float32] | None = None
+    table: Rows | None = None
     """Rows of the prompt table, [rows, hidden]."""
 
     encoder_rows: NDArray[np.float32] | None = None

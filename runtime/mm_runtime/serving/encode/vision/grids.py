@@ -96,10 +96,11 @@ class GridEncoder:
     ) -> NDArray[np.float32]:
         positions = patch_positions(*shape, self._merge)
         repeated = np.broadcast_to(positions, (len(frames), *positions.shape))
-        return self._session.run(
+        features: NDArray[np.float32] = self._session.run(
             {"pixel_values": np.stack(frames), "patch_positions": np.ascontiguousarray(repeated)},
             salt,
         )
+        return features
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]

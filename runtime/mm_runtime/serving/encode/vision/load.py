@@ -3,6 +3,7 @@
 import os
 
 from mm_api.documents.build_plan import VisionPlan
+from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
 from mm_api.families.family import ImageLayout
 from mm_runtime.serving.directory import EngineDirectory
@@ -20,7 +21,12 @@ EXTRAS = "extras.npz"
 
 
 def load_encoder(
-    engine: EngineDirectory, plan: VisionPlan, cache: FeatureCache | None = None
+    engine: EngineDirectory,
+    plan: VisionPlan,
+    cache: FeatureCache | None = None,
+    *,
+    device: Device = "CPU",
+    keeps: bool = False,
 ) -> RequestEncoder:
     """Load the vision engine with one thread for a small model, all cores for a large one.
 
@@ -28,6 +34,8 @@ def load_encoder(
         engine: where the vision engine lies.
         plan: its batch limit and image size.
         cache: features of images seen before; None encodes every image.
+        device: of the serving plan.
+        keeps: features may stay on a GPU; where they are put together or cached they do not.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -38,10 +46,11 @@ def load_encoder(
     threads = threads_for(facts.weight_bytes, len(os.sched_getaffinity(0)))
     folder, family = engine.vision_folder, FAMILIES[facts.family]
     native = plan.engine == "TensorRT"
+    keeps = keeps and cache is None and family.image_layout is ImageLayout.SQUARE
     runner = (
         open_tensorrt(folder, family.image_layout, vision)
         if native
-        else open_runner(plan.engine, folder, threads=threads)
+        else open_runner(plan.engine, folder, threads=threads, device=device, keeps=keeps)
     )
     session = VisionSession(runner, max_batch_size=plan.max_batch_size, cache=cache)
     match family.image_layout:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 Inputs: TypeAlias = Mapping[str, NDArray[Any]]
+Rows: TypeAlias = Any
+"""Features float32 [batch, rows, hidden]: an array, or a torch tensor of a GPU."""
 
 
 class Runner(Protocol):
     """Runs one batch that is within the engine's profile."""
 
-    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+    def __call__(self, inputs: Inputs) -> Rows:
         """Return features float32 [batch, rows, hidden]."""

@@ -1,5 +1,6 @@
 """Runs a vision engine on batches of any size, by the runner that its plan names."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from mm_api.documents.serving_plan import Device
 from mm_runtime.serving.encode.vision.cache import FeatureCache
-from mm_runtime.serving.encode.vision.runner import Inputs, Runner
+from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
 
 ONNX_MODEL = "model.onnx"
 TORCH_MODEL = "model.pt2"
@@ -31,13 +33,13 @@ class VisionSession:
         self._max_batch_size = max_batch_size
         self._cache = cache
 
-    def run(self, inputs: Inputs, salt: bytes = b"") -> NDArray[np.float32]:
+    def run(self, inputs: Inputs, salt: bytes = b"") -> Rows:
         """Return features float32 [batch, rows, hidden] of inputs [batch, ...]."""
         if self._cache is None:
             return self._run(inputs)
         return self._cache.through(inputs, self._run, salt)
 
-    def _run(self, inputs: Inputs) -> NDArray[np.float32]:
+    def _run(self, inputs: Inputs) -> Rows:
         length = len(next(iter(inputs.values())))
         runs = [
             self._runner(
@@ -45,8 +47,16 @@ class VisionSession:
             )
             for at in range(0, length, self._max_batch_size)
         ]
-        features: NDArray[np.float32] = np.concatenate(runs)
-        return features
+        return runs[0] if len(runs) == 1 else joined(runs)
+
+
+def joined(runs: Sequence[Rows]) -> Rows:
+    """Return the features of several runs as those of one."""
+    if isinstance(runs[0], np.ndarray):
+        return np.concatenate(runs)
+    import torch  # noqa: PLC0415 (the runner has loaded it: these are its tensors)
+
+    return torch.cat(tuple(runs))
 
 
 class OnnxRunner:
@@ -69,13 +79,17 @@ class OnnxRunner:
         return features
 
 
-def open_runner(engine: str, folder: Path, *, threads: int = 1) -> Runner:
+def open_runner(
+    engine: str, folder: Path, *, threads: int = 1, device: Device = "CPU", keeps: bool = False
+) -> Runner:
     """Load the vision engine of a folder.
 
     Args:
         engine: `vision.engine` of the plan.
         folder: what the build wrote.
         threads: processor threads of one run.
+        device: of the serving plan; ONNX Runtime computes on the processor all the same.
+        keeps: features that are made on a GPU stay there, as tensors of torch.
 
     Raises:
         ValueError: an engine that nothing here runs.
@@ -84,9 +98,11 @@ def open_runner(engine: str, folder: Path, *, threads: int = 1) -> Runner:
     if engine == "ONNXRuntime":
         return OnnxRunner(folder / ONNX_MODEL, threads=threads)
     if engine == "Torch":
-        from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415 (seconds)
+        from mm_runtime.serving.device import open_device  # noqa: PLC0415 (seconds)
+        from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415
 
-        return TorchRunner(folder / TORCH_MODEL, threads=threads)
+        opened = open_device(device)
+        return TorchRunner(folder / TORCH_MODEL, threads=threads, device=opened, keeps=keeps)
     raise ValueError(
         f"{folder}: no code of this version runs a vision engine of {engine}; serve the "
         "model with backend Reference and vision.engine ONNXRuntime or Torch"

@@ -1,0 +1,115 @@
+"""Decoding steps of fixed shapes, which a GPU starts as one CUDA graph each.
+
+A decoder of 24 layers starts some 900 kernels a step, which takes the processor 20 ms where the GPU
+computes for 2 (H100, 1.3 billion parameters); a graph is started at once. Its shapes are fixed: one
+for each number of rows and each number of positions that are read, of which a step takes the
+smallest that holds it. Rows that are too many write into a spare slot, which no request has.
+
+On the processor, steps of the same shapes are computed as any other: for tests.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from mm_runtime.serving.device import is_gpu
+
+SHORTEST_SPAN = 256
+"""Positions that the first graph reads; the next ones read twice as many each."""
+
+WARM_UP_PASSES = 2
+"""Before a capture: libraries choose their kernels and take their workspaces."""
+
+Pass = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], torch.Tensor]
+"""Tokens, positions and slots of rows, and positions that are read -> states of the rows."""
+
+
+class DecodeGraphs:
+    """Steps of one model; used by the thread that owns the model."""
+
+    def __init__(self, run: Pass, *, slots: int, max_length: int, device: torch.device) -> None:
+        """Capture a step of each size.
+
+        Args:
+            run: computes a step; the slot behind the last one is spare.
+            slots: rows of a step at the most.
+            max_length: positions of a slot.
+            device: where it runs.
+        """
+        self._rows, self._spans = doubled(1, slots), doubled(SHORTEST_SPAN, max_length)
+        self._spare = slots
+        # One set of inputs, as long as the largest step: token, position and slot of each row.
+        self._inputs = torch.zeros((slots, 3), dtype=torch.long, device=device)
+        self._inputs[:, 2] = slots
+        capture = _captured_on_gpu() if is_gpu(device) else _computed
+        # The largest first: smaller ones find their memory in its pool.
+        self._steps = {
+            (rows, span): capture(self._bound(run, rows, span))
+            for rows in reversed(self._rows)
+            for span in reversed(self._spans)
+        }
+
+    def run(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+        """Run one token in each of the first slots; the states [tokens, ...] last until the next.
+
+        Args:
+            tokens: one a slot.
+            positions: where each stands in its slot.
+        """
+        count, span = len(tokens), max(positions) + 1
+        rows = self._rows[bisect_left(self._rows, count)]
+        step = self._steps[rows, self._spans[bisect_left(self._spans, span)]]
+        used = zip(tokens, positions, range(count), strict=True)
+        unused = [(0, 0, self._spare)] * (rows - count)
+        self._inputs[:rows].copy_(torch.tensor([*used, *unused], dtype=torch.long))
+        return step()[:count]
+
+    def _bound(self, run: Pass, rows: int, span: int) -> Callable[[], torch.Tensor]:
+        tokens, positions, slots = self._inputs[:rows].unbind(dim=1)
+        return lambda: run(tokens, positions, slots, span)
+
+
+def _computed(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    return step
+
+
+def _captured_on_gpu() -> Callable[[Callable[[], torch.Tensor]], Callable[[], torch.Tensor]]:
+    """Return what captures steps, all of them in one pool of memory and on one stream.
+
+    cuBLAS keeps a workspace of 32 MiB for each stream that it was called on.
+    """
+    new_stream: Any = torch.cuda.Stream
+    pool, stream = torch.cuda.graph_pool_handle(), new_stream()
+
+    def capture(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_PASSES):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads of the process may use the GPU meanwhile.
+        captured = torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local")
+        with captured:
+            states = step()
+
+        def replayed() -> torch.Tensor:
+            graph.replay()
+            return states
+
+        return replayed
+
+    return capture
+
+
+def doubled(first: int, last: int) -> list[int]:
+    """Return `first`, twice that, and so on below `last`, and `last`."""
+    return [*_below(first, last), last]
+
+
+def _below(size: int, last: int) -> Iterator[int]:
+    while size < last:
+        yield size
+        size *= 2

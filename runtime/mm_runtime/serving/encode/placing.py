@@ -1,0 +1,52 @@
+"""Where the features of a request are when they leave the encoder's process."""
+
+from collections.abc import Callable
+
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.serving_plan import Device
+from mm_runtime.serving.encode.encoding import Outputs
+from mm_runtime.serving.encode.queue import Done
+from mm_runtime.serving.tensors import HOST_FEATURES, Tensors
+
+Placed = Callable[[Tensors, Done], Done]
+"""Inputs of a request and what takes its outputs -> what takes them from the encoder."""
+
+
+def placing(device: Device, engine: EngineManifest) -> Placed:
+    """Return what moves features to where the language model computes, before they leave.
+
+    Args:
+        device: of the serving plan; on CPU features stay arrays.
+        engine: whose language model reads them.
+
+    Raises:
+        ValueError: the plan says CUDA and there is no GPU.
+    """
+    if device == "CPU":
+        return _as_they_are
+    # Torch is loaded for a GPU only: without one this process stays small.
+    from mm_runtime.serving.device import CPU, open_device  # noqa: PLC0415
+    from mm_runtime.serving.encode.hand_over import HandOver  # noqa: PLC0415
+
+    dtype = engine.plan.engine.dtype
+    to_gpu = HandOver(open_device(device), dtype, announced=True)
+    to_host = HandOver(CPU, dtype, announced=False)
+
+    def placed(inputs: Tensors, done: Done) -> Done:
+        hand_over = to_host if HOST_FEATURES in inputs else to_gpu
+
+        def place(outcome: Outputs | Exception) -> None:
+            if not isinstance(outcome, Exception):
+                try:
+                    outcome = hand_over.place(outcome)
+                except Exception as error:  # noqa: BLE001 (the client gets it, and others continue)
+                    outcome = error
+            done(outcome)
+
+        return place
+
+    return placed
+
+
+def _as_they_are(_: Tensors, done: Done) -> Done:
+    return done
