@@ -75,7 +75,8 @@ def _unsupported() -> str:
             value if isinstance(value, str) else json.dumps(value) for value in row.allowed
         )
         values = ", ".join(f"`{text}`" for text in texts) or "absent"
-        where = f" (backend {', '.join(row.backends)})" if row.backends else ""
+        without = " without GPUs" if row.without_gpu else ""
+        where = f" (backend {', '.join(row.backends)}{without})" if row.backends else ""
         rows.append(f"| `spec.{row.path}`{where} | {values} | {row.instead} |")
     return "\n".join(rows) + "\n"
 

@@ -23,11 +23,12 @@ from support.staged import fresh, inspected
 
 BASES: Mapping[str, Mapping[str, Any]] = {
     "Reference": {},
+    "ReferenceOnGpu": {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "Torch"}},
     "TensorRT": {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}},
     "PyTorch": {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}},
 }
 GPU_NODES = (node("a", H100),)
-FAMILY = {"Reference": None, "TensorRT": "llava", "PyTorch": "qwen2-vl"}
+FAMILY = {"Reference": None, "ReferenceOnGpu": None, "TensorRT": "llava", "PyTorch": "qwen2-vl"}
 
 ELSEWHERE: Mapping[str, str] = {
     "autoscaling.": "tests/scaling",
@@ -71,7 +72,7 @@ def _planned(stage: str) -> dict[str, Any]:
 @pytest.mark.parametrize("path", FIELDS)
 def test_a_field_acts_or_is_refused(path: str, backend: str) -> None:
     """The plan, the objects or the refusal: one of them shows the value."""
-    sample: Sample = sample_of(path, FIELDS[path], backend)
+    sample: Sample = sample_of(path, FIELDS[path], backend.removesuffix("OnGpu"))
     without = merged(BASES[backend], sample.beside)
     having = merged(without, at(path, sample.value))
     if validate(document(without)):

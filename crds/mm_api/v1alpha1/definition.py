@@ -127,9 +127,9 @@ def _guarded(cel: str, kind: type[ApiModel]) -> str:
 def _place(row: Unsupported) -> tuple[str, str]:
     """Return the object that a row's rule stands on, and its field from there.
 
-    A rule sees only what is below its object: one that asks for the backend stands on the spec.
+    A rule sees only what is below its object: one that reads the backend stands on the spec.
     """
-    if row.backends:
+    if row.backends or row.without_gpu:
         return "spec", row.path
     parent, _, field = f"spec.{row.path}".rpartition(".")
     return parent, field
@@ -137,6 +137,7 @@ def _place(row: Unsupported) -> tuple[str, str]:
 
 def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:
     others = [f"self.engine.backend != {json.dumps(name)}" for name in row.backends]
+    on_gpu = ["self.runtime.gpu.count > 0"] if row.without_gpu else []
     absent = [f"!has(self.{field})"]
     if row.allowed:
         allowed = [f"self.{field} == {json.dumps(value)}" for value in row.allowed]
@@ -146,7 +147,7 @@ def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:
         allowed = []
     if len(others) > 1:
         others = [f"({' && '.join(others)})"]
-    return " || ".join([*others, *absent, *allowed])
+    return " || ".join([*others, *on_gpu, *absent, *allowed])
 
 
 def _default(kind: type[ApiModel], path: str) -> object:

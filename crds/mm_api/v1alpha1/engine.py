@@ -64,7 +64,7 @@ class EngineSpec(ApiModel):
     backend: Backend = Field(
         default="Reference",
         description="What runs the language model: TensorRT-LLM engines, TensorRT-LLM on PyTorch, "
-        "or the Reference engine on transformers, which needs no GPU.",
+        "or the Reference engine on transformers, on the processor or on one GPU.",
     )
     dtype: Dtype = Field(
         default="Auto", description="Type of weights and activations. Auto: the checkpoint's own."

@@ -35,7 +35,8 @@ class Gpu(ApiModel):
         default=0,
         ge=0,
         le=64,
-        description="GPUs per pod (resource nvidia.com/gpu). The backend Reference needs none.",
+        description="GPUs per pod (resource nvidia.com/gpu). Backend Reference: 0 computes on the "
+        "processor, 1 on a GPU with CUDA.",
     )
     memory: Quantity | None = Field(
         default=None,

@@ -22,6 +22,7 @@ class Unsupported:
         what: what a user would have wanted from another value.
         instead: what to do now.
         backends: backends without the behaviour; empty means all of them.
+        without_gpu: only where `runtime.gpu.count` is 0.
     """
 
     path: str
@@ -29,19 +30,22 @@ class Unsupported:
     what: str
     instead: str
     backends: tuple[str, ...] = ()
+    without_gpu: bool = False
 
     @property
     def message(self) -> str:
         """Return the sentence a user reads."""
         where = f" with backend {' or '.join(self.backends)}" if self.backends else ""
+        where += " without GPUs" if self.without_gpu else ""
         return f"{self.what} not supported{where} in this version: {self.instead}"
 
 
 _REMOVE: Final = "remove the field"
 _REFERENCE: Final = ("Reference",)
-_ONE_PROCESS: Final = ("Reference", "PyTorch")
-"""The one has no GPU, the other runs encoder and language model in one process."""
+_PYTORCH: Final = ("PyTorch",)
+"""Runs encoder and language model in one process."""
 
+_OWN_PROCESS: Final = "an encoder in a process of its own on a GPU is"
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     *(
         Unsupported(
@@ -92,7 +96,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported(
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
-    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=("PyTorch",)),
+    Unsupported("engine.lora", (), "LoRA adapters are", _REMOVE, backends=_PYTORCH),
     Unsupported(
         "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
     ),
@@ -120,39 +124,57 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported(
         "runtime.gpu.count",
-        (0,),
-        "serving on GPUs is",
-        "remove the field: its pods would take GPUs and use none",
+        (0, 1),
+        "serving on several GPUs is",
+        "set runtime.gpu.count to 1, or to 0 for the processor",
         backends=_REFERENCE,
     ),
     *(
-        Unsupported(f"{part}.gpu.{name}", (), "planning for a GPU is", _REMOVE, backends=_REFERENCE)
-        for part in ("build", "runtime")
+        Unsupported(
+            f"runtime.gpu.{name}",
+            (),
+            "planning for a GPU is",
+            "set runtime.gpu.count to 1, or remove the field",
+            backends=_REFERENCE,
+            without_gpu=True,
+        )
+        for name in ("memory", "computeCapability")
+    ),
+    *(
+        Unsupported(f"build.gpu.{name}", (), "building on a GPU is", _REMOVE, backends=_REFERENCE)
         for name in ("memory", "computeCapability")
     ),
     Unsupported(
         "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE
     ),
-    Unsupported(
-        "vision.sharing",
-        ("Auto",),
-        "an encoder in a process of its own on a GPU is",
-        "set vision.sharing to Auto",
-        backends=_ONE_PROCESS,
-    ),
-    Unsupported(
-        "vision.threadPercentage",
-        (),
-        "an encoder in a process of its own on a GPU is",
-        _REMOVE,
-        backends=_ONE_PROCESS,
+    *(
+        row
+        for backends, without_gpu in ((_REFERENCE, True), (_PYTORCH, False))
+        for row in (
+            Unsupported(
+                "vision.sharing",
+                ("Auto",),
+                _OWN_PROCESS,
+                "set vision.sharing to Auto",
+                backends=backends,
+                without_gpu=without_gpu,
+            ),
+            Unsupported(
+                "vision.threadPercentage",
+                (),
+                _OWN_PROCESS,
+                _REMOVE,
+                backends=backends,
+                without_gpu=without_gpu,
+            ),
+        )
     ),
     Unsupported(
         "vision.imagesPerSecond",
         (),
-        "an encoder in a process of its own on a GPU is",
+        "a share of a GPU that follows from a rate is",
         _REMOVE,
-        backends=_ONE_PROCESS,
+        backends=("Reference", "PyTorch"),
     ),
     Unsupported(
         "vision.placement",

@@ -150,6 +150,8 @@ def _unsupported(model: MultimodalModel) -> Iterator[Problem]:
     spec = model.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     for row in UNSUPPORTED:
         concerned = not row.backends or model.spec.engine.backend in row.backends
+        if row.without_gpu and model.spec.runtime.gpu.count:
+            concerned = False
         if concerned and not _keeps_to(row, spec):
             yield Problem(f"spec.{row.path}", row.message)
 

@@ -83,7 +83,8 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
     backend, assumed = _backend(document, facts, options)
     engine = spec.engine.model_copy(update={"backend": backend})
     try:
-        gpu = None if backend == "Reference" else _gpu(options, spec)
+        on_gpu = backend != "Reference" or spec.runtime.gpu.count > 0
+        gpu = _gpu(options, spec) if on_gpu else None
     except SpecError as error:
         raise UsageError(str(error)) from error
     planned = model_plan(

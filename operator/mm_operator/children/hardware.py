@@ -25,8 +25,9 @@ def planned_gpu(asked: Gpu, engine: EnginePlan | None) -> Gpu:
 
 
 def encoder_gpu(asked: Gpu, engine: EnginePlan) -> Gpu:
-    """Return the GPU of an encoder in a pod of its own; the Reference engine's needs none."""
-    if not engine.memory.per_gpu:
+    """Return the GPU of an encoder in a pod of its own; one that computes without it has none."""
+    encoder = engine.memory.encoder
+    if not engine.memory.per_gpu or (encoder is not None and encoder.context_bytes is None):
         return Gpu()
     return _of(asked, engine, 1)
 

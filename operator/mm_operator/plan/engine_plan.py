@@ -66,7 +66,8 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
 
 def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -> Inputs:
     settings = snapshot.settings
-    on_gpu = spec.engine.backend != "Reference"
+    trtllm = spec.engine.backend != "Reference"
+    on_gpu = trtllm or spec.runtime.gpu.count > 0
     before = read_gpu(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     return Inputs(
         model=snapshot.name,
@@ -76,7 +77,7 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
         gpu=choose_gpu(spec, snapshot.gpu_nodes, before) if on_gpu else None,
         image=spec.build.image or settings.runtime_image,
         # The operator's own image of the Reference engine is not one of TensorRT-LLM.
-        serving_image=spec.runtime.image or (settings.runtime_image if on_gpu else None),
+        serving_image=spec.runtime.image or (settings.runtime_image if trtllm else None),
         uid=snapshot.uid,
     )
 

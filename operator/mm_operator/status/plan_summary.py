@@ -61,7 +61,7 @@ def _memory(plan: EnginePlan) -> MemoryStatus:
         "pinned_pool_bytes": memory.pinned_pool_bytes,
         "shm_bytes": memory.shm_bytes,
     }
-    if host is not None:
+    if host is not None and not memory.per_gpu:
         terms = {
             "weights_bytes": host.weights_bytes,
             "vision_bytes": host.vision_bytes,

@@ -7,7 +7,7 @@ from typing import Protocol
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.quantization import StagedQuantization
-from mm_api.documents.serving_plan import GpuSharing, KvCachePlan
+from mm_api.documents.serving_plan import Device, GpuSharing, KvCachePlan
 from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families.family import Family
@@ -47,6 +47,7 @@ class ServingParts:
     kv_cache: KvCachePlan | None = None
     sharing: GpuSharing | None = None
     trtllm_serve: TrtllmServe | None = None
+    device: Device = "CPU"
     video_frames: int = 0
     """Of one video; 0: none is taken."""
 

@@ -59,6 +59,7 @@ def serving_plan(
         model=model,
         fingerprint=fingerprint,
         backend=spec.engine.backend,
+        device=parts.device,
         pools=pools.planned,
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,

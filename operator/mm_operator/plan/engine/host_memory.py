@@ -1,5 +1,6 @@
 """Bytes of host memory of one replica where no GPU holds the weights, term by term."""
 
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_api.dtypes import DTYPE_BYTES
@@ -33,18 +34,11 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     """
     facts, spec, engine, size = target.facts, target.spec, limits.engine, DTYPE_BYTES[dtype]
     text, limit = facts.text, spec.runtime.resources.limits.get("memory")
-    tokens = text.layers * engine.max_seq_len
-    tokens += _crossing(text) * (engine.max_encoder_input_len or 0)
     terms = {
-        "weights_bytes": facts.parameters * size + _adapter_bytes(facts, size),
-        "vision_bytes": _vision_bytes(facts, limits.vision_batch),
+        "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
+        "vision_bytes": host_vision_bytes(facts, limits.vision_batch),
         "prompt_table_bytes": engine.max_multimodal_len * text.hidden_size * size,
-        "kv_cache_bytes": 2
-        * text.key_value_heads
-        * text.head_size
-        * size
-        * tokens
-        * engine.max_batch_size,
+        "kv_cache_bytes": cache_bytes(text, engine, size),
         "feature_cache_bytes": server_cache_bytes(spec),
     }
     return HostMemory(
@@ -54,7 +48,14 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
     )
 
 
-def _adapter_bytes(facts: ModelFacts, size: int) -> int:
+def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
+    """Return keys and values of full batches of the longest sequences, in elements of `size`."""
+    tokens = text.layers * limits.max_seq_len
+    tokens += _crossing(text) * (limits.max_encoder_input_len or 0)
+    return 2 * text.key_value_heads * text.head_size * size * tokens * limits.max_batch_size
+
+
+def adapter_bytes(facts: ModelFacts, size: int) -> int:
     """Return a bound of what all LoRA adapters hold: each as if it had every module and rank."""
     if facts.lora is None:
         return 0
@@ -76,7 +77,7 @@ def _crossing(text: TextFacts) -> int:
     return text.layers if named is None else named
 
 
-def _vision_bytes(facts: ModelFacts, batch: int) -> int:
+def host_vision_bytes(facts: ModelFacts, batch: int) -> int:
     """Return weights and activations of the vision encoder, which is exported as float32."""
     vision = facts.vision
     if vision is None:

@@ -10,6 +10,7 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import Backend
 from mm_operator.plan.engine.backends.pytorch import PyTorch
 from mm_operator.plan.engine.backends.reference import Reference
+from mm_operator.plan.engine.backends.reference_on_gpu import ReferenceOnGpu
 from mm_operator.plan.engine.backends.tensorrt import TensorRT
 from mm_operator.plan.engine.gpu import PATH
 from mm_operator.plan.engine.tables import trtllm_version
@@ -25,7 +26,7 @@ def backend_of(inputs: Inputs) -> Backend:
     spec, gpu = inputs.spec, inputs.gpu
     serving = inputs.serving_image or spec.runtime.image
     if spec.engine.backend == "Reference":
-        return Reference(serving)
+        return ReferenceOnGpu(serving, gpu) if gpu else Reference(serving)
     if gpu is None:
         raise SpecError(Reason.GPU_UNKNOWN, "which GPU? Set it to a product", PATH)
     version, why = trtllm_version(

@@ -139,7 +139,7 @@ class Reference:
             verdict="DoesNotFit" if short else "Fits",
             short_bytes=short,
             largest_term=max(terms, key=lambda name: terms[name]),
-            message=_too_little(target, host)
+            message=too_little(target, host)
             if short
             else f"{host.total_bytes:,} bytes of host memory are needed",
         )
@@ -202,7 +202,8 @@ def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecErr
         )
 
 
-def _too_little(target: Target, host: HostMemory) -> str:
+def too_little(target: Target, host: HostMemory) -> str:
+    """Return by how much the memory limit of the spec is too low, and what to change."""
     limit = target.spec.runtime.resources.limits["memory"]
     return (
         f"{_LIMIT}: {limit} is too little: weights {host.weights_bytes:,}, vision "

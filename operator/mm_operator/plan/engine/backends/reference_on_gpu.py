@@ -1,0 +1,129 @@
+"""The Reference engine on one GPU: the same engine as on the processor, with CUDA as its device."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mm_api.conditions import Reason as ConditionReason
+from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
+from mm_api.documents.serving_plan import GpuSharing
+from mm_api.documents.trtllm_build import GpuModel
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.backend import ServingParts, Sizes
+from mm_operator.plan.engine.backends.reference import Reference, too_little
+from mm_operator.plan.engine.encoder_share import SHARES
+from mm_operator.plan.engine.fit import verdict
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.reference_memory import Terms, computes_on_gpu, plan_reference_memory
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.target import Target
+
+_NO_PINNED_POOL = "a full CUDA pool would give out features that were never copied"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceOnGpu(Reference):
+    """The Reference engine where the spec names a GPU."""
+
+    device: GpuModel
+
+    @property
+    def gpu(self) -> GpuModel | None:
+        """Return the GPU that is planned for."""
+        return self.device
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests, without a pinned pool."""
+        request = Reference.request(self, target)
+        if request.pinned_pool_bytes is None:
+            return replace(request, pinned_pool_bytes=0)
+        return request
+
+    def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
+        """Yield what the engine does not do, on one GPU or at all."""
+        yield from Reference.problems(self, target, request)
+        if request.gpu_count > 1 or request.tensor_parallel * request.pipeline_parallel > 1:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                f"{request.gpu_count} GPUs, and the Reference engine computes on one: set it to 1",
+                "spec.runtime.gpu.count",
+            )
+        if request.pinned_pool_bytes:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                f"{_NO_PINNED_POOL} if there were a pinned pool: set it to Auto or 0",
+                "spec.runtime.memoryPools.pinned",
+            )
+        yield from _check_sharing(target)
+
+    def memory(
+        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
+    ) -> MemoryPlan:
+        """Return the bytes on the GPU, and of the host beside it."""
+        beams, sharing = request.max_beam_width, _sharing(target)
+        terms = Terms(target, limits, dtype, self.device, pools, beams, sharing)
+        return plan_reference_memory(terms)
+
+    def fit(self, target: Target, sizes: Sizes) -> Fit:
+        """Return whether the GPU holds its terms, and the host the weights as they are read."""
+        found, host = verdict(sizes.memory), sizes.memory.host
+        if found.short_bytes:
+            changes = suggest(target, sizes.request, self, ())
+            return found.model_copy(update={"suggestions": list(changes)})
+        if host is not None and host.limit_bytes is not None:
+            short = host.total_bytes - host.limit_bytes
+            if short > 0:
+                message = too_little(target, host)
+                return Fit(
+                    verdict="DoesNotFit", short_bytes=short, largest_term="weights", message=message
+                )
+        return found
+
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return the frames of a video, the device, and how processes share it."""
+        parts = Reference.serving_parts(self, target, sizes)
+        warnings: tuple[PlanWarning, ...] = ()
+        if target.facts.vision is not None and not computes_on_gpu(target):
+            message = (
+                "vision.engine ONNXRuntime computes on the processor: images are encoded there, "
+                "and their features go to the GPU. Set vision.engine to Torch to encode on the GPU"
+            )
+            warnings = (PlanWarning(code="VisionOnCpu", message=message),)
+        return replace(parts, device="CUDA", sharing=_sharing(target), warnings=warnings)
+
+    def reasons(self, sizes: Sizes) -> list[Reason]:
+        """Return the reasons; there is no pinned pool for one of its own."""
+        why = f"none: with one, {_NO_PINNED_POOL}"
+        return [
+            one.model_copy(update={"reason": why}) if one.field == "memoryPools.pinned" else one
+            for one in Reference.reasons(self, sizes)
+        ]
+
+
+def _sharing(target: Target) -> GpuSharing | None:
+    """Return how the encoder's process and the language model's share the GPU; None: alone."""
+    vision = target.spec.vision
+    if not computes_on_gpu(target):
+        return None
+    mode = "TimeSlicing" if vision.sharing == "TimeSlicing" else "MPS"
+    return GpuSharing(mode=mode, thread_percentage=vision.thread_percentage or SHARES[0])
+
+
+def _check_sharing(target: Target) -> Iterator[SpecError]:
+    """Yield errors for a share of the GPU where the encoder does not compute on it."""
+    vision = target.spec.vision
+    written = {
+        "sharing": vision.sharing != "Auto",
+        "threadPercentage": vision.thread_percentage is not None,
+    }
+    if target.facts.vision is None or computes_on_gpu(target):
+        return
+    for name, given in written.items():
+        if given:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                "vision.engine ONNXRuntime computes on the processor and shares no GPU: set "
+                "vision.engine to Torch, or remove the field",
+                f"spec.vision.{name}",
+            )

@@ -1,0 +1,234 @@
+"""Bytes on the GPU of one replica of the Reference engine, term by term.
+
+Torch keeps what it has once taken from the driver, so peaks are what counts: each process is
+planned at its fullest moment.
+"""
+
+from dataclasses import dataclass
+
+from mm_api.documents.build_plan import EngineLimits
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
+from mm_api.documents.serving_plan import GpuSharing
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.dtypes import DTYPE_BYTES
+from mm_api.families.family import Kind
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.plan.engine.encoder_memory import vision_parameters
+from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
+from mm_operator.plan.engine.host_memory import adapter_bytes, cache_bytes, host_vision_bytes
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.weights import text_parameters
+
+SERVER_BYTES = 528 << 20
+"""CUDA context of a process that computes nothing: tritonserver, which holds the pool, and an
+encoder that only uploads. Measured on an H100: 516 to 527 MiB."""
+
+PROCESS_BYTES = 768 << 20
+"""The same of a process that computes: 720 to 746 MiB once cuBLAS and kernels are loaded."""
+
+MPS_BYTES = 72 << 20
+"""Of MPS's own server: 66 MiB."""
+
+SHARE_BYTES = {25: 288 << 20}
+"""Of an encoder with so many percent of the GPU's threads, under MPS: 282 MiB. With other shares it
+was not measured, and is planned as without."""
+
+VISION_DTYPE_BYTES = 4
+"""The vision half is exported in float32."""
+
+_BLOCK_COPIES = 8
+"""Activations of a running block: its input, three projections, four times the width inside."""
+
+_SCORE_COPIES = 5
+"""Attention of the export stores its scores, their softmax and temporaries of both: with 16 images
+of CLIP ViT-L/14-336, torch had taken 1,368 to 1,758 MiB of an H100, where this makes 1,914."""
+
+_HEAD_SIZE = 64
+"""Of towers whose configuration was read before it named their heads."""
+
+_WORKSPACES_BYTES = 128 << 20
+"""Of cuBLAS for the stream that steps are captured on and the one that others run on, 32 MiB each,
+and what torch holds and does not use."""
+
+_GRAPH_LAYER_BYTES = 640 << 10
+"""Of the driver for each layer of a captured step. With the workspaces these took 131 MiB for 4
+layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
+
+_SHORTEST_SPAN = 256
+"""Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
+
+_LOGITS_ROWS = 64
+"""Rows of a prompt whose logits exist at one time (`mm_runtime.reference_engine.load`)."""
+
+_LOGITS_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What goes into the memory of the GPU."""
+
+    target: Target
+    limits: Limits
+    dtype: str
+    gpu: GpuModel
+    pools: Pools
+    beams: int
+    sharing: GpuSharing | None
+    """None: the encoder does not compute on this GPU."""
+
+
+def plan_reference_memory(terms: Terms) -> MemoryPlan:
+    """Return every term on the GPU, and what the host holds beside it."""
+    target, engine = terms.target, terms.limits.engine
+    text, size = target.facts.text, DTYPE_BYTES[terms.dtype]
+    gpu = _on_gpu(terms)
+    return MemoryPlan(
+        per_gpu=[gpu],
+        host=_on_host(terms),
+        encoder=_encoder(terms),
+        kv_bytes_per_token=2 * text.layers * text.key_value_heads * text.head_size * size,
+        cross_kv_bytes_per_token=0,
+        kv_cache_free_gpu_memory_fraction=0,
+        kv_pool_bytes=gpu.kv_cache_bytes,
+        full_length_sequences=engine.max_batch_size,
+        pinned_pool_bytes=terms.pools.planned.pinned_bytes,
+        shm_bytes=terms.pools.planned.shm_bytes,
+    )
+
+
+def computes_on_gpu(target: Target) -> bool:
+    """Return whether the vision encoder computes on the GPU: ONNX Runtime does on the processor."""
+    return target.facts.vision is not None and target.spec.vision.engine == "Torch"
+
+
+def _on_gpu(terms: Terms) -> GpuMemory:
+    target, engine = terms.target, terms.limits.engine
+    facts, size = target.facts, DTYPE_BYTES[terms.dtype]
+    hidden = facts.text.hidden_size
+    parts = {
+        "weights_bytes": _language_parameters(target) * size + adapter_bytes(facts, size),
+        "vision_engine_bytes": _vision_weights(target),
+        "vision_activation_bytes": _vision_activations(target, terms.limits.vision_batch),
+        # Tables are copied as they arrive, and become part of their prompt in a slot.
+        "prompt_table_bytes": terms.pools.engine_copies_bytes
+        + engine.max_batch_size * engine.max_input_len * hidden * size,
+        "cuda_pool_bytes": terms.pools.cuda.bytes,
+        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size),
+        "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
+        "other_bytes": _step_bytes(terms, size),
+    }
+    return GpuMemory(
+        rank=0, **parts, total_bytes=sum(parts.values()), gpu_memory_bytes=terms.gpu.memory_bytes
+    )
+
+
+def _with_spare(terms: Terms) -> EngineLimits:
+    """Return the limits with one more slot: unused rows of a decoding step write into it."""
+    engine = terms.limits.engine
+    spare = terms.target.family.kind is Kind.PROMPT_TABLE
+    return engine.model_copy(update={"max_batch_size": engine.max_batch_size + spare})
+
+
+def _on_host(terms: Terms) -> HostMemory:
+    """Return host memory: weights are read there before they are copied to the GPU."""
+    target, size = terms.target, DTYPE_BYTES[terms.dtype]
+    limit = target.spec.runtime.resources.limits.get("memory")
+    on_gpu = computes_on_gpu(target)
+    parts = {
+        "weights_bytes": target.facts.parameters * size,
+        "vision_bytes": _vision_weights(target)
+        if on_gpu
+        else host_vision_bytes(target.facts, terms.limits.vision_batch),
+        "prompt_table_bytes": 0,
+        "kv_cache_bytes": 0,
+        "feature_cache_bytes": server_cache_bytes(target.spec),
+    }
+    return HostMemory(
+        **parts,
+        total_bytes=sum(parts.values()),
+        limit_bytes=None if limit is None else bytes_of(limit),
+    )
+
+
+def _encoder(terms: Terms) -> EncoderMemory | None:
+    """Return the bytes of an encoder in a pod of its own; without a GPU where it uses none."""
+    target, batch = terms.target, terms.limits.vision_batch
+    if not computes_on_gpu(target):
+        vision = host_vision_bytes(target.facts, batch)
+        return encoder_memory(target.spec, vision_bytes=vision, context_bytes=None)
+    return encoder_memory(
+        target.spec,
+        vision_bytes=_vision_weights(target) + _vision_activations(target, batch),
+        # Its server holds a pool, and its one model computes.
+        context_bytes=SERVER_BYTES + PROCESS_BYTES,
+    )
+
+
+def _language_parameters(target: Target) -> int:
+    """Return the parameters that the language model's process keeps."""
+    facts, family = target.facts, target.family
+    if family.kind is Kind.ENCODER_DECODER or facts.vision is None:
+        return facts.parameters
+    return min(facts.parameters, text_parameters(facts, family))
+
+
+def _vision_weights(target: Target) -> int:
+    if not computes_on_gpu(target):
+        return 0
+    return vision_parameters(target.facts, target.family) * VISION_DTYPE_BYTES
+
+
+def _vision_activations(target: Target, batch: int) -> int:
+    vision = target.facts.vision
+    if vision is None or not computes_on_gpu(target):
+        return 0
+    positions = target.family.positions_per_tile(vision)
+    blocks = batch * positions * vision.hidden_size * _BLOCK_COPIES
+    scores = batch * _heads(vision) * positions**2 * _SCORE_COPIES
+    return (blocks + scores) * VISION_DTYPE_BYTES
+
+
+def _heads(vision: VisionFacts) -> int:
+    return vision.attention_heads or max(1, vision.hidden_size // _HEAD_SIZE)
+
+
+def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:
+    if target.facts.vision is None:
+        return 0
+    if sharing is None:
+        return SERVER_BYTES
+    if sharing.mode == "TimeSlicing":
+        return PROCESS_BYTES
+    return SHARE_BYTES.get(sharing.thread_percentage, PROCESS_BYTES) + MPS_BYTES
+
+
+def _step_bytes(terms: Terms, size: int) -> int:
+    """Return what the largest step computes in: rows, their mask, logits."""
+    text, limits = terms.target.facts.text, terms.limits.engine
+    prompt = min(limits.max_num_tokens, limits.max_input_len)
+    rows = prompt + limits.max_batch_size
+    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
+    # The residual twice, in the dtype and in float32 as norms compute, and the perceptron's inside.
+    width = (4 * text.hidden_size + 2 * heads + 3 * text.intermediate_size) * size
+    width += 2 * text.hidden_size * _LOGITS_BYTES
+    shared = text.attention_heads // max(1, text.key_value_heads)
+    mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
+    logits = limits.max_batch_size * terms.beams + _LOGITS_ROWS
+    computed = rows * width + mask + logits * text.vocabulary_size * (size + _LOGITS_BYTES)
+    return computed + _WORKSPACES_BYTES + _graphs(terms.target, limits) * _GRAPH_LAYER_BYTES
+
+
+def _graphs(target: Target, limits: EngineLimits) -> int:
+    """Return the layers of all captured steps: one for each number of rows and of positions."""
+    if target.family.kind is not Kind.PROMPT_TABLE:
+        return 0
+    rows = _doublings(1, limits.max_batch_size)
+    return target.facts.text.layers * rows * _doublings(_SHORTEST_SPAN, limits.max_seq_len)
+
+
+def _doublings(first: int, last: int) -> int:
+    """Return how many sizes there are: `first`, twice that, and so on below `last`, and `last`."""
+    return 1 + max(0, (-(-last // first) - 1).bit_length())
