@@ -26,6 +26,7 @@ NEEDS: Final = {
     "triton": "Triton",
     "s3": "S3",
     "slow": "minutes",
+    "gpu": "GPU",
 }
 """Marker -> its word in the table, in the order of the table."""
 _QUOTED: Final = re.compile(r"`([^`]+)`")

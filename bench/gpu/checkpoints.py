@@ -1,0 +1,94 @@
+"""LLaVA checkpoints of chosen sizes with random weights: tokenizer and processor of tiny-llava.
+
+The end token's row of the output matrix is zero, so that answers have the length that is requested.
+"""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gpu_record  # noqa: F401 - makes the tests' helpers importable
+
+from support.tiny_llava import CHECKPOINT, END_ID
+
+PATCH = 14
+VOCABULARY = 32_064
+POSITIONS = 4096
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Dimensions of one checkpoint."""
+
+    layers: int
+    hidden: int
+    heads: int
+    inner: int
+    side: int = 336
+    vision_layers: int = 24
+    vision_hidden: int = 1024
+    dtype: str = "bfloat16"
+    vocabulary: int = VOCABULARY
+
+
+SHAPES = {
+    "toy": Shape(2, 64, 4, 128, 56, 2, 64, "float32", 91),
+    "wide": Shape(1, 4096, 32, 1024, 336, 2, 64, "float16", 91),
+    "1.3b": Shape(24, 2048, 16, 5504),
+    "7b": Shape(32, 4096, 32, 11008),
+}
+"""`wide` has the prompt table of the 7 B model (4,718,592 bytes in 16 bits) and hardly computes."""
+
+
+def write_llava(directory: Path, name: str, *, device: str) -> Path:
+    """Write a checkpoint and return its directory.
+
+    Args:
+        directory: that does not exist.
+        name: of a shape.
+        device: where torch makes the weights: billions take minutes on a processor.
+    """
+    import torch  # noqa: PLC0415 - seconds
+    from transformers import LlavaConfig, LlavaForConditionalGeneration  # noqa: PLC0415
+
+    shape = SHAPES[name]
+    shutil.copytree(CHECKPOINT, directory, ignore=shutil.ignore_patterns("*.safetensors"))
+    config: dict[str, Any] = json.loads((CHECKPOINT / "config.json").read_text())
+    config["text_config"] |= {
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.heads,
+        "head_dim": shape.hidden // shape.heads,
+        "max_position_embeddings": POSITIONS,
+        "vocab_size": shape.vocabulary,
+    }
+    config["vision_config"] |= {
+        "hidden_size": shape.vision_hidden,
+        "intermediate_size": 4 * shape.vision_hidden,
+        "num_hidden_layers": shape.vision_layers,
+        "num_attention_heads": max(1, shape.vision_hidden // 64),
+        "image_size": shape.side,
+        "patch_size": PATCH,
+    }
+    config["image_seq_length"] = (shape.side // PATCH) ** 2
+    config["dtype"] = shape.dtype
+    torch.manual_seed(3)
+    torch.set_default_dtype(getattr(torch, shape.dtype))
+    with torch.device(device):
+        model = LlavaForConditionalGeneration(LlavaConfig(**config))
+    with torch.no_grad():
+        model.lm_head.weight[END_ID] = 0
+    model.save_pretrained(directory, max_shard_size="4GB")
+    torch.set_default_dtype(torch.float32)
+    del model
+    for file in ("processor_config.json", "preprocessor_config.json"):
+        settings: dict[str, Any] = json.loads((directory / file).read_text())
+        inner = settings.get("image_processor", settings)
+        inner["crop_size"] = {"height": shape.side, "width": shape.side}
+        inner["size"] = {"shortest_edge": shape.side}
+        (directory / file).write_text(json.dumps(settings))
+    return directory

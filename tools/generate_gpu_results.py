@@ -1,0 +1,190 @@
+"""Write docs/gpu-results.md from the measurements in bench/gpu/results.
+
+python tools/generate_gpu_results.py           write
+python tools/generate_gpu_results.py --check   exit 1 when the page is not what the results say
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from generated_files import settle
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "bench" / "gpu" / "results"
+PAGE: Final = ROOT / "docs" / "gpu-results.md"
+MIB: Final = 1 << 20
+
+HEAD: Final = """# Results on a GPU
+
+<!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
+
+The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tritonserver and the
+gateway. Weights are random, except tiny-llava's. TensorRT-LLM and TensorRT did not run there: see
+[evidence](evidence.md#not-shown).
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for name, title, rows in SECTIONS:
+        path = RESULTS / f"{name}.json"
+        parts.append(f"## {title}\n")
+        if not path.is_file():
+            parts.append(f"Not measured yet: `python bench/gpu/{name}.py`.\n")
+            continue
+        result = json.loads(path.read_text(encoding="utf-8"))
+        parts.append("\n".join([*rows(result), "", _where(result)]) + "\n")
+    return "\n".join(parts)
+
+
+def _where(result: dict[str, Any]) -> str:
+    machine, versions = result["machine"], result["versions"]
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"`{result['command']}` on {machine['gpu']}, {machine['cores']} cores; {listed}."
+
+
+def _table(head: list[str], rows: list[list[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def _answers(result: dict[str, Any]) -> Iterator[str]:
+    questions = result["questions"]
+    yield from _table(
+        ["tiny-llava on", "right", "equal to the first row", "Ready after"],
+        [
+            [
+                device,
+                f"{one['right']} of {questions}",
+                f"{one['equal_to_first']} of {questions}",
+                f"{one['ready_seconds']} s",
+            ]
+            for device, one in result["served"].items()
+        ],
+    )
+    yield ""
+    yield from _table(
+        [
+            "language model",
+            "largest logit difference",
+            "relative norm",
+            "same likeliest token",
+        ],
+        [
+            [
+                name,
+                f"{one['max_difference']:.2g}",
+                f"{one['relative_norm']:.2g}",
+                f"{one['same_argmax']} of {one['positions']}",
+            ]
+            for name, one in result["logits_against_cpu_float32"].items()
+        ],
+    )
+    yield ""
+    yield "Differences are to float32 on the processor, for a prompt with image rows and 40 tokens."
+
+
+def _pool(result: dict[str, Any]) -> Iterator[str]:
+    size = result["table_bytes"]
+    clients = ", ".join(map(str, result["clients_at_a_time"]))
+    yield f"S = {size:,} bytes; {clients} clients at a time, each image another one. Sums of the"
+    yield "bits of each prompt table are taken where it leaves the encoder and where the language"
+    yield "model has read it. Tables count what the gateway sends before it is ready, too. What is"
+    yield "refused is answered 503: send it again."
+    yield ""
+    yield from _table(
+        ["pool", "requests", "tables read", "with other bits", "refused: pool full", "failed"],
+        [
+            [
+                _pool_name(name, one, size),
+                one["requests"],
+                one["tables_read"],
+                one["tables_with_other_bits"],
+                one["refused_pool_full"],
+                sum(one["failed"].values()),
+            ]
+            for name, one in result["pools"].items()
+        ],
+    )
+    bls = [one["through_bls"] for one in result["pools"].values() if one["through_bls"]]
+    for one in bls:
+        yield ""
+        yield (
+            f"Through `tensorrt_llm_bls`, at the planned size: {one['requests']} requests, "
+            f"{one['failed']} failed."
+        )
+
+
+def _pool_name(name: str, one: dict[str, Any], size: int) -> str:
+    if name == "planned":
+        return f"planned ({one['pool_bytes'] / size:.1f} S)"
+    return f"{name} S"
+
+
+def _memory(result: dict[str, Any]) -> Iterator[str]:
+    yield "Planned by the constants that these runs gave. All sizes were served at the same time,"
+    yield "beside other measurements, which slows the times below."
+    yield ""
+    yield from _table(
+        ["size", "planned MiB", "nvidia-smi MiB", "planned over counted", "by process, MiB"],
+        [
+            [
+                name,
+                f"{one['planned_bytes'] / MIB:,.0f}",
+                f"{one['counted_bytes'] / MIB:,.0f}",
+                one["planned_over_counted"],
+                ", ".join(
+                    f"{process.rsplit(' ', 1)[0]} {count / MIB:,.0f}"
+                    for process, count in one["counted_full_bytes"].items()
+                ),
+            ]
+            for name, one in result["sizes"].items()
+        ],
+    )
+    yield ""
+    yield from _table(
+        ["size", "Ready after", "first text of one stream with an image", "GPU shared by"],
+        [
+            [
+                name,
+                f"{one['seconds']['ready']} s",
+                f"{one['one_stream']['first_text_ms']} ms",
+                one["sharing"],
+            ]
+            for name, one in result["sizes"].items()
+        ],
+    )
+
+
+def _speed(result: dict[str, Any]) -> Iterator[str]:
+    rows: list[list[object]] = []
+    for name, ways in result["shapes"].items():
+        for way, one in ways.items():
+            steps = [
+                f"{step['step_ms']} ({step['over']})" for step in one["steps_by_batch"].values()
+            ]
+            rows.append([name, way, *steps, one["prompt_600_ms"]])
+    first = next(iter(next(iter(result["shapes"].values())).values()))
+    batches = [f"batch {batch}" for batch in first["steps_by_batch"]]
+    yield from _table(["model", "launched", *batches, "prompt of 600"], rows)
+    yield ""
+    yield f"Milliseconds of a decoding step at {result['context']} positions, in brackets over the"
+    yield "roofline: weights, keys and values over 3.35 TB/s. Random weights in bfloat16."
+
+
+SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]], ...]] = (
+    ("answers", "The same answers as on the processor", _answers),
+    ("pool", "A full memory pool never gives a wrong answer", _pool),
+    ("memory", "Planned and counted GPU memory", _memory),
+    ("speed", "Decoding steps of the language model", _speed),
+)
+
+
+if __name__ == "__main__":
+    sys.exit(settle({PAGE: page()}, sys.argv[1:], ROOT))
