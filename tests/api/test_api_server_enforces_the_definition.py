@@ -91,7 +91,7 @@ def test_wrong_value_is_refused(api: Api, path: str, value: object, message: str
 def test_defaults_are_those_of_the_types(api: Api) -> None:
     """What the API server stores for the smallest model reads as the types' own defaults."""
     api.apply(document(name="defaults"))
-    stored = json.loads(api.kubectl("get", "mmm", "defaults", "-o", "json"))["spec"]
+    stored = api.read("mmm", "defaults")["spec"]
     own = MultimodalModelSpec.model_validate(document()["spec"])
 
     assert MultimodalModelSpec.model_validate(stored) == own

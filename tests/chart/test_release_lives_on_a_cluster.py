@@ -9,7 +9,7 @@ import pytest
 
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE
-from support.clusters import kubectl, kubectl_json, namespace
+from support.clusters import kubectl, kubectl_json, namespace, read
 from support.eventually import eventually
 from support.model_documents import document
 
@@ -30,7 +30,7 @@ def config(control_plane: ClusterInfo) -> Iterator[helm.Config]:
 
 
 def _deployment(cluster: ClusterInfo) -> dict[str, Any]:
-    return kubectl_json(cluster, "-n", NAMESPACE, "get", "deployment", RELEASE)
+    return read(cluster, "-n", NAMESPACE, "deployment", RELEASE)
 
 
 def test_release_is_installed_upgraded_rolled_back_and_removed(
@@ -53,7 +53,7 @@ def test_release_is_installed_upgraded_rolled_back_and_removed(
         "deployment,lease,networkpolicy,service,serviceaccount,role,rolebinding,poddisruptionbudget"
     )
     selector = f"app.kubernetes.io/instance={RELEASE}"
-    left = kubectl_json(control_plane, "-n", NAMESPACE, "get", kinds, "-l", selector)
+    left = read(control_plane, "-n", NAMESPACE, kinds, "-l", selector)
     cluster_wide = kubectl_json(
         control_plane,
         "get",
@@ -76,8 +76,7 @@ def test_pods_are_admitted_where_restricted_is_enforced(
     pods = eventually(
         lambda: (
             found
-            if len(found := kubectl_json(control_plane, "-n", NAMESPACE, "get", "pods")["items"])
-            == 2
+            if len(found := read(control_plane, "-n", NAMESPACE, "pods")["items"]) == 2
             else None
         ),
     )

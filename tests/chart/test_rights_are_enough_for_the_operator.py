@@ -16,7 +16,7 @@ import yaml
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE, of_kind
-from support.clusters import apply, kubectl, kubectl_json, namespace
+from support.clusters import apply, kubectl, namespace, read
 from support.definition import install_definition
 from support.eventually import eventually
 from support.model_documents import document
@@ -134,14 +134,14 @@ def test_a_namespace_without_the_label_is_left_alone(
 
 def _degraded(cluster: ClusterInfo) -> str:
     """Return the message of the condition Degraded."""
-    model = kubectl_json(cluster, "-n", MODELS, "get", "mmm", "llava")
+    model = read(cluster, "-n", MODELS, "mmm", "llava")
     conditions = {one["type"]: one for one in model["status"]["conditions"]}
     return str(conditions["Degraded"]["message"])
 
 
 def _planned(cluster: ClusterInfo) -> str | None:
     """Return the reason of the condition Planned once the Job waits for its pod."""
-    model = kubectl_json(cluster, "-n", MODELS, "get", "mmm", "llava")
+    model = read(cluster, "-n", MODELS, "mmm", "llava")
     reasons = [
         condition["reason"]
         for condition in model.get("status", {}).get("conditions", ())

@@ -1,6 +1,5 @@
 """An operator that is killed in any stage leaves nothing that its successor cannot finish."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def test_the_successor_finishes(
 
         eventually(lambda: ready(api), showing=lambda: get(api, "mmm", "llava")["status"])
         attempts = get(api, "mmm", "llava")["status"]["build"].get("attempts", 1)
-        jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+        jobs = api.read("jobs")["items"]
         assert attempts == 1
         assert {job["metadata"]["uid"] for job in jobs if "engine" in job["metadata"]["name"]} <= {
             builds or job_uid(jobs)

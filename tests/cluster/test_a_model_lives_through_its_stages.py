@@ -49,7 +49,7 @@ def children(api: Api) -> set[str]:
 
 def versions(api: Api) -> dict[str, str]:
     """Return `kind/name` -> resource version of the models and everything of ours."""
-    items = json.loads(api.kubectl("get", f"mmm,{CHILD_KINDS}", "-o", "json"))["items"]
+    items = api.read(f"mmm,{CHILD_KINDS}")["items"]
     return {
         f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
         for one in items
@@ -192,7 +192,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
             serving(api, name)
             reaches(api, name, "EngineBuilt", "BuildSucceeded")
         quiet(operator)
-        jobs = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+        jobs = api.read("jobs")["items"]
         engines = [name for name in children(api) if name.startswith("configmap/engine-")]
         owners = get(api, "configmap", engines[0].split("/")[1])["metadata"]["ownerReferences"]
 

@@ -1,6 +1,5 @@
 """A model for a GPU on the real API server: asked for, planned from node labels, planned anew."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +62,7 @@ def planned(api: Api, status: str, reason: str) -> dict[str, Any]:
 
 def engine_jobs(api: Api) -> dict[str, dict[str, Any]]:
     """Return the pods of the build Jobs, by the product that they wait for."""
-    items = json.loads(api.kubectl("get", "jobs", "-o", "json"))["items"]
+    items = api.read("jobs")["items"]
     pods = [
         job["spec"]["template"]["spec"]
         for job in items

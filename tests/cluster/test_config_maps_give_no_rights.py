@@ -49,9 +49,7 @@ def make_ready(api: Api) -> None:
 def config_maps(api: Api) -> list[dict[str, Any]]:
     """Return the operator's ConfigMaps."""
     mark = "app.kubernetes.io/managed-by=multimodal-operator"
-    found: list[dict[str, Any]] = json.loads(
-        api.kubectl("get", "configmaps", "-l", mark, "-o", "json")
-    )["items"]
+    found: list[dict[str, Any]] = api.read("configmaps", "-l", mark)["items"]
     return found
 
 

@@ -1,6 +1,5 @@
 """Objects under the names of a model's children that are not ours, on a real API server."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,7 +140,7 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
             step(api)
         eventually(lambda: is_ready(api))
     api.kubectl("delete", "jobs", "--all")  # what a build left is nowhere but in the ConfigMap
-    listed = json.loads(api.kubectl("get", kind, "-o", "json"))["items"]
+    listed = api.read(kind)["items"]
     before = next(one for one in listed if one["metadata"]["name"].startswith(name))
     marks = [f"{mark}-" for mark in before["metadata"]["labels"]]
     api.kubectl("label", kind, before["metadata"]["name"], *marks)

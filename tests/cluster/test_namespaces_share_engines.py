@@ -80,7 +80,7 @@ def build_of(api: Api, name: str) -> dict[str, Any]:
 def build_jobs(api: Api) -> list[str]:
     """Return the names of the build Jobs of a namespace."""
     mark = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
-    found = json.loads(api.kubectl("get", "jobs", "-l", mark, "-o", "json"))["items"]
+    found = api.read("jobs", "-l", mark)["items"]
     return [one["metadata"]["name"] for one in found]
 
 
@@ -136,7 +136,7 @@ def test_without_consent_nobody_waits(pair: tuple[Api, Api], tmp_path: Path) -> 
         eventually(lambda: build_jobs(first))
         (engine,) = [
             one["metadata"]["name"]
-            for one in json.loads(first.kubectl("get", "configmaps", "-o", "json"))["items"]
+            for one in first.read("configmaps")["items"]
             if one["metadata"]["name"].startswith("engine-")
         ]
         forged = json.dumps({"data": {"built-at": "not a time", "plan.json": "{}"}})

@@ -1,6 +1,5 @@
 """On somebody else's cluster the demo touches only what it made."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ from mm_devcluster.demo import installation, settings
 from mm_devcluster.demo.target import CURRENT, Target, current_target
 from mm_devcluster.demo.teardown import remove_demo
 from mm_devcluster.errors import DevClusterError
-from support.clusters import apply, kubectl
+from support.clusters import apply, kubectl, read
 
 pytestmark = pytest.mark.cluster
 
@@ -36,9 +35,7 @@ def test_a_namespace_of_somebody_else_is_refused(
     with pytest.raises(DevClusterError, match="exists and is not the demo's"):
         installation.make_namespace(target, settings.DEMO_NAMESPACE)
     assert remove_demo(CURRENT, purge=False) == "the current cluster holds nothing of the demo"
-    there = json.loads(
-        kubectl(control_plane, "get", "namespace", settings.DEMO_NAMESPACE, "-o", "json")
-    )
+    there = read(control_plane, "namespace", settings.DEMO_NAMESPACE)
     assert there["status"]["phase"] == "Active"
 
 

@@ -22,7 +22,7 @@ from mm_devcluster.errors import AlreadyRunningError, DevClusterError, NotRunnin
 from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.processes import Process, find_process
 from mm_devcluster.status import PartStatus
-from support.clusters import apply, kubectl, kubectl_json, namespace, running_cluster
+from support.clusters import apply, kubectl, kubectl_json, namespace, read, running_cluster
 from support.eventually import eventually
 
 pytestmark = pytest.mark.cluster
@@ -68,7 +68,7 @@ def test_a_job_gets_its_pod(control_plane: ClusterInfo) -> None:
     """Controllers work; without a node the pod stays Pending."""
     with namespace(control_plane, "jobs", enforce="privileged") as name:
         apply(control_plane, {**JOB, "metadata": {"name": "job", "namespace": name}})
-        pods = eventually(lambda: kubectl_json(control_plane, "get", "pods", "-n", name)["items"])
+        pods = eventually(lambda: read(control_plane, "pods", "-n", name)["items"])
         assert [pod["status"]["phase"] for pod in pods] == ["Pending"]
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from mm_devcluster.cluster import ClusterOptions
-from support.clusters import apply, kubectl_json, running_cluster
+from support.clusters import apply, read, running_cluster
 from support.eventually import eventually
 
 # Slow: kwok is compiled the first time, 4 CPU-minutes.
@@ -32,7 +32,5 @@ def test_a_job_completes_on_a_fake_node() -> None:
     )
     with running_cluster(options) as cluster:
         apply(cluster, node, job)
-        succeeded = eventually(
-            lambda: kubectl_json(cluster, "get", "job", "job")["status"].get("succeeded")
-        )
+        succeeded = eventually(lambda: read(cluster, "job", "job")["status"].get("succeeded"))
     assert succeeded == 1

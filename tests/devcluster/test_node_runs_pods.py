@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mm_devcluster.cluster import ClusterInfo, restart_part
-from support.clusters import apply, kubectl, kubectl_json, namespace
+from support.clusters import apply, kubectl, namespace, read
 from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
@@ -35,7 +35,7 @@ def hello_service(node_cluster: ClusterInfo, space: str) -> str:
     }
     apply(node_cluster, build_probe_pod("hello", space, "serve", "hello"), service)
     await_phase(node_cluster, "hello", space, "Running")
-    made = kubectl_json(node_cluster, "get", "service", "hello-service", "-n", space)
+    made = read(node_cluster, "service", "hello-service", "-n", space)
     return str(made["spec"]["clusterIP"])
 
 
@@ -156,7 +156,7 @@ def test_a_deleted_node_comes_back_when_its_kubelet_does(node_cluster: ClusterIn
     restart_part(node_cluster.name, "kubelet")
 
     def ready() -> bool:
-        node = kubectl_json(node_cluster, "get", "node", "node1")
+        node = read(node_cluster, "node", "node1")
         conditions = {item["type"]: item["status"] for item in node["status"]["conditions"]}
         return conditions["Ready"] == "True" and not node["spec"].get("taints")
 

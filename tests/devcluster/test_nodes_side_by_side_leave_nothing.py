@@ -16,7 +16,7 @@ from mm_devcluster.node.store import store_path
 from mm_devcluster.paths import cluster_dir
 from mm_devcluster.processes import find_process
 from mm_devcluster.record import Record
-from support.clusters import apply, kubectl, kubectl_json
+from support.clusters import apply, kubectl, read
 from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
 
@@ -103,7 +103,7 @@ def gpu_pod(name: str) -> dict[str, Any]:
 
 def scheduling_message(cluster: ClusterInfo, name: str) -> str:
     """Return why a pod is not scheduled; empty while the scheduler has not looked."""
-    pod = kubectl_json(cluster, "get", "pod", name)
+    pod = read(cluster, "pod", name)
     conditions = {item["type"]: item for item in pod["status"].get("conditions", [])}
     return str(conditions.get("PodScheduled", {}).get("message", ""))
 

@@ -1,13 +1,11 @@
 """What `make demo` does, on a whole cluster: from a claim with a checkpoint to right answers."""
 
-import json
-
 import pytest
 
 from mm_devcluster.demo import questions, walk
 from mm_devcluster.demo.graph import Stage, State, Update, run_stages
 from mm_devcluster.demo.stages import stages_of
-from support.clusters import kubectl
+from support.clusters import kubectl, read
 from support.installed import Installed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -80,9 +78,7 @@ def test_pods_run_as_nobody_on_a_read_only_root(
     assert answers
     found = []
     for namespace in ("multimodal-system", "demo"):
-        pods = json.loads(
-            kubectl(installed.cluster, "get", "pods", "--namespace", namespace, "-o", "json")
-        )
+        pods = read(installed.cluster, "pods", "--namespace", namespace)
         for pod in pods["items"]:
             for container in pod["spec"]["containers"]:
                 context = container["securityContext"]

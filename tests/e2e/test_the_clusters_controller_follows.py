@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mm_devcluster.demo import monitoring, settings
-from support.clusters import kubectl_json
+from support.clusters import read
 from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.tiny_llava import CHECKPOINT
@@ -21,7 +21,7 @@ MOVED_SECONDS = 150.0
 
 def registered(installed: Installed) -> dict[str, Any]:
     """Return the APIService that the chart made."""
-    return kubectl_json(installed.cluster, "get", "apiservice", APISERVICE)
+    return read(installed.cluster, "apiservice", APISERVICE)
 
 
 def available(installed: Installed) -> str:

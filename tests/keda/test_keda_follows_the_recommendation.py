@@ -93,7 +93,7 @@ ARRIVALS = {"requests_accepted_total": 3.0}
 
 def told(api: Api) -> str:
     """Return what KEDA and the controller say."""
-    found = json.loads(api.kubectl("get", "scaledobject,hpa", "-o", "json"))["items"]
+    found = api.read("scaledobject,hpa")["items"]
     return json.dumps([one.get("status") for one in found], indent=1)
 
 

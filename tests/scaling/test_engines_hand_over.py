@@ -29,7 +29,7 @@ def objects(api: Api) -> list[str]:
 
 def get_all(api: Api, kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind."""
-    return list(json.loads(api.kubectl("get", kind, "-o", "json"))["items"])
+    return list(api.read(kind)["items"])
 
 
 def test_every_handover_leaves_the_replicas(

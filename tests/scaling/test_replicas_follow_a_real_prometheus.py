@@ -1,6 +1,5 @@
 """On a real API server, with a real Prometheus: replicas follow the load, and say why."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def test_load_raises_replicas_and_the_reason_is_told(
 
 def reasons(api: Api) -> set[str]:
     """Return the reasons of all Events."""
-    items = json.loads(api.kubectl("get", "events", "-o", "json"))["items"]
+    items = api.read("events")["items"]
     return {one["reason"] for one in items}
 
 

@@ -6,6 +6,7 @@ A field that nothing acts on looks as if it did: a GPU is taken, and nothing is 
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +48,26 @@ FIELDS = {
 }
 
 
-def _stages(backend: str, spec: Mapping[str, Any], *, any_node: bool) -> list[str]:
+def _stages(backend: str, spec: Mapping[str, Any], *, any_node: bool) -> tuple[str, ...]:
     """Return what is applied and told at each stage of a model's life, digests masked."""
+    return _stages_of(backend, json.dumps(spec), any_node=any_node)
+
+
+@cache
+def _stages_of(backend: str, text: str, *, any_node: bool) -> tuple[str, ...]:
+    """Return the stages of a spec as JSON; most fields are compared with the same one."""
     family = FAMILY[backend]
     given: dict[str, Any] = {"gpu_nodes": GPU_NODES if any_node else (), "refused": None}
     if family:
         given["facts"] = facts_of(family)
-    spec = dict(spec)
+    spec = json.loads(text)
     stages = [fresh(spec), inspected(spec, **given), inspected(spec, built=True, **given)]
     told = []
     for snapshot, plan in stages:
         status = derive(snapshot, plan, Outcome())
         planned = [one for one in status["conditions"] if one["type"] == "Planned"]
         told.append(json.dumps([build(snapshot, plan), planned], sort_keys=True, default=str))
-    return [DIGEST.sub("*", one) for one in told]
+    return tuple(DIGEST.sub("*", one) for one in told)
 
 
 def _planned(stage: str) -> dict[str, Any]:

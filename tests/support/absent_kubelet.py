@@ -77,7 +77,7 @@ def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
 
 def pods(api: Api, selector: str) -> list[dict[str, Any]]:
     """Return the pods of a selector that have not ended."""
-    listed = json.loads(api.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
+    listed = api.read("pods", "-l", selector)["items"]
     return [
         pod for pod in listed if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
     ]
@@ -110,7 +110,7 @@ def set_status(api: Api, pod: dict[str, Any], status: dict[str, Any]) -> None:
 
 def get(api: Api, kind: str, name: str) -> dict[str, Any]:
     """Return one object."""
-    found: dict[str, Any] = json.loads(api.kubectl("get", kind, name, "-o", "json"))
+    found: dict[str, Any] = api.read(kind, name)
     return found
 
 

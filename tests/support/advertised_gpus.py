@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import kubectl, kubectl_json
+from support.clusters import kubectl, read
 from support.gpu_nodes import H100, node_object
 
 GPU = "nvidia.com/gpu"
@@ -19,7 +19,7 @@ GPU = "nvidia.com/gpu"
 @contextmanager
 def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
     """Let the cluster's first node have GPUs for a while."""
-    node = str(kubectl_json(cluster, "get", "nodes")["items"][0]["metadata"]["name"])
+    node = str(read(cluster, "nodes")["items"][0]["metadata"]["name"])
     marks = node_object(node, H100)["metadata"]["labels"]
     try:
         kubectl(cluster, "label", "node", node, *(f"{key}={text}" for key, text in marks.items()))

@@ -20,6 +20,7 @@ from mm_api import labels
 from mm_devcluster.binaries import ensure_binaries
 from mm_devcluster.cluster import ClusterInfo, ClusterOptions, down, info, up
 from mm_devcluster.paths import state_dir
+from support.api_reads import api_server
 
 START_TIMEOUT = 240.0  # seconds; measured 5 (control plane) and 7 (node) idle, 23 at load 20
 KUBECTL_TIMEOUT = 180.0  # most take 0.1; a namespace goes in 5 to 50
@@ -75,6 +76,20 @@ def kubectl_json(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
     return document
 
 
+def read(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
+    """Return what ``kubectl get ... -o json`` prints, {} when it does not exist.
+
+    Raises:
+        AssertionError: no answer, or a refusal.
+    """
+    config = cluster.kubeconfig.read_text(encoding="utf-8")
+    if "client-certificate-data" in config:
+        return api_server(config).get(*arguments)
+    text = kubectl(cluster, "get", *arguments, "--ignore-not-found", "-o", "json")
+    document: dict[str, Any] = json.loads(text) if text.strip() else {}
+    return document
+
+
 def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
     """Apply objects."""
     items = {"kind": "List", "apiVersion": "v1", "items": list(manifests)}
@@ -88,12 +103,17 @@ def namespace(cluster: ClusterInfo, name: str, *, enforce: str = "restricted") -
     One of that name that is still there, from an earlier test, is waited out first.
     """
     removal = ["delete", "namespace", name, "--ignore-not-found"]
-    kubectl(cluster, *removal, "--wait=true", "--timeout=170s")
     marks = {"pod-security.kubernetes.io/enforce": enforce, labels.ENABLED: "true"}
-    apply(
-        cluster,
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}},
+    document = json.dumps(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}
     )
+    creation = ["create", "-f", "-"]
+    made = kubectl(cluster, *creation, stdin=document, check=False)
+    if "AlreadyExists" in made:
+        kubectl(cluster, *removal, "--wait=true", "--timeout=170s")
+        kubectl(cluster, *creation, stdin=document)
+    elif "created" not in made:
+        raise AssertionError(f"namespace {name}: {made}")
     try:
         yield name
     finally:

@@ -1,5 +1,7 @@
 """The resource definition on a real API server."""
 
+from functools import cache
+
 from mm_api.v1alpha1.definition import NAME
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl
@@ -7,8 +9,9 @@ from support.eventually import eventually
 from support.scripts import ROOT
 
 
+@cache
 def install_definition(cluster: ClusterInfo) -> None:
-    """Apply the committed definition and wait until models can be created."""
+    """Apply the committed definition, once a session, and wait until models can be created."""
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     # kubectl wait fails on a definition that has no conditions yet, instead of waiting for them.
     path = "jsonpath={.status.conditions[?(@.type=='Established')].status}"

@@ -4,7 +4,6 @@ The images are built from the working tree and loaded into the node; the first r
 takes minutes for that, later ones a second.
 """
 
-import json
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_devcluster.demo.walk import NOT_THERE, Condition, conditions_of
 from mm_devcluster.images.catalogue import OPERATOR, RUNTIME
-from support.clusters import apply, kubectl, kubectl_json, namespace
+from support.clusters import apply, kubectl, namespace, read
 
 UPLOAD_TIMEOUT = 180.0
 READY_TIMEOUT = 240.0  # seconds; measured about 35 alone, more when the machine is shared
@@ -60,9 +59,7 @@ class Space:
 
     def get(self, *arguments: str) -> dict[str, Any]:
         """Return what ``kubectl get -o json`` prints; {} when it does not exist."""
-        text = self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json")
-        document: dict[str, Any] = json.loads(text) if text.strip() else {}
-        return document
+        return read(self.installed.cluster, "--namespace", self.name, *arguments)
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of all objects of a kind."""
@@ -181,10 +178,7 @@ def model_space(installed: Installed, name: str) -> Iterator[Space]:
 
 def operator_pods(installed: Installed) -> list[dict[str, Any]]:
     """Return the operator's pods."""
-    pods = kubectl_json(installed.cluster, "get", "pods", "--namespace", settings.SYSTEM_NAMESPACE)[
-        "items"
-    ]
-    return list(pods)
+    return list(read(installed.cluster, "pods", "-n", settings.SYSTEM_NAMESPACE)["items"])
 
 
 def _ignore(_detail: str) -> None:

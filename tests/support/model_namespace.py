@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import kubectl
+from support.clusters import kubectl, read
 
 
 @dataclass(frozen=True)
@@ -23,3 +23,7 @@ class Api:
     def apply(self, document: dict[str, Any], *options: str) -> str:
         """Apply a document as a user does; return what kubectl says, errors included."""
         return self.kubectl("apply", "-f", "-", *options, stdin=yaml.dump(document), check=False)
+
+    def read(self, *arguments: str) -> dict[str, Any]:
+        """Return objects of the namespace; see `support.clusters.read`."""
+        return read(self.cluster, "-n", self.namespace, *arguments)

@@ -16,7 +16,7 @@ from mm_devcluster.cluster import ClusterInfo
 from mm_devcluster.layout import Layout
 from mm_devcluster.paths import cluster_dir
 from mm_devcluster.record import Record
-from support.clusters import kubectl
+from support.clusters import read
 from support.scripts import ROOT
 
 EXAMPLE = ROOT / "examples" / "prometheus.yaml"
@@ -24,7 +24,7 @@ EXAMPLE = ROOT / "examples" / "prometheus.yaml"
 
 def write_targets(cluster: ClusterInfo, file: Path) -> None:
     """Write a target for each named port of each pod; Prometheus reads the file again by itself."""
-    pods = json.loads(kubectl(cluster, "get", "pods", "--all-namespaces", "-o", "json"))["items"]
+    pods = read(cluster, "pods", "--all-namespaces")["items"]
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps([one for pod in pods for one in discovered(pod)]))
     temporary.rename(file)

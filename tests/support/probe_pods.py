@@ -5,7 +5,7 @@ from typing import Any
 from mm_devcluster.binaries import ensure_binaries
 from mm_devcluster.cluster import ClusterInfo, load_image
 from mm_devcluster.images.builtin import PROBE_IMAGE, build_probe_image
-from support.clusters import apply, kubectl_json
+from support.clusters import apply, read
 from support.eventually import eventually
 
 USER = 65532
@@ -76,9 +76,9 @@ def await_phase(cluster: ClusterInfo, name: str, namespace: str, *phases: str) -
     """Wait until a pod is in one of some phases, and return it."""
 
     def pod() -> dict[str, Any] | None:
-        found = kubectl_json(cluster, "get", "pod", name, "-n", namespace)
+        found = read(cluster, "pod", name, "-n", namespace)
         return found if found["status"]["phase"] in phases else None
 
     found = eventually(pod)
-    assert found is not None, kubectl_json(cluster, "get", "pod", name, "-n", namespace)["status"]
+    assert found is not None, read(cluster, "pod", name, "-n", namespace)["status"]
     return found

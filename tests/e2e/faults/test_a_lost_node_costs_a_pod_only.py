@@ -7,7 +7,7 @@ import pytest
 
 from mm_devcluster.demo import settings
 from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
-from support.clusters import apply, kubectl, kubectl_json
+from support.clusters import apply, kubectl, read
 from support.eventually import eventually
 from support.installed import Installed, Space
 
@@ -23,7 +23,7 @@ LOST_SECONDS = 180
 @pytest.fixture(name="node")
 def node_that_comes_back(installed: Installed) -> Iterator[dict[str, Any]]:
     """Tell the one node; afterwards it is registered, and what runs for all runs again."""
-    node: dict[str, Any] = kubectl_json(installed.cluster, "get", "nodes")["items"][0]
+    node: dict[str, Any] = read(installed.cluster, "nodes")["items"][0]
     yield node
     register(installed, node)
     for name, where in ((settings.RELEASE, settings.SYSTEM_NAMESPACE), ("coredns", "kube-system")):

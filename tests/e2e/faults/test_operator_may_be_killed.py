@@ -1,6 +1,5 @@
 """An operator killed in any stage is replaced; the new one finishes with nothing done twice."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from mm_devcluster.demo import settings
 from support.builds import SLOW, pods_ever
 from support.child_kinds import CHILD_KINDS
-from support.clusters import kubectl
+from support.clusters import read
 from support.eventually import eventually
 from support.installed import Installed, Space, operator_pods
 from support.outside import kill_container
@@ -28,9 +27,7 @@ OURS = "app.kubernetes.io/managed-by=multimodal-operator"
 def holder(installed: Installed) -> str:
     """Return the identity of the leader, empty when nobody leads."""
     where = ("--namespace", settings.SYSTEM_NAMESPACE)
-    lease: dict[str, Any] = json.loads(
-        kubectl(installed.cluster, "get", "lease", settings.RELEASE, *where, "-o", "json")
-    )
+    lease: dict[str, Any] = read(installed.cluster, "lease", settings.RELEASE, *where)
     return str(lease["spec"].get("holderIdentity") or "")
 
 
