@@ -1,4 +1,7 @@
-"""A build that loses its pod, its plan, its source or its model ends as if nothing had happened."""
+"""A build that loses its pod, its plan, its source or its model ends as if nothing had happened.
+
+Tests marked slow repeat on a cluster what `tests/plan` and `tests/scenarios` show of the decision.
+"""
 
 import json
 import re
@@ -38,7 +41,14 @@ def kill(_space: Space, pod: dict[str, Any]) -> None:
     kill_container(pod, "mm-runtime")
 
 
-@pytest.mark.parametrize("way", [evict, delete, kill], ids=["evicted", "deleted", "killed"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(evict, id="evicted", marks=pytest.mark.slow),
+        pytest.param(delete, id="deleted", marks=pytest.mark.slow),
+        pytest.param(kill, id="killed"),
+    ],
+)
 def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
     """The Job makes a second pod, and that one finishes; no second Job is needed."""
     alone.apply(build_only(alone, "lost", "good"))
@@ -52,6 +62,7 @@ def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
     assert len(pods_ever(alone, job)) == len(before) + 1
 
 
+@pytest.mark.slow
 def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     """A build that was killed for its memory starts again at once when the limit is raised."""
     starved = {"resources": {"limits": {"memory": "200Mi"}}, "retries": 0}
@@ -63,6 +74,7 @@ def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     assert alone.wait("starved", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
 
 
+@pytest.mark.slow
 def test_a_build_that_waits_for_no_node_is_mended_in_the_spec(alone: Space) -> None:
     """A Job cannot be changed, so one that waits in the wrong place is replaced."""
     misplaced = {"gpu": {"count": 1, "product": "no-such-product"}}
@@ -162,6 +174,7 @@ def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
     assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["second"]
 
 
+@pytest.mark.slow
 def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
     """The engine that ends up built is the one that the spec wants now; the former build stops."""
     alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 3}))
@@ -178,6 +191,7 @@ def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
     assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
+@pytest.mark.slow
 def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:
     """Jobs, pods, documents and the operator's own claim go with the last model."""
     alone.apply(build_only(alone, "gone", "good"))

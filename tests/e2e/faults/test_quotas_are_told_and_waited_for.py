@@ -37,6 +37,7 @@ def lift(space: Space) -> None:
     space.kubectl("delete", "resourcequota", QUOTA, "--ignore-not-found")
 
 
+@pytest.mark.slow  # a second build; the rollout below is refused by the same quota
 def test_before_the_inspection(alone: Space) -> None:
     """A model that comes before its namespace may have pods says so and goes on later."""
     forbid_pods(alone)
