@@ -18,6 +18,9 @@ from support.random_llava import write_random_llava
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
+HALF_A_CPU = {"requests": SLOW["requests"], "limits": {"cpu": "500m", "memory": "2Gi"}}
+"""A build takes half a minute with it; the operator looks every 2 s."""
+
 
 def evict(space: Space, pod: dict[str, Any]) -> None:
     """Evict a pod as `kubectl drain` does."""
@@ -117,7 +120,7 @@ def test_a_changed_checkpoint_is_inspected_again(
 
 def test_a_running_build_tells_its_step(alone: Space) -> None:
     """The status says which step runs and since when; each finished step becomes an Event."""
-    alone.apply(build_only(alone, "told", "good", build={"resources": SLOW}))
+    alone.apply(build_only(alone, "told", "good", build={"resources": HALF_A_CPU}))
 
     def stands() -> dict[str, Any]:
         found: dict[str, Any] = alone.read("told").get("status", {}).get("build", {})
