@@ -16,16 +16,13 @@ pytestmark = pytest.mark.cluster
 
 def job_exists(api: Api, prefix: str) -> bool:
     """Return whether a Job of a name's start is there."""
-    words = api.kubectl("get", "jobs", "-o", "name").split()
-    return any(word.startswith(f"job.batch/{prefix}") for word in words)
+    return any(name.startswith(prefix) for name in api.names("jobs"))
 
 
 STAGES = [
     pytest.param(lambda api: job_exists(api, "llava-inspect"), 0, id="inspecting"),
     pytest.param(lambda api: job_exists(api, "engine-"), 1, id="building"),
-    pytest.param(
-        lambda api: "deployment" in api.kubectl("get", "deploy", "-o", "name"), 2, id="serving"
-    ),
+    pytest.param(lambda api: api.names("deployments"), 2, id="serving"),
 ]
 
 PLAYED: tuple[Callable[[Api], object], ...] = (
@@ -38,7 +35,7 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
 @pytest.mark.parametrize("while_down", [False, True], ids=["before-it-ends", "after-it-ended"])
 @pytest.mark.parametrize(("reached", "played"), STAGES)
 def test_the_successor_finishes(
-    api: Api, tmp_path: Path, reached: Callable[[Api], bool], played: int, *, while_down: bool
+    api: Api, tmp_path: Path, reached: Callable[[Api], object], played: int, *, while_down: bool
 ) -> None:
     """One inspection and one build in all, whether the stage ended before or after the kill."""
     rest = list(PLAYED)

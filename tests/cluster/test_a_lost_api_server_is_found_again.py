@@ -46,5 +46,5 @@ def test_work_goes_on_after_an_api_server_died(api: Api, tmp_path: Path) -> None
 
         eventually(lambda: observed(api, "comes"))
         eventually(lambda: observed(api, "stays"))
-        eventually(lambda: "goes-inspect" not in api.kubectl("get", "jobs", "-o", "name"))
+        eventually(lambda: "goes-inspect" not in " ".join(api.names("jobs")))
         assert operator.process.poll() is None, operator.log.read_text()[-3000:]

@@ -41,10 +41,8 @@ def make_ready(api: Api, name: str) -> None:
 
 def children(api: Api) -> set[str]:
     """Return `kind/name` of everything of ours in the namespace."""
-    words = api.kubectl(
-        "get", CHILD_KINDS, "-l", "app.kubernetes.io/managed-by=multimodal-operator", "-o", "name"
-    )
-    return set(words.split())
+    found = api.read(CHILD_KINDS, "-l", "app.kubernetes.io/managed-by=multimodal-operator")
+    return {f"{one['kind']}/{one['metadata']['name']}" for one in found["items"]}
 
 
 def versions(api: Api) -> dict[str, str]:
@@ -90,9 +88,9 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
         rest = at_rest(api, operator)
 
         assert model["status"]["url"] == f"http://llava.{api.namespace}.svc/v1"
-        assert {"deployment.apps/llava", "service/llava"} <= children(api)
-        assert "persistentvolumeclaim/multimodal-store" in children(api)
-        assert "networkpolicy.networking.k8s.io/llava-triton" in children(api)
+        assert {"Deployment/llava", "Service/llava"} <= children(api)
+        assert "PersistentVolumeClaim/multimodal-store" in children(api)
+        assert "NetworkPolicy/llava-triton" in children(api)
         assert operator.get("/readyz") == "ok"
         assert (quiet(operator), versions(api)) == rest
 
@@ -193,7 +191,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
             reaches(api, name, "EngineBuilt", "BuildSucceeded")
         quiet(operator)
         jobs = api.read("jobs")["items"]
-        engines = [name for name in children(api) if name.startswith("configmap/engine-")]
+        engines = [name for name in children(api) if name.startswith("ConfigMap/engine-")]
         owners = get(api, "configmap", engines[0].split("/")[1])["metadata"]["ownerReferences"]
 
         assert len(engines) == 1
@@ -208,7 +206,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         api.kubectl("delete", "mmm", "one")
         quiet(operator)
         assert engines[0] in children(api)
-        assert "persistentvolumeclaim/multimodal-store" in children(api)
+        assert "PersistentVolumeClaim/multimodal-store" in children(api)
         api.kubectl("delete", "mmm", "two")
         eventually(lambda: not children(api), showing=lambda: children(api))
 

@@ -99,7 +99,7 @@ def test_a_second_build_follows_the_first_models_pods(
             api.apply(document({"build": {"store": STORE}}, name="first"))
             inspected(api, "first")
             built(api)
-            eventually(lambda: api.kubectl("get", "deployments", "-o", "name"))
+            eventually(lambda: api.names("deployments"))
             serving(api, "first")
             other = {"build": {"store": STORE}, "engine": {"maxBatchSize": 2}}
             api.apply(document(other, name="second"))
@@ -128,7 +128,7 @@ def test_a_store_of_one_pod_is_refused(api: Api, tmp_path: Path) -> None:
     assert planned
     assert (planned["status"], planned["reason"]) == ("False", "NotSupported")
     assert "claim engines is ReadWriteOncePod" in planned["message"]
-    assert not api.kubectl("get", "jobs", "-o", "name")
+    assert not api.names("jobs")
 
 
 def _condition(api: Api, kind: str) -> dict[str, Any] | None:

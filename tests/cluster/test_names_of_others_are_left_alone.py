@@ -122,7 +122,7 @@ def test_nothing_is_made_beside_a_foreign_object(api: Api, tmp_path: Path) -> No
             lambda: degraded(api).get("reason") == "NameTaken", showing=lambda: degraded(api)
         )
 
-        assert "deployment" not in api.kubectl("get", "deployments", "-o", "name")
+        assert api.names("deployments") == []
 
 
 @pytest.mark.parametrize(

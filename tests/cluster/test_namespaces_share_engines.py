@@ -86,8 +86,7 @@ def build_jobs(api: Api) -> list[str]:
 
 def leases(api: Api) -> list[str]:
     """Return the Leases of shared engines in the operator's namespace."""
-    found = api.kubectl("get", "leases", "-o", "name").split()
-    return [name for name in found if "/engine-" in name]
+    return [name for name in api.names("leases") if name.startswith("engine-")]
 
 
 def sharing(pair: tuple[Api, Api], folder: Path) -> AbstractContextManager[OperatorProcess]:

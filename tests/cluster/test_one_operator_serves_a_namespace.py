@@ -24,8 +24,8 @@ IMAGES = {
 
 def holder(api: Api) -> str:
     """Return which installation serves the namespace; empty for none."""
-    found = api.kubectl("get", "lease", LEASE_NAME, "--ignore-not-found", "-o", "json")
-    return str(json.loads(found)["spec"]["holderIdentity"]) if found else ""
+    found = api.read("lease", LEASE_NAME)
+    return str(found["spec"]["holderIdentity"]) if found else ""
 
 
 def degraded(api: Api) -> tuple[str, str, str]:
@@ -76,8 +76,7 @@ def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
             assert f"{api.namespace}/second" in degraded(api)[2]
             # A spec that both see: only the first may answer it.
             api.kubectl("patch", "mmm", "llava", "--type=merge", "-p", '{"spec":{"replicas":1}}')
-            replicas = "jsonpath={.spec.replicas}"
-            eventually(lambda: api.kubectl("get", "deploy", "llava", "-o", replicas) == "1")
+            eventually(lambda: get(api, "deployment", "llava")["spec"]["replicas"] == 1)
             assert deployment(api) == (before[0], before[1] + 1)
             assert second.writes() == 0
             image = get(api, "deployment", "llava")["spec"]["template"]["spec"]["containers"]

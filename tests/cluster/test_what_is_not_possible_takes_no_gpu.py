@@ -49,6 +49,5 @@ def test_the_verdict_is_a_condition(
         condition = planned(api)
         assert condition["status"] == "False"
         assert words in condition["message"]
-        jobs = api.kubectl("get", "jobs", "-o", "name").split()
-        assert not [job for job in jobs if "engine-" in job]
-        assert api.kubectl("get", "deployments", "-o", "name") == ""
+        assert not [job for job in api.names("jobs") if "engine-" in job]
+        assert api.names("deployments") == []

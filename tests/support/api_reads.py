@@ -144,4 +144,5 @@ def _names(group: dict[str, Any]) -> dict[str, Kind]:
             )
             words = (kind.plural, one.get("singularResource"), *one.get("shortNames", ()))
             named |= {word: kind for word in words if word}
+            named[".".join(filter(None, (kind.plural, parts[0])))] = kind
     return named

@@ -27,3 +27,7 @@ class Api:
     def read(self, *arguments: str) -> dict[str, Any]:
         """Return objects of the namespace; see `support.clusters.read`."""
         return read(self.cluster, "-n", self.namespace, *arguments)
+
+    def names(self, kind: str, *chosen: str) -> list[str]:
+        """Return the sorted names of all objects of a kind."""
+        return sorted(one["metadata"]["name"] for one in self.read(kind, *chosen)["items"])
