@@ -9,6 +9,7 @@ driver, so what it counts afterwards is the peak of each process.
 """
 
 import argparse
+import json
 import tempfile
 import time
 import traceback
@@ -107,6 +108,8 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
     total = terms[0]["total_bytes"] if terms else 0
     counted = sum(full.values())
     found = {
+        "spec": spec,
+        "facts": json.loads(site.plan.build_plan.facts.to_json()),
         "seconds": seconds,
         "sharing": plan.sharing.mode if plan.sharing else None,
         **answered,
