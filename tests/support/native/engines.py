@@ -98,14 +98,29 @@ def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, Ser
     else:
         engine |= {"maxInputLen": 400, "maxSeqLen": 480, "maxNumTokens": 1024}
     vision = {"sharing": "TimeSlicing"} if facts.vision else {}
-    whole = planned(family, engine, version=version, facts=facts, vision=vision)
+    named = FAMILIES[family].recipe.model_name is not None
+    whole = planned(family, engine, version=version, facts=None if named else facts, vision=vision)
     assert not whole.errors, whole.errors
     assert whole.build_plan
     assert whole.serving_plan
+    plan = _shrunk(whole.build_plan, facts) if named else whole.build_plan
     limits = {"max_image_pixels": MEBI, "max_image_bytes": MEBI, "request_timeout_seconds": 60}
     gateway = whole.serving_plan.gateway.model_copy(update=limits)
     changes = {"gateway": gateway, "bls_instances": 0, "feature_cache_bytes": 0}
-    return whole.build_plan, whole.serving_plan.model_copy(update=changes)
+    return plan, whole.serving_plan.model_copy(update=changes)
+
+
+def _shrunk(plan: BuildPlan, facts: ModelFacts) -> BuildPlan:
+    """Return a plan of published sizes for a small checkpoint: a converter knows no other sizes."""
+    assert facts.encoder
+    assert facts.encoder.max_positions
+    limits = {"max_encoder_input_len": 2 * facts.encoder.max_positions}
+    changes = {
+        "source_digest": facts.source_digest,
+        "limits": plan.engine.limits.model_copy(update=limits),
+    }
+    engine = plan.engine.model_copy(update=changes)
+    return plan.model_copy(update={"facts": facts, "engine": engine})
 
 
 def _write_engines(folder: Path, plan: BuildPlan, version: str, reference: EngineDirectory) -> None:
