@@ -1,0 +1,52 @@
+"""What the gateway sends is what the language model's version has inputs for."""
+
+from pathlib import Path, PurePath
+
+import pytest
+from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
+from tritonclient.grpc import model_config_pb2
+
+from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
+from mm_runtime.gateway.backends.opening import open_engine
+from mm_runtime.gateway.backends.triton import TritonEngine, build_inputs
+from mm_runtime.repository.layout import MODEL_NAMES, layout
+from mm_runtime.serving.directory import EngineDirectory
+from support.families.words import write_tokenizer
+from support.model_configs import VERSIONS
+from support.native_engines import native_engine
+
+SAMPLED = EngineRequest(
+    request_id="1",
+    prompt="what ?",
+    images=(),
+    video=None,
+    audio=None,
+    cache_salt="",
+    max_tokens=4,
+    sampling=Sampling(
+        temperature=0.7, top_p=0.9, presence_penalty=0.1, frequency_penalty=0.1, seed=7
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "seed"),
+    [
+        pytest.param(VERSIONS[0], "random_seed", id="oldest"),
+        pytest.param(VERSIONS[-1], "seed", id="newest"),
+    ],
+)
+async def test_sampled_requests(tmp_path: Path, version: str, seed: str) -> None:
+    """Every input of a sampled request is one of the ensemble that the gateway sends it to."""
+    manifest, serving = native_engine("llava", version=version)
+    write_tokenizer(tmp_path / "processor")
+    engine = open_engine(EngineDirectory(tmp_path, manifest), serving, "127.0.0.1:1")
+    assert isinstance(engine, TritonEngine)
+    await engine.close()
+    sent = {one.name() for one in build_inputs(SAMPLED, engine._dialect)}
+    paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
+    files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
+    config = files[f"{engine._model}/config.pbtxt"]
+    taken = {one.name for one in text_format.Parse(config, model_config_pb2.ModelConfig()).input}
+    assert sent - taken == set()
+    assert seed in sent
