@@ -111,17 +111,18 @@ def test_nothing_is_left_to_fill_in(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ON_TRITON)
-def test_steps_connect_what_the_models_have(family: str) -> None:
-    """The ensemble maps only tensors that both ends have, of one type."""
+@pytest.mark.parametrize("name", ["ensemble", "token_ensemble"])
+def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
+    """An ensemble maps only tensors that both ends have, of one type."""
     found = configs(files(family))
-    made = {one.name: one.data_type for one in found["ensemble"].input}
-    for step in found["ensemble"].ensemble_scheduling.step:
+    made = {one.name: one.data_type for one in found[name].input}
+    for step in found[name].ensemble_scheduling.step:
         inputs = {one.name: one.data_type for one in found[step.model_name].input}
         outputs = {one.name: one.data_type for one in found[step.model_name].output}
         read = {name: made[source] for name, source in step.input_map.items()}
         assert read == {name: inputs[name] for name in step.input_map}
         made |= {target: outputs[name] for name, target in step.output_map.items()}
-    assert {one.name for one in found["ensemble"].output} <= set(made)
+    assert {one.name for one in found[name].output} <= set(made)
 
 
 @pytest.mark.parametrize(

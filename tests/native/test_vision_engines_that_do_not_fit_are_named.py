@@ -1,0 +1,107 @@
+"""What is wrong with an image or a vision engine is said when it is loaded, or with the shape."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from mm_api.documents.model_facts import VisionFacts
+from mm_api.families.family import ImageLayout
+from mm_runtime.serving.encode.vision.tensorrt_open import open_tensorrt
+from support.documents import FACTS
+from support.native import image
+
+SIDE, ROWS, HIDDEN = 28, 4, 8
+RUNNER = "mm_runtime.serving.encode.vision.tensorrt_runner"
+PROFILE = [[1, 3, SIDE, SIDE], [1, 3, SIDE, SIDE], [2, 3, SIDE, SIDE]]
+VISION = FACTS.vision or VisionFacts.model_construct()
+
+
+def write_tower(path: Path) -> None:
+    """Write a graph that gives as many rows as a real tower, all of the pixels' mean."""
+    ones = numpy_helper.from_array(np.ones((1, ROWS, HIDDEN), np.float32), "ones")
+    last = numpy_helper.from_array(np.array([2, 3], np.int64), "last")
+    channels = numpy_helper.from_array(np.array([1], np.int64), "channels")
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["pixel_values", "last"], ["means"], keepdims=0),
+            helper.make_node("ReduceMean", ["means", "channels"], ["mean"], keepdims=1),
+            helper.make_node("Unsqueeze", ["mean", "channels"], ["one"]),
+            helper.make_node("Mul", ["one", "ones"], ["features"]),
+        ],
+        "tower",
+        [helper.make_tensor_value_info("pixel_values", 1, ["batch", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("features", 1, ["batch", ROWS, HIDDEN])],
+        [ones, last, channels],
+    )
+    opset = helper.make_opsetid("", 18)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), str(path))
+
+
+@pytest.fixture(name="tensorrt")
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The stand-in, importable for one test."""
+    monkeypatch.syspath_prepend(str(Path(image.HERE) / "packages"))
+    yield importlib.import_module("tensorrt")
+    for name in ("tensorrt", RUNNER):
+        sys.modules.pop(name, None)
+
+
+def write_engine(folder: Path, **changes: Any) -> None:
+    """Write a vision engine of squares; `changes` replace what it says."""
+    model = folder / "model.onnx"
+    write_tower(model)
+    built = {
+        "tensorrt": "10.10.0.31",
+        "onnx": str(model),
+        "kind": "pixels",
+        "hidden": HIDDEN,
+        "rows": ROWS,
+        "inputs": {"input": {"dtype": "HALF", "profile": PROFILE}},
+        "output": {"dtype": "HALF"},
+    }
+    (folder / "model.engine").write_text(json.dumps(built | changes))
+
+
+def test_an_image_without_tensorrt(tmp_path: Path) -> None:
+    """The module that is missing, and which image has it."""
+    with pytest.raises(ValueError, match=r"no Python module tensorrt.*tritonserver"):
+        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+
+
+@pytest.mark.usefixtures("tensorrt")
+def test_an_engine_of_another_version(tmp_path: Path) -> None:
+    """TensorRT loads engines of its own version only."""
+    write_engine(tmp_path, tensorrt="10.9.0.34")
+    with pytest.raises(ValueError, match=r"TensorRT 10\.10\.0\.31 cannot load this engine"):
+        open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+
+
+@pytest.mark.usefixtures("tensorrt")
+def test_a_batch_that_it_was_not_built_for(tmp_path: Path) -> None:
+    """What came, and what the engine takes; one that fits is run."""
+    write_engine(tmp_path)
+    runner = open_tensorrt(tmp_path, ImageLayout.SQUARE, VISION)
+    ones = np.ones((3, 3, SIDE, SIDE), np.float32)
+    with pytest.raises(ValueError, match=r"got shape \[3, 3, 28, 28\].*\[2, 3, 28, 28\]"):
+        runner({"pixel_values": ones})
+    features = runner({"pixel_values": ones[:2]})
+    assert (features.shape, features.dtype) == ((2, ROWS, HIDDEN), np.float32)
+    assert np.array_equal(features, np.ones((2, ROWS, HIDDEN)))
+
+
+@pytest.mark.usefixtures("tensorrt")
+def test_tensors_of_another_name(tmp_path: Path) -> None:
+    """An engine of another family takes other tensors."""
+    write_engine(tmp_path)
+    runner = open_tensorrt(tmp_path, ImageLayout.TILES, VISION)
+    with pytest.raises(ValueError, match=r"takes \['input'\]"):
+        runner({"pixel_values": np.ones((1, 3, SIDE, SIDE), np.float32)})
