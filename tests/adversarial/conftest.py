@@ -12,7 +12,7 @@ from mm_api.gateway_memory import gateway_bytes
 from support.memory_group import memory_group
 from support.name_server import name_server
 from support.real_gateway import run_pair
-from support.tiny_llava import build_engine
+from support.tiny_llava import shared_engine
 from support.under_attack import Attacked, held
 
 MEGABYTES = 20
@@ -22,7 +22,7 @@ MEGABYTES = 20
 @pytest.fixture(scope="session")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """The gateway, ready, with the limits of a model that says nothing about them."""
-    engine = build_engine(tmp_path_factory.mktemp("attacked-engine"))
+    engine = shared_engine(tmp_path_factory)
     folder = tmp_path_factory.mktemp("attacked-pair")
     limits = {
         "max_concurrency": 8,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.served import Served, start_serving
-from support.tiny_llava import BuiltEngine, build_engine
+from support.tiny_llava import BuiltEngine, shared_engine
 
 if TYPE_CHECKING:
     from mm_runtime.reference_engine.language_model import LanguageModel
@@ -39,8 +39,7 @@ def start_engine(language_model: "LanguageModel") -> "StartEngine":
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    folder = tmp_path_factory.mktemp("tiny-engine")
-    return build_engine(folder, max_seq_len=MAX_SEQ_LEN)
+    return shared_engine(tmp_path_factory, max_seq_len=MAX_SEQ_LEN)
 
 
 @pytest.fixture(scope="session")

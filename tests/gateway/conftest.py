@@ -7,13 +7,13 @@ import pytest
 from openai import AsyncOpenAI
 
 from support.real_gateway import RealGateway, run_pair
-from support.tiny_llava import BuiltEngine, build_engine
+from support.tiny_llava import BuiltEngine, shared_engine
 
 
 @pytest.fixture(scope="session")
 def tiny_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    return build_engine(tmp_path_factory.mktemp("gateway-engine"))
+    return shared_engine(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

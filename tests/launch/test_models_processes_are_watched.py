@@ -16,7 +16,7 @@ from support.encoder_pairs import counted
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually
 from support.served import Served, start_serving
-from support.tiny_llava import BuiltEngine, build_engine, samples
+from support.tiny_llava import BuiltEngine, samples, shared_engine
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(300)]
 
@@ -27,7 +27,7 @@ LONG = 900
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """The tiny model with room for answers that take seconds."""
-    return build_engine(tmp_path_factory.mktemp("engine"), max_seq_len=1024)
+    return shared_engine(tmp_path_factory, max_seq_len=1024)
 
 
 @pytest.fixture

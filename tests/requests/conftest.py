@@ -1,13 +1,15 @@
 """One real server on the tiny model for all requests of this folder."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.build_plans import change_serving
+from support.made_once import made_once
 from support.picture_host import PictureHost, serve_pictures
 from support.served import Served, start_serving
-from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
+from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted, engine_in
 
 MODELS = ("ensemble", "tensorrt_llm_bls")
 """What clients ask."""
@@ -25,7 +27,10 @@ MAX_SEQ_LEN = 1024
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
     """An engine built from the committed checkpoint by the real commands."""
-    folder = tmp_path_factory.mktemp("tiny-engine")
+    return engine_in(made_once(tmp_path_factory, "asked-engine", _build))
+
+
+def _build(folder: Path) -> None:
     engine = build_adapted(folder, CHECKPOINT, ADAPTERS, {"max_seq_len": MAX_SEQ_LEN})
     fetches = {
         "allowed_hosts": ["localhost"],
@@ -33,7 +38,6 @@ def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
         "fetch_timeout_seconds": FETCH_SECONDS,
     }
     change_serving(engine.serving, gateway=fetches, bls_instances=BLS_INSTANCES)
-    return engine
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The committed tiny model: where it lies, pictures with known answers, an engine built from it.
 
-The engine is built by the real `mm-runtime inspect` and `mm-runtime build`, once a test session.
+The engine is built by the real `mm-runtime inspect` and `mm-runtime build`.
 """
 
 import json
@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
 from support.build_plans import build_plan, serving_plan
+from support.made_once import made_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
 CHECKPOINT = EXAMPLE / "checkpoint"
@@ -64,6 +68,20 @@ class BuiltEngine:
         return self.directory / "manifest.json"
 
 
+def shared_engine(factory: pytest.TempPathFactory, **limits: int) -> BuiltEngine:
+    """Return the engine of the committed checkpoint that all tests of a session share."""
+    name = "-".join(["tiny-engine", *(f"{limit}-{value}" for limit, value in limits.items())])
+    return engine_in(
+        made_once(factory, name, lambda folder: build_adapted(folder, CHECKPOINT, {}, limits))
+    )
+
+
+def engine_in(folder: Path) -> BuiltEngine:
+    """Return the engine that `build_adapted` has built in a folder."""
+    plan = BuildPlan.from_json((folder / "plan.json").read_bytes())
+    return BuiltEngine(folder / "store" / "engines" / plan.fingerprint, folder / "serving.json")
+
+
 def build_engine(folder: Path, checkpoint: Path = CHECKPOINT, **limits: int) -> BuiltEngine:
     """Inspect and build a checkpoint under `folder`; `limits` replace the plan's."""
     return build_adapted(folder, checkpoint, {}, limits)
@@ -86,7 +104,7 @@ def build_adapted(
     (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
     store = folder / "store"
     _mm_runtime("build", "--plan", folder / "plan.json", "--source", checkpoint, "--store", store)
-    return BuiltEngine(store / "engines" / plan.fingerprint, folder / "serving.json")
+    return engine_in(folder)
 
 
 def _mm_runtime(*arguments: str | Path) -> str:
