@@ -57,11 +57,10 @@ KUBERNETES = Module(
     f" -X {_VERSION_PACKAGE}.gitMajor=1 -X {_VERSION_PACKAGE}.gitMinor=36",
 )
 COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
-KWOK = Module("kwok", {"kwok": "kwok"}, "tool")
 VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
 KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, KWOK, VERSITYGW, KEDA, PODS)
+MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, PODS)
 
 CONTROL_PLANE = (
     "etcd",

@@ -26,11 +26,11 @@ class Blueprint:
 
 
 def build_control_plane(
-    layout: Layout, network: Network, ports: Ports, binaries: dict[str, Path], *, kwok: bool
+    layout: Layout, network: Network, ports: Ports, binaries: dict[str, Path]
 ) -> Blueprint:
     """Describe a cluster without a node, on loopback."""
     plane = flags.ControlPlane(layout, ports, UNUSED_ADDRESS, network.services, None, binaries)
-    parts = _control_plane_parts(plane, kwok=kwok)
+    parts = _control_plane_parts(plane)
     return Blueprint({}, SupervisorSpec(str(layout.supervisor_state), parts))
 
 
@@ -41,7 +41,6 @@ def build_whole_cluster(
     *,
     store: Path,
     cgroup: str,
-    kwok: bool,
 ) -> Blueprint:
     """Describe a cluster with one node, all of it in the node's namespaces."""
     plane = flags.ControlPlane(
@@ -58,7 +57,7 @@ def build_whole_cluster(
     ready = _api_ready(plane)
     parts = [
         _part(layout, "containerd", _containerd_arguments(layout)),
-        *_control_plane_parts(plane, kwok=kwok),
+        *_control_plane_parts(plane),
         _part(
             layout,
             "kubelet",
@@ -91,20 +90,16 @@ def build_whole_cluster(
     )
 
 
-def _control_plane_parts(plane: flags.ControlPlane, *, kwok: bool) -> list[Part]:
+def _control_plane_parts(plane: flags.ControlPlane) -> list[Part]:
     layout = plane.layout
     ready = _api_ready(plane)
     etcd = Gate("tcp", f"127.0.0.1:{plane.ports.etcd}")
-    parts = [
+    return [
         _part(layout, "etcd", flags.etcd_arguments(plane)),
         _part(layout, "kube-apiserver", flags.apiserver_arguments(plane), etcd),
         _part(layout, "kube-controller-manager", flags.controller_manager_arguments(plane), ready),
         _part(layout, "kube-scheduler", flags.scheduler_arguments(plane), ready),
     ]
-    if kwok:
-        arguments = flags.kwok_arguments(layout, plane.binaries["kwok"])
-        parts.append(_part(layout, "kwok", arguments, ready))
-    return parts
 
 
 def _containerd_arguments(layout: Layout) -> list[str]:

@@ -215,8 +215,6 @@ def _compare(record: Record, options: ClusterOptions) -> None:
     if record.control_plane_only != options.control_plane_only:
         kind = "without a node" if record.control_plane_only else "with a node"
         raise AlreadyRunningError(record.name, f"it was started {kind}")
-    if options.kwok and not record.kwok:
-        raise AlreadyRunningError(record.name, "it was started without kwok")
     asked = str(options.gpu or "")
     if asked and asked != record.gpu:
         raise AlreadyRunningError(record.name, f"its fake devices are {record.gpu or 'none'!r}")
@@ -237,8 +235,7 @@ def _require(options: ClusterOptions, report: Progress) -> None:
 
 
 def _programs(options: ClusterOptions) -> tuple[str, ...]:
-    programs = CONTROL_PLANE if options.control_plane_only else NODE
-    return (*programs, "kwok") if options.kwok else programs
+    return CONTROL_PLANE if options.control_plane_only else NODE
 
 
 def _take_down(record: Record, layout: Layout) -> None:

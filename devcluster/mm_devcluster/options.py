@@ -33,8 +33,6 @@ class ClusterOptions:
     """API server and controllers on loopback: no node, no pods, no root, ready in seconds."""
     gpu: str | FakeDevices | None = None
     """Fake devices of the node, as text for ``parse_devices`` or parsed."""
-    kwok: bool = False
-    """Run kwok too: nodes annotated ``kwok.x-k8s.io/node: fake`` and their pods come alive."""
     owner_pid: int | None = None
     """The cluster is stopped when this process ends, however it ends. None: runs until ``down``."""
     install_packages: bool = False

@@ -23,7 +23,6 @@ class Record:
     server: str
     created: float
     """Unix time."""
-    kwok: bool = False
     interface: str = ""
     cgroup: str = ""
     store: int | None = None

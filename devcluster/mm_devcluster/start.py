@@ -19,7 +19,7 @@ from mm_devcluster.node.mountpoints import make_mountpoints
 from mm_devcluster.node.store import lease_store, store_path
 from mm_devcluster.openssl import issue
 from mm_devcluster.options import ClusterOptions
-from mm_devcluster.paths import go_modules_dir, state_dir
+from mm_devcluster.paths import state_dir
 from mm_devcluster.record import Record
 from mm_devcluster.slots import lease_slot, network_is_free, ports_are_free, slots_dir
 
@@ -39,13 +39,11 @@ def start_control_plane(
         ports = ports_of(slot.number)
         server = f"https://127.0.0.1:{ports.apiserver}"
         record = _begin(
-            options,
             layout,
             Record(
                 name=options.name,
                 slot=slot.number,
                 control_plane_only=True,
-                kwok=options.kwok,
                 gpu="",
                 server=server,
                 created=time.time(),
@@ -53,7 +51,7 @@ def start_control_plane(
         )
         network = network_of(slot.number)
         _certify(layout, record, (network.api_service_ip,), server, report)
-        blueprint = build_control_plane(layout, network, ports, binaries, kwok=options.kwok)
+        blueprint = build_control_plane(layout, network, ports, binaries)
         _write(layout, blueprint)
         report("start", "starting etcd, API server and controllers")
         launched, supervisor = launch_supervisor(
@@ -81,13 +79,11 @@ def start_whole_cluster(
         network = network_of(slot.number)
         server = f"https://{network.node_ip}:{NODE_PORTS.apiserver}"
         record = _begin(
-            options,
             layout,
             Record(
                 name=options.name,
                 slot=slot.number,
                 control_plane_only=False,
-                kwok=options.kwok,
                 gpu=str(options.gpu or ""),
                 server=server,
                 created=time.time(),
@@ -104,7 +100,6 @@ def start_whole_cluster(
             binaries,
             store=store_path(store.number),
             cgroup=record.cgroup,
-            kwok=options.kwok,
         )
         _write(layout, blueprint)
         report("start", "starting the node and everything on it")
@@ -126,12 +121,9 @@ def start_whole_cluster(
     return record
 
 
-def _begin(options: ClusterOptions, layout: Layout, record: Record) -> Record:
+def _begin(layout: Layout, record: Record) -> Record:
     layout.logs.mkdir(parents=True)
     layout.config.mkdir()
-    if options.kwok:
-        stages = (go_modules_dir() / "kwok" / "stages.yaml").read_text()
-        (layout.config / "kwok-stages.yaml").write_text(stages)
     record.write(layout)
     return record
 

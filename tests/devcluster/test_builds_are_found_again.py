@@ -17,7 +17,7 @@ SOURCES = (("go.mod", b"module x\n"), ("main.go", b"package main\n"))
     ("version", "module", "sources"),
     [
         ("go1.27", binaries.COREDNS, SOURCES),
-        ("go1.26", binaries.KWOK, SOURCES),
+        ("go1.26", binaries.VERSITYGW, SOURCES),
         ("go1.26", binaries.COREDNS, (("go.mod", b"module y\n"), SOURCES[1])),
         ("go1.26", binaries.COREDNS, SOURCES[:1]),
     ],

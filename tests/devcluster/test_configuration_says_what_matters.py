@@ -6,28 +6,26 @@ from pathlib import Path
 import pytest
 
 from mm_devcluster.addresses import network_of, ports_of
-from mm_devcluster.binaries import CONTROL_PLANE, KWOK, NODE
+from mm_devcluster.binaries import CONTROL_PLANE, NODE
 from mm_devcluster.blueprint import Blueprint, build_control_plane, build_whole_cluster
 from mm_devcluster.certificates import plan_certificates
 from mm_devcluster.layout import Layout
 from mm_devcluster.supervisor.spec import SupervisorSpec
 
 LAYOUT = Layout(Path("/state/clusters/c"))
-BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE, *KWOK.programs)}
+BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE)}
 
 
 @pytest.fixture(name="node")
 def whole_cluster() -> Blueprint:
     """Describe a cluster with a node, in slot 3."""
-    return build_whole_cluster(
-        LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c", kwok=False
-    )
+    return build_whole_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
 
 
 @pytest.fixture(name="plane")
 def loopback_control_plane() -> Blueprint:
-    """Describe a control plane with kwok, in slot 3."""
-    return build_control_plane(LAYOUT, network_of(3), ports_of(3), BINARIES, kwok=True)
+    """Describe a control plane without a node, in slot 3."""
+    return build_control_plane(LAYOUT, network_of(3), ports_of(3), BINARIES)
 
 
 def arguments(blueprint: Blueprint, part: str) -> list[str]:

@@ -21,7 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RESOURCE=N,LABEL=VALUE",
         help="fake devices: nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3 (scheduling only)",
     )
-    parser.add_argument("--kwok", action="store_true", help="bring fake nodes to life, with kwok")
     parser.add_argument(
         "--install-packages", action="store_true", help="install missing Debian packages"
     )
@@ -46,7 +45,6 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             control_plane_only=options.control_plane_only,
             gpu=options.gpu,
-            kwok=options.kwok,
             install_packages=options.install_packages,
             timeout=options.timeout,
         ),

@@ -126,17 +126,6 @@ def scheduler_arguments(plane: ControlPlane) -> list[str]:
     ]
 
 
-def kwok_arguments(layout: Layout, program: Path) -> list[str]:
-    """Return kwok's argument list: it plays the nodes that carry its annotation, no others."""
-    return [
-        str(program),
-        f"--kubeconfig={layout.part_kubeconfig('admin')}",
-        f"--config={layout.config / 'kwok-stages.yaml'}",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=40",
-    ]
-
-
 def _kubeconfigs(layout: Layout, name: str) -> list[str]:
     path = layout.part_kubeconfig(name)
     return [
