@@ -148,6 +148,18 @@ def test_triton(served: Served) -> None:
     )
 
 
+@pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
+@pytest.mark.parametrize("stream", [False, True], ids=["complete", "streamed"])
+def test_bls(served: Served, *, stream: bool) -> None:
+    """`tensorrt_llm_bls` keeps the text of a stream: its pieces are the answer."""
+    image = np.asarray(picture(100, 61, seed=1))[None, None]
+    asked = {"image_bytes_input": image, "max_tokens": ANSWER, "stream": stream}
+    with Ensemble(served.pair.triton_grpc, "tensorrt_llm_bls") as model:
+        answer = model.ask(QUESTION, **asked)
+    assert served.expected(QUESTION, IMAGE_BYTES=image) == answer.text
+    assert stream == (len(answer.pieces) > 1)
+
+
 @pytest.mark.parametrize("served", _pairs(WITH_TEXT), indirect=True)
 def test_texts(served: Served) -> None:
     """Texts to an encoder-decoder: the gateway in one piece and streamed, and Triton itself."""

@@ -106,7 +106,7 @@ def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, Ser
     plan = _shrunk(whole.build_plan, facts) if named else whole.build_plan
     limits = {"max_image_pixels": MEBI, "max_image_bytes": MEBI, "request_timeout_seconds": 60}
     gateway = whole.serving_plan.gateway.model_copy(update=limits)
-    changes = {"gateway": gateway, "bls_instances": 0, "feature_cache_bytes": 0}
+    changes = {"gateway": gateway, "bls_instances": 1, "feature_cache_bytes": 0}
     return plan, whole.serving_plan.model_copy(update=changes)
 
 
