@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.dashboard import Dashboard
+from grafana_foundation_sdk.models.dashboard import Dashboard as GrafanaDashboard
 
 from mm_api.metrics import (
     GATEWAY_METRICS,
@@ -16,9 +16,9 @@ from mm_api.metrics import (
     SERVER_METRICS,
     MetricKind,
 )
-from mm_observability.boards.all import every_board, every_query
-from mm_observability.boards.board import Board
-from mm_observability.boards.render import to_json
+from mm_observability.dashboards.all import every_dashboard, every_query
+from mm_observability.dashboards.dashboard import Dashboard
+from mm_observability.dashboards.render import to_json
 from mm_observability.rules.file import every_group
 from mm_observability.rules.rule import Recording
 from mm_observability.upstream import UPSTREAM
@@ -26,7 +26,9 @@ from support.prometheus import promtool
 from support.promql import metrics_in, substituted
 from support.scripts import ROOT, load_tool
 
-BOARDS = pytest.mark.parametrize("board", every_board(), ids=lambda board: board.uid)
+DASHBOARDS = pytest.mark.parametrize(
+    "dashboard", every_dashboard(), ids=lambda dashboard: dashboard.uid
+)
 GRID_COLUMNS = 24
 
 
@@ -92,27 +94,27 @@ def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in done.stdout
 
 
-@BOARDS
-def test_grafana_types_read_it_back(board: Board) -> None:
+@DASHBOARDS
+def test_grafana_types_read_it_back(dashboard: Dashboard) -> None:
     """Grafana's own types lose nothing of a dashboard, so it holds nothing they do not know."""
-    written = json.loads(to_json(board))
-    read = Dashboard.from_json(written)
+    written = json.loads(to_json(dashboard))
+    read = GrafanaDashboard.from_json(written)
 
     assert json.loads(json.dumps(read, cls=JSONEncoder)) == written
 
 
-@BOARDS
-def test_panels_fill_their_rows(board: Board) -> None:
+@DASHBOARDS
+def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
     """Widths add up to whole lines of the grid, so that no panel stands alone by accident."""
-    assert [sum(panel.width for panel in row.panels) % GRID_COLUMNS for row in board.rows] == [
-        0 for _ in board.rows
+    assert [sum(panel.width for panel in row.panels) % GRID_COLUMNS for row in dashboard.rows] == [
+        0 for _ in dashboard.rows
     ]
 
 
 def test_every_panel_explains_itself() -> None:
     """Each panel has a sentence, a unit and an own title within its dashboard."""
-    for board in every_board():
-        panels = [panel for row in board.rows for panel in row.panels]
+    for dashboard in every_dashboard():
+        panels = [panel for row in dashboard.rows for panel in row.panels]
         assert [panel.title for panel in panels if not (panel.unit and panel.description)] == []
         assert [panel.title for panel in panels if not panel.description.endswith(".")] == []
         assert len({panel.title for panel in panels}) == len(panels)
@@ -121,9 +123,9 @@ def test_every_panel_explains_itself() -> None:
 def test_shares_change_their_colour_below_all() -> None:
     """A share that turns red at 1 is green until everything fails."""
     shares = [
-        (board.uid, panel.title)
-        for board in every_board()
-        for row in board.rows
+        (dashboard.uid, panel.title)
+        for dashboard in every_dashboard()
+        for row in dashboard.rows
         for panel in row.panels
         if panel.unit == "percentunit" and any((step.value or 0) >= 1 for step in panel.steps)
     ]
@@ -133,7 +135,7 @@ def test_shares_change_their_colour_below_all() -> None:
 
 def test_links_to_dashboards_stay_valid() -> None:
     """A dashboard's uid is part of bookmarks and links: it never changes."""
-    assert [board.uid for board in every_board()] == [
+    assert [dashboard.uid for dashboard in every_dashboard()] == [
         "multimodal-fleet",
         "multimodal-model",
         "multimodal-builds",

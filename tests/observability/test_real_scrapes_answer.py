@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mm_api.labels import APP_COMPONENT, Component
-from mm_observability.boards.all import every_query
+from mm_observability.dashboards.all import every_query
 from mm_observability.rules.file import every_alert
 from mm_observability.upstream import TRITON
 from support.empty_queries import LEGITIMATELY_EMPTY

@@ -13,7 +13,7 @@ import pytest
 
 from mm_api.conditions import Reason
 from mm_devcluster.cluster import ClusterInfo
-from mm_observability.boards.all import every_board
+from mm_observability.dashboards.all import every_dashboard
 from mm_operator.telemetry.logs import KeyedFormatter
 from support.clusters import namespace
 from support.definition import install_definition
@@ -122,7 +122,12 @@ def test_errors_are_found_in_the_operators_log() -> None:
 def test_a_page_names_reasons_and_panels_that_exist(page: Path) -> None:
     """A reason in a list of fixes is one of the API's; a panel is on a dashboard."""
     text = page.read_text(encoding="utf-8")
-    panels = {panel.title for board in every_board() for row in board.rows for panel in row.panels}
+    panels = {
+        panel.title
+        for dashboard in every_dashboard()
+        for row in dashboard.rows
+        for panel in row.panels
+    }
     reasons = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", text))
 
     known = {str(one) for one in Reason} | {"EngineBuilt", "ScalingActive"}

@@ -15,7 +15,7 @@ from mm_api.metrics import (
     SERVER_METRICS,
 )
 from mm_api.v1alpha1.definition import definition
-from mm_observability.boards.all import every_board
+from mm_observability.dashboards.all import every_dashboard
 from mm_observability.rules.file import every_alert
 from mm_observability.upstream import UPSTREAM
 from support.scripts import ROOT
@@ -55,7 +55,12 @@ def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
 
 def test_panels_link_to_pages_that_exist() -> None:
     """The runbook that a panel names is an alert's."""
-    named = {panel.runbook for board in every_board() for row in board.rows for panel in row.panels}
+    named = {
+        panel.runbook
+        for dashboard in every_dashboard()
+        for row in dashboard.rows
+        for panel in row.panels
+    }
 
     assert named - {page.stem for page in PAGES} == {""}
 

@@ -11,7 +11,7 @@ def desired(labels: str = ALL) -> str:
 
 
 def applied(labels: str = ALL) -> str:
-    """Return the replicas that the spec asks for."""
+    """Return the replicas that the spec requests."""
     return newest(series("mm_autoscaling_applied_replicas", labels))
 
 

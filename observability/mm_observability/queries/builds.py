@@ -15,7 +15,7 @@ def step_seconds(share: float) -> str:
 
 
 def build_seconds(share: float) -> str:
-    """Return the same for whole builds, by outcome."""
+    """Return the same for entire builds, by outcome."""
     return f"histogram_quantile({share}, sum by (outcome, le) ({_SECONDS}_bucket) > 0)"
 
 

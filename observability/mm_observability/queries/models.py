@@ -2,7 +2,7 @@
 
 from mm_observability.queries.select import ALL, newest, series
 
-BUILD_GOES_ON = "WaitingForPlan|BuildPending|Building|BuildSucceeded"
+BUILD_IN_PROGRESS = "WaitingForPlan|BuildPending|Building|BuildSucceeded"
 """Reasons of EngineBuilt that are no failure."""
 
 
@@ -33,7 +33,7 @@ def replicas(state: str, labels: str = ALL) -> str:
 
 def build_failed(labels: str = ALL) -> str:
     """Return a series for each model whose build ended without an engine."""
-    reasons = f'condition="EngineBuilt",reason!~"{BUILD_GOES_ON}"'
+    reasons = f'condition="EngineBuilt",reason!~"{BUILD_IN_PROGRESS}"'
     return f"{newest(series('mm_model_condition', labels, reasons), 'reason')} == 0"
 
 

@@ -65,7 +65,7 @@ def kv_cache_share(labels: str = ALL) -> str:
 
 
 def encoded(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return requests with pictures per second by who encoded them: own or encoders."""
+    """Return requests with images per second by who encoded them: own or encoders."""
     return per_model(rate("mm_encoder_requests_total", labels, window=window), "by")
 
 
@@ -85,7 +85,7 @@ def encoder_queue_seconds(share: float, labels: str = ALL, *, window: str = PANE
 
 
 def encoded_together(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return the mean number of requests whose pictures one pod encoded together."""
+    """Return the mean number of requests whose images one pod encoded together."""
     return mean("mm_encoder_batch_requests", labels, window=window)
 
 
@@ -135,7 +135,7 @@ def gpu_sharing(labels: str = ALL) -> str:
 
 
 def cache_lookups(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return pictures looked up in the feature cache per second, by what was found."""
+    """Return images looked up in the feature cache per second, by what was found."""
     return per_model(rate("mm_feature_cache_lookups_total", labels, window=window), "result")
 
 

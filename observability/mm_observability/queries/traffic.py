@@ -1,4 +1,4 @@
-"""Requests, tokens and pictures."""
+"""Requests, tokens and images."""
 
 from mm_observability.queries.select import ALL, PANEL, per_model, rate, series
 
@@ -37,7 +37,7 @@ def output_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
 
 
 def image_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return prompt tokens per second that pictures became."""
+    """Return prompt tokens per second that images became."""
     return per_model(rate("mm_image_tokens_total", labels, window=window))
 
 
@@ -48,5 +48,5 @@ def text_tokens(labels: str = ALL, *, window: str = PANEL) -> str:
 
 
 def images(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return pictures per second."""
+    """Return images per second."""
     return per_model(rate("mm_images_total", labels, window=window))

@@ -1,4 +1,4 @@
-"""Every alert. What a label holds is quoted in the texts, so that a page tells which model."""
+"""Every alert. What a label holds is quoted in the texts, so that a page names the model."""
 
 from mm_observability.queries import autoscaling, models, operator, server, traffic
 from mm_observability.queries.select import newest, series
@@ -54,11 +54,11 @@ def _burns() -> tuple[Alert, ...]:
 
 def _burning(long: str, short: str, threshold: str) -> str:
     seconds = {"1h": 3600, "6h": 21600}[long]
-    asked = f"avg_over_time({objectives.REQUESTS}[{long}]) * {seconds} >= {FEW_REQUESTS}"
+    enough_requests = f"avg_over_time({objectives.REQUESTS}[{long}]) * {seconds} >= {FEW_REQUESTS}"
     return (
         f"{objectives.BAD}{long} > {_ON_OBJECTIVE} {threshold} "
         f"and {_ON_OBJECTIVE} ({objectives.BAD}{short} > {_ON_OBJECTIVE} {threshold}) "
-        f"and {_ON_OBJECTIVE} ({asked})"
+        f"and {_ON_OBJECTIVE} ({enough_requests})"
     )
 
 

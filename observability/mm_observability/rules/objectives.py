@@ -38,7 +38,7 @@ def _counts() -> tuple[Recording, ...]:
     for objective, histogram in OBJECTIVE_HISTOGRAMS.items():
         label = {"objective": objective}
         wanted = series("mm_model_objective_seconds", more=f'objective="{objective}"')
-        # A histogram's buckets are told apart by `le`; a gauge must not have that label.
+        # A histogram's buckets are distinguished by `le`; a gauge must not have that label.
         at_bucket = f'label_replace({newest(wanted, "bucket")}, "le", "$1", "bucket", "(.+)")'
         every = per_model(rate(f"{histogram}_count", window="5m"))
         bucket = per_model(rate(f"{histogram}_bucket", window="5m"), "le")

@@ -26,13 +26,13 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A state that somebody must know of; critical means now, warning means today."""
+    """A state that needs attention; critical means now, warning means today."""
 
     name: str
     severity: Severity
     expression: str
     lasts: str
-    """How long it must hold: shorter is not worth waking anybody."""
+    """How long it must hold: shorter is not worth a notification."""
     summary: str
     description: str
 

@@ -1,14 +1,14 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
-from mm_observability.boards.board import HALF, WHOLE, Board, Panel, Query, Row
-from mm_observability.boards.shared import BOUNDS, WHO, within_bounds
+from mm_observability.dashboards.dashboard import FULL, HALF, Dashboard, Panel, Query, Row
+from mm_observability.dashboards.shared import BOUNDS, WHO, within_bounds
 from mm_observability.queries import autoscaling, latency
 from mm_observability.queries.select import CHOSEN
 
 
-def board() -> Board:
+def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return Board(
+    return Dashboard(
         uid="multimodal-autoscaling",
         title="Multimodal / Autoscaling",
         description="Objectives against targets, wanted against ready replicas, vetoes.",
@@ -22,15 +22,15 @@ def _objectives() -> Row:
         "Objectives",
         (
             Panel(
-                "Attainment and what is asked",
+                "Attainment and objective",
                 "Share of requests within each objective; dashed: the percentile of the spec.",
                 (
                     Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
-                    Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} asked"),
+                    Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
                 ),
                 "percentunit",
                 width=HALF,
-                dashed=".* asked",
+                dashed=".* objective",
                 most=1,
                 runbook="MultimodalLatencyBudgetBurnsFast",
             ),
@@ -51,11 +51,11 @@ def _decisions() -> Row:
         "Decisions",
         (
             Panel(
-                "Wanted, asked for, ready",
+                "Recommended, requested, ready",
                 "The policy's number, the spec's number, pods that answer, and the bounds.",
                 (
-                    Query(autoscaling.desired(CHOSEN), f"{WHO} wanted by the policy"),
-                    Query(autoscaling.applied(CHOSEN), f"{WHO} asked for"),
+                    Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
+                    Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
                     *within_bounds(),
                 ),
                 "none",
@@ -104,7 +104,7 @@ def _loop() -> Row:
                 "As the pods measured it before they were Ready; nothing: slots are counted.",
                 (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
                 "s",
-                width=WHOLE,
+                width=FULL,
             ),
             Panel(
                 "Age of the last decision with metrics",

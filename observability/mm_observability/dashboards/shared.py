@@ -1,6 +1,6 @@
 """Panels and names that several dashboards show, so that they say the same everywhere."""
 
-from mm_observability.boards.board import Panel, Query
+from mm_observability.dashboards.dashboard import Panel, Query
 from mm_observability.queries import models, traffic
 from mm_observability.queries.select import CHOSEN
 
@@ -13,7 +13,7 @@ BOUNDS = ".* (least|most)"
 
 
 def within_bounds() -> tuple[Query, ...]:
-    """Return the replicas that answer, and the bounds of those that are asked for."""
+    """Return the replicas that answer, and the bounds of the requested ones."""
     return (
         Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
         Query(models.replicas("min", CHOSEN), f"{WHO} least"),

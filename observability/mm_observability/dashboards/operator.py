@@ -1,11 +1,11 @@
-"""Operator: does it lead, keep up, and get what it asks for?"""
+"""Operator: does it lead, keep up, and get what it requests?"""
 
-from mm_observability.boards.board import (
+from mm_observability.dashboards.dashboard import (
     FEW_IS_GOOD,
     HALF,
     QUARTER,
     SOME_IS_GOOD,
-    Board,
+    Dashboard,
     Panel,
     Query,
     Row,
@@ -13,9 +13,9 @@ from mm_observability.boards.board import (
 from mm_observability.queries import operator
 
 
-def board() -> Board:
+def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return Board(
+    return Dashboard(
         uid="multimodal-operator",
         title="Multimodal / Operator",
         description="Reconciles, the queue, API requests, the leader, and what all of it costs.",

@@ -1,15 +1,23 @@
 """Builds: which run, how long each step takes, what fails, what is spared."""
 
-from mm_observability.boards.board import HALF, NONE_IS_GOOD, QUARTER, Board, Panel, Query, Row
+from mm_observability.dashboards.dashboard import (
+    HALF,
+    NONE_IS_GOOD,
+    QUARTER,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
 from mm_observability.queries import builds, models
 from mm_observability.queries.select import CHOSEN
 
 _HOUR = "1h"
 
 
-def board() -> Board:
+def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return Board(
+    return Dashboard(
         uid="multimodal-builds",
         title="Multimodal / Builds",
         description="Builds of engines: durations by step, failures, reuse, waiters.",
@@ -77,7 +85,7 @@ def _durations() -> Row:
                 runbook="MultimodalBuildStuck",
             ),
             Panel(
-                "Whole builds",
+                "Entire builds",
                 "Median and 95th percentile by outcome.",
                 (
                     Query(builds.build_seconds(0.5), "{{outcome}} p50"),

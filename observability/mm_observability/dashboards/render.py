@@ -1,4 +1,4 @@
-"""A board as Grafana's JSON, through Grafana's own types."""
+"""A dashboard as Grafana's JSON, through Grafana's own types."""
 
 import json
 from typing import Any
@@ -10,8 +10,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from mm_observability.boards.board import Board, Kind, Panel, Query
-from mm_observability.boards.variables import DATASOURCE, variables
+from mm_observability.dashboards.dashboard import Dashboard, Kind, Panel, Query
+from mm_observability.dashboards.variables import DATASOURCE, variables
 from mm_observability.rules.rule import RUNBOOKS
 
 TAG = "multimodal"
@@ -21,18 +21,20 @@ STAT_HEIGHT = 4
 _Builder = timeseries.Panel | stat.Panel | table.Panel | statetimeline.Panel
 
 
-def to_json(board: Board) -> str:
+def to_json(definition: Dashboard) -> str:
     """Return a dashboard as Grafana's provisioning reads it."""
-    content: dict[str, Any] = json.loads(json.dumps(_dashboard(board).build(), cls=JSONEncoder))
+    content: dict[str, Any] = json.loads(
+        json.dumps(_dashboard(definition).build(), cls=JSONEncoder)
+    )
     _number(content)
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _dashboard(board: Board) -> builders.Dashboard:
+def _dashboard(definition: Dashboard) -> builders.Dashboard:
     built = (
-        builders.Dashboard(board.title)
-        .uid(board.uid)
-        .description(board.description)
+        builders.Dashboard(definition.title)
+        .uid(definition.uid)
+        .description(definition.description)
         .tags([TAG])
         .readonly()
         .refresh("30s")
@@ -48,18 +50,18 @@ def _dashboard(board: Board) -> builders.Dashboard:
             .keep_time(keep_time=True)
         )
     )
-    for variable in variables(chooses_model=board.chooses_model):
+    for variable in variables(chooses_model=definition.chooses_model):
         built.with_variable(variable)
-    if board.annotation:
+    if definition.annotation:
         built.annotation(
             builders.AnnotationQuery()
-            .name(board.annotation.legend)
+            .name(definition.annotation.legend)
             .datasource(DATASOURCE)
             .enable(enable=True)
             .icon_color("purple")
-            .expr(board.annotation.expression)
+            .expr(definition.annotation.expression)
         )
-    for row in board.rows:
+    for row in definition.rows:
         built.with_row(builders.Row(row.title))
         for panel in row.panels:
             built.with_panel(_panel(panel))

@@ -1,25 +1,25 @@
-"""Fleet: is any model in need of somebody?"""
+"""Fleet: does any model need attention?"""
 
-from mm_observability.boards.board import (
+from mm_observability.dashboards.dashboard import (
+    FULL,
     FULL_IS_BAD,
     GOOD_ABOVE,
     HALF,
     NONE_IS_GOOD,
     QUARTER,
-    WHOLE,
-    Board,
+    Dashboard,
     Panel,
     Query,
     Row,
 )
-from mm_observability.boards.shared import WHO, finished_requests
+from mm_observability.dashboards.shared import WHO, finished_requests
 from mm_observability.queries import latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
 
-def board() -> Board:
+def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return Board(
+    return Dashboard(
         uid="multimodal-fleet",
         title="Multimodal / Fleet",
         description="Every model: what is ready, who misses an objective, where requests fail.",
@@ -143,7 +143,7 @@ def _traffic() -> Row:
                 "Tokens per second of each model.",
                 (Query(traffic.output_tokens(CHOSEN), WHO),),
                 "tokens/s",
-                width=WHOLE,
+                width=FULL,
                 stacked=True,
             ),
         ),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["timeseries", "stat", "table", "state"]
-WHOLE, HALF, THIRD, QUARTER = 24, 12, 8, 6
+FULL, HALF, THIRD, QUARTER = 24, 12, 8, 6
 """Widths on Grafana's grid of 24 columns."""
 
 
@@ -26,7 +26,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture. The description says what to look for, for whoever has never seen it."""
+    """One panel. The description says what to look for, for a first-time reader."""
 
     title: str
     description: str
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Dashboard:
     """One dashboard. Its uid never changes: links and bookmarks hold it."""
 
     uid: str

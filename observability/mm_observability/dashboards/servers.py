@@ -1,7 +1,7 @@
 """The row of Model about its pods' servers: what was planned for them, what they keep and lose."""
 
-from mm_observability.boards.board import HALF, NONE_IS_GOOD, QUARTER, Panel, Query, Row
-from mm_observability.boards.shared import WHO
+from mm_observability.dashboards.dashboard import HALF, NONE_IS_GOOD, QUARTER, Panel, Query, Row
+from mm_observability.dashboards.shared import WHO
 from mm_observability.queries import server
 from mm_observability.queries.select import CHOSEN
 
@@ -13,7 +13,7 @@ def servers() -> Row:
         (
             Panel(
                 "Lookups in the feature cache",
-                "Pictures, tiles or frames per second: hits cost no encoding, shared ones were "
+                "Images, tiles or frames per second: hits cost no encoding, shared ones were "
                 "being encoded already. Empty where spec.vision.featureCacheBytes is 0.",
                 (Query(server.cache_lookups(CHOSEN), f"{WHO} {{{{result}}}}"),),
                 "ops",
@@ -52,7 +52,7 @@ def servers() -> Row:
             Panel(
                 "How the GPU is shared",
                 "Pods by how encoder and language model share a GPU: time-slices where MPS was "
-                "planned double the time of a token beside pictures.",
+                "planned double the time of a token beside images.",
                 (Query(server.gpu_sharing(CHOSEN), f"{WHO} {{{{mode}}}}"),),
                 "none",
             ),
@@ -66,9 +66,9 @@ def servers() -> Row:
             ),
             Panel(
                 "What pods do",
-                "Pods that load their models, that are asked the requests at the borders of their "
-                "plan, and that are ready. One that stays in WarmingUp says at `/readyz` which "
-                "request fails.",
+                "Pods that load their models, that answer the warm-up requests at the limits of "
+                "their plan, and that are ready. One that stays in WarmingUp says at `/readyz` "
+                "which request fails.",
                 (Query(server.phases(CHOSEN), f"{WHO} {{{{phase}}}}"),),
                 "none",
                 width=HALF,

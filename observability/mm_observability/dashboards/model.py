@@ -1,17 +1,25 @@
 """Model: what do its users wait for, and what does the engine do meanwhile?"""
 
-from mm_observability.boards.board import FULL_IS_BAD, HALF, NONE_IS_GOOD, Board, Panel, Query, Row
-from mm_observability.boards.servers import servers
-from mm_observability.boards.shared import BOUNDS, WHO, finished_requests, within_bounds
+from mm_observability.dashboards.dashboard import (
+    FULL_IS_BAD,
+    HALF,
+    NONE_IS_GOOD,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
+from mm_observability.dashboards.servers import servers
+from mm_observability.dashboards.shared import BOUNDS, WHO, finished_requests, within_bounds
 from mm_observability.queries import autoscaling, latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
 _PART = f"{WHO} {{{{triton_model}}}}"
 
 
-def board() -> Board:
+def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return Board(
+    return Dashboard(
         uid="multimodal-model",
         title="Multimodal / Model",
         description="Latency against its objectives, tokens, batches, pools and replicas.",
@@ -50,7 +58,9 @@ def _latency() -> Row:
             _latency_panel(
                 "Inter-token latency", "Between two tokens of one answer.", "InterTokenLatency"
             ),
-            _latency_panel("Whole request", "From the request to the last byte.", "RequestLatency"),
+            _latency_panel(
+                "Entire request", "From the request to the last byte.", "RequestLatency"
+            ),
             _latency_panel(
                 "Time in the gateway's queue",
                 "Waiting for a slot: above zero means that every slot is taken.",
@@ -83,10 +93,10 @@ def _tokens() -> Row:
             ),
             Panel(
                 "Tokens",
-                "Tokens per second: prompt text, pictures, answers.",
+                "Tokens per second: prompt text, images, answers.",
                 (
                     Query(traffic.text_tokens(CHOSEN), f"{WHO} prompt text"),
-                    Query(traffic.image_tokens(CHOSEN), f"{WHO} prompt pictures"),
+                    Query(traffic.image_tokens(CHOSEN), f"{WHO} prompt images"),
                     Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
                 ),
                 "tokens/s",
@@ -94,10 +104,10 @@ def _tokens() -> Row:
                 stacked=True,
             ),
             Panel(
-                "Pictures",
-                "Accepted pictures per second.",
+                "Images",
+                "Accepted images per second.",
                 (Query(traffic.images(CHOSEN), WHO),),
-                "pictures/s",
+                "images/s",
                 width=HALF,
             ),
         ),
@@ -144,8 +154,8 @@ def _engine() -> Row:
                 runbook="MultimodalRequestsFail",
             ),
             Panel(
-                "Who encodes pictures",
-                "Requests with pictures per second, by who encoded them: the pods themselves (own) "
+                "Who encodes images",
+                "Requests with images per second, by who encoded them: the pods themselves (own) "
                 "or encoders in pods of their own; and why those did not.",
                 (
                     Query(server.encoded(CHOSEN), f"{WHO} {{{{by}}}}"),
@@ -162,20 +172,20 @@ def _engine() -> Row:
             ),
             Panel(
                 "Wait for the encoder",
-                "Of requests with pictures in the queue of a pod's own encoder, until their batch "
+                "Of requests with images in the queue of a pod's own encoder, until their batch "
                 "begins: what 95 % keep.",
                 (Query(server.encoder_queue_seconds(0.95, CHOSEN), WHO),),
                 "s",
             ),
             Panel(
                 "Time of preprocessing",
-                "From a request to its tensors, which 95 % keep: tokens, pictures, sound.",
+                "From a request to its tensors, which 95 % keep: tokens, images, audio.",
                 (Query(server.preparing_seconds(0.95, CHOSEN), WHO),),
                 "s",
             ),
             Panel(
                 "Requests encoded together",
-                "Mean number of requests whose pictures one run of an encoder took.",
+                "Mean number of requests whose images one run of an encoder took.",
                 (Query(server.encoded_together(CHOSEN), WHO),),
                 "none",
             ),
