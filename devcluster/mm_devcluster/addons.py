@@ -117,7 +117,7 @@ def _deployment() -> dict[str, Any]:
     }
     pod = {
         "serviceAccountName": "coredns",
-        "dnsPolicy": "Default",  # it is the cluster's DNS, so it cannot ask itself
+        "dnsPolicy": "Default",  # it is the cluster's DNS, so it cannot query itself
         "priorityClassName": "system-cluster-critical",
         "tolerations": [{"operator": "Exists"}],
         # Port 53 is privileged, and a capability of a non-root user is lost at exec.

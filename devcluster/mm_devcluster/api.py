@@ -52,7 +52,7 @@ class Api:
         return self._request("GET", path)
 
     def is_ready(self) -> bool:
-        """Tell whether the API server says that it is ready."""
+        """Return whether the API server says that it is ready."""
         try:
             self._request("GET", "/readyz")
         except ApiError:

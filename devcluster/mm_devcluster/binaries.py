@@ -196,8 +196,8 @@ def _go_version() -> str:
     if shutil.which("go") is None:
         missing = "Go 1.26 or newer on PATH: it compiles Kubernetes from its modules"
         raise MissingRequirementsError((missing,))
-    # GOTOOLCHAIN decides which Go really compiles, so ask in the folder whose go.mod it obeys.
-    asked = subprocess.run(
+    # GOTOOLCHAIN decides which Go really compiles, so run it in the folder whose go.mod it obeys.
+    go_version = subprocess.run(
         ["go", "env", "GOVERSION"],
         cwd=go_modules_dir() / KUBERNETES.name,
         capture_output=True,
@@ -205,7 +205,7 @@ def _go_version() -> str:
         timeout=60,
         check=True,
     )
-    return asked.stdout.strip()
+    return go_version.stdout.strip()
 
 
 @contextmanager
@@ -216,4 +216,4 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _ignore(_stage: str, _detail: str) -> None:
-    """Receive progress that nobody wants."""
+    """Receive progress that is not shown."""

@@ -1,4 +1,4 @@
-"""The whole cluster as values: every file to write and every part to run, before any of it is.
+"""The entire cluster as values: every file to write and every part to run, before any of it is.
 
 Computed from options, addresses and paths; ``files`` maps a path to its content.
 """
@@ -34,7 +34,7 @@ def build_control_plane(
     return Blueprint({}, SupervisorSpec(str(layout.supervisor_state), parts))
 
 
-def build_whole_cluster(
+def build_full_cluster(
     layout: Layout,
     network: Network,
     binaries: dict[str, Path],

@@ -22,7 +22,7 @@ from mm_devcluster.record import Record
 
 POLL = 0.1  # seconds
 NODE = f"/api/v1/nodes/{NODE_NAME}"
-NODE_PARTS = ("kubelet", "containerd")  # whose logs tell why a node is not ready
+NODE_PARTS = ("kubelet", "containerd")  # whose logs show why a node is not ready
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
@@ -41,14 +41,14 @@ class Bringup:
 
         Args:
             what: The state that is awaited, for people.
-            done: Asks for it.
+            done: Checks for it.
             parts: Whose logs are evidence when it does not come.
 
         Raises:
             PartFailedError: The time is up, or the cluster died.
         """
         started = time.monotonic()
-        while not _asked(done):
+        while not _holds(done):
             dead = not self.record.alive
             if dead or time.monotonic() > self.deadline:
                 logs = ("supervisor",) if dead else ("supervisor", *parts)
@@ -120,7 +120,7 @@ def give_devices(api: Api, devices: FakeDevices) -> None:
 
 
 def node_is_ready(node: dict[str, Any]) -> bool:
-    """Tell whether a Node object says that it is ready for pods."""
+    """Return whether a Node object says that it is ready for pods."""
     tainted = any(
         taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", [])
     )
@@ -128,12 +128,12 @@ def node_is_ready(node: dict[str, Any]) -> bool:
 
 
 def is_available(deployment: dict[str, Any]) -> bool:
-    """Tell whether a Deployment says that it is available."""
+    """Return whether a Deployment says that it is available."""
     return _condition(deployment, "Available")
 
 
 def has_devices(node: dict[str, Any], devices: FakeDevices) -> bool:
-    """Tell whether a Node offers the fake devices to the scheduler."""
+    """Return whether a Node offers the fake devices to the scheduler."""
     offered = node["status"].get("allocatable", {})
     return all(offered.get(name) == str(count) for name, count in devices.resources.items())
 
@@ -143,8 +143,8 @@ def _condition(thing: dict[str, Any], kind: str) -> bool:
     return any(item["type"] == kind and item["status"] == "True" for item in conditions)
 
 
-def _asked(question: Callable[[], bool]) -> bool:
-    """Ask once; what does not exist or does not answer yet is not so yet."""
+def _holds(question: Callable[[], bool]) -> bool:
+    """Check once; what does not exist or does not answer yet is not so yet."""
     try:
         return question()
     except (ApiError, KeyError, json.JSONDecodeError):

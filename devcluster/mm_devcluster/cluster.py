@@ -30,7 +30,7 @@ from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.preflight import missing_for_node
 from mm_devcluster.record import Record, known_clusters
 from mm_devcluster.slots import tidy_slot
-from mm_devcluster.start import start_control_plane, start_whole_cluster
+from mm_devcluster.start import start_control_plane, start_full_cluster
 from mm_devcluster.status import ClusterStatus, observe_status
 
 __all__ = [
@@ -65,7 +65,7 @@ def up(options: ClusterOptions, on_stage: Progress | None = None) -> ClusterInfo
 
     Args:
         options: What to start.
-        on_stage: Receives a stage and a detail for people, as things go on.
+        on_stage: Receives each stage and a detail for people.
 
     Raises:
         MissingRequirementsError: The machine lacks something; the message lists all of it.
@@ -88,7 +88,7 @@ def up(options: ClusterOptions, on_stage: Progress | None = None) -> ClusterInfo
         shutil.rmtree(layout.root, ignore_errors=True)
         started = time.time()
         deadline = time.monotonic() + options.timeout
-        start = start_control_plane if options.control_plane_only else start_whole_cluster
+        start = start_control_plane if options.control_plane_only else start_full_cluster
         try:
             record = start(options, layout, binaries, deadline, report)
         except BaseException:
@@ -215,8 +215,8 @@ def _compare(record: Record, options: ClusterOptions) -> None:
     if record.control_plane_only != options.control_plane_only:
         kind = "without a node" if record.control_plane_only else "with a node"
         raise AlreadyRunningError(record.name, f"it was started {kind}")
-    asked = str(options.gpu or "")
-    if asked and asked != record.gpu:
+    devices = str(options.gpu or "")
+    if devices and devices != record.gpu:
         raise AlreadyRunningError(record.name, f"its fake devices are {record.gpu or 'none'!r}")
 
 
@@ -284,4 +284,4 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def _ignore(_stage: str, _detail: str) -> None:
-    """Receive progress that nobody wants."""
+    """Receive progress that is not shown."""

@@ -29,7 +29,7 @@ class NotRunningError(DevClusterError):
 
 
 class AlreadyRunningError(DevClusterError):
-    """A cluster of that name runs, with other options than the ones asked for."""
+    """A cluster of that name runs, with other options than the requested ones."""
 
     def __init__(self, name: str, difference: str) -> None:
         """Say what differs and how to start over."""

@@ -1,4 +1,4 @@
-"""Start a cluster's first process, and take the whole of a cluster away again."""
+"""Start a cluster's first process, and remove an entire cluster again."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def launch_supervisor(
     try:
         return launched, _await_init(launched, layout)
     except BaseException:
-        # Nobody else knows of it yet.
+        # It is recorded nowhere yet.
         kill_and_wait(launched, LAUNCH_TIMEOUT)
         raise
 

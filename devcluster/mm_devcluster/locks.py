@@ -1,4 +1,4 @@
-"""Locks that are files, held by whoever keeps the descriptor, and that can be deleted safely."""
+"""Locks that are files, held by the owner of the descriptor, and that can be deleted safely."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ def acquire(path: Path, *, wait: bool) -> int | None:
         wait: Whether to wait for another holder's end.
 
     Returns:
-        The descriptor that holds the lock; None when somebody else has it and we do not wait.
+        The descriptor that holds the lock; None when another process has it and we do not wait.
     """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def acquire(path: Path, *, wait: bool) -> int | None:
             return None
         if _is_named(descriptor, path):
             return descriptor
-        # The former holder deleted the file while we waited: what we hold locks nobody out.
+        # The former holder deleted the file while we waited: what we hold locks no process out.
         os.close(descriptor)
 
 

@@ -1,4 +1,4 @@
-"""Issue certificates with the openssl program: 0.6 s for a whole cluster."""
+"""Issue certificates with the openssl program: 0.6 s for an entire cluster."""
 
 import subprocess
 from pathlib import Path

@@ -14,7 +14,7 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 class FakeDevices:
     """Extended resources and labels that the node claims to have.
 
-    They prove scheduling and node selection; a container that asks for one gets no device.
+    They prove scheduling and node selection; a container that requests one gets no device.
     """
 
     resources: dict[str, int] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class FakeDevices:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Everything ``up`` may be told. The defaults are what the demo uses."""
+    """Everything that configures ``up``. The defaults are what the demo uses."""
 
     name: str = "dev"
     """Lower-case letters, digits and dashes, 20 characters at most: it names a cgroup."""
@@ -44,7 +44,7 @@ class ClusterOptions:
         """Refuse names and combinations that could not work.
 
         Raises:
-            DevClusterError: The name is malformed, or devices are asked of a missing node.
+            DevClusterError: The name is malformed, or devices are requested of a missing node.
         """
         if not NAME.fullmatch(self.name):
             message = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mm_devcluster.errors import DevClusterError, MissingRequirementsError
 
-POLICY = Path("/usr/sbin/policy-rc.d")  # asked by Debian before it starts any service
+POLICY = Path("/usr/sbin/policy-rc.d")  # called by Debian before it starts any service
 INSTALL_TIMEOUT = 600.0  # seconds; 37 MB of downloads
 
 

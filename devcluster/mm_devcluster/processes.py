@@ -1,4 +1,4 @@
-"""Know a process again, and end it: a PID alone may by now belong to somebody else."""
+"""Identify a process, and end it: a PID alone may by now belong to another one."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ STATE_FIELD = 0
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this machine, told apart from later ones with the same PID."""
+    """A process of this machine, distinguished from later ones with the same PID."""
 
     pid: int
     started: int
@@ -37,7 +37,7 @@ class Process:
                 os.kill(self.pid, number)
 
     def wait(self, timeout: float) -> bool:
-        """Wait for its end; tell whether it came in time."""
+        """Wait for its end; return whether it came in time."""
         deadline = time.monotonic() + timeout
         while self.alive:
             if time.monotonic() > deadline:
@@ -97,7 +97,7 @@ def namespace_pids(init_pid: int) -> dict[int, int]:
 
 
 def kill_and_wait(process: Process, timeout: float) -> bool:
-    """Kill a process; tell whether it was gone in time."""
+    """Kill a process; return whether it was gone in time."""
     process.signal(signal.SIGKILL)
     return process.wait(timeout)
 

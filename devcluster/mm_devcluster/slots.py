@@ -1,6 +1,6 @@
 """Lease a slot number, so that clusters side by side never share addresses or ports.
 
-The lease is a lock on a file: it is held by whoever keeps the open file, passes on to the
+The lease is a lock on a file: it is held by the owner of the open file, passes on to the
 cluster's first process, and is gone the moment that process is, however it ends.
 """
 
@@ -37,17 +37,17 @@ class Lease:
 
 
 def try_lock(path: Path, number: int = 0) -> Lease | None:
-    """Lock a file without waiting, making it if needed; None when somebody else holds it."""
+    """Lock a file without waiting, making it if needed; None when another process holds it."""
     descriptor = acquire(path, wait=False)
     return None if descriptor is None else Lease(path, number, descriptor)
 
 
 def lease_slot(directory: Path, free: Callable[[int], bool]) -> Lease:
-    """Lease the first slot that nobody holds and whose addresses are free.
+    """Lease the first slot that is not held and whose addresses are free.
 
     Args:
         directory: Where the lock files lie.
-        free: Tells whether a slot's addresses or ports are unused on this machine; something
+        free: Returns whether a slot's addresses or ports are unused on this machine; something
             other than us may use them.
 
     Raises:
@@ -80,7 +80,7 @@ def tidy_slot(number: int, *, with_node: bool) -> None:
 
 
 def ports_are_free(slot: int) -> bool:
-    """Tell whether every loopback port of a slot can be bound now."""
+    """Return whether every loopback port of a slot can be bound now."""
     ports = ports_of(slot)
     return all(
         _can_bind(port)
@@ -95,7 +95,7 @@ def ports_are_free(slot: int) -> bool:
 
 
 def network_is_free(slot: int) -> bool:
-    """Tell whether no route of this machine overlaps the slot's ranges."""
+    """Return whether no route of this machine overlaps the slot's ranges."""
     network = network_of(slot)
     wanted = (network.link, network.services, network.pods)
     return not any(route.overlaps(want) for route in _routes() for want in wanted)

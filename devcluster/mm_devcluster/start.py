@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mm_devcluster.addresses import NODE_PORTS, network_of, ports_of
 from mm_devcluster.binaries import Progress
-from mm_devcluster.blueprint import Blueprint, build_control_plane, build_whole_cluster
+from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_cluster
 from mm_devcluster.bringup import Bringup, await_api, load_builtin_images, set_up_node
 from mm_devcluster.certificates import plan_certificates
 from mm_devcluster.config.kubeconfig import build_kubeconfig
@@ -65,7 +65,7 @@ def start_control_plane(
     return record
 
 
-def start_whole_cluster(
+def start_full_cluster(
     options: ClusterOptions,
     layout: Layout,
     binaries: dict[str, Path],
@@ -94,7 +94,7 @@ def start_whole_cluster(
         )
         local = "https://127.0.0.1:6443"
         _certify(layout, record, (network.api_service_ip, network.node_ip), local, report)
-        blueprint = build_whole_cluster(
+        blueprint = build_full_cluster(
             layout,
             network,
             binaries,

@@ -1,4 +1,4 @@
-"""What a cluster's state is, in words that somebody who never saw it understands."""
+"""The state of a cluster, as text for people who never saw it."""
 
 import json
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class PartStatus:
     """How its previous process ended; None when it never did."""
     rss_bytes: int
     address: str
-    """Where it listens; empty when nobody needs to know."""
+    """Where it listens; empty when it is internal."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def observe_status(name: str, layout: Layout) -> ClusterStatus:
             parts=parts,
         )
     api = Api(layout.kubeconfig)
-    node = {} if record.control_plane_only else _asked(api, NODE)
-    dns = {} if record.control_plane_only else _asked(api, DNS_DEPLOYMENT)
+    node = {} if record.control_plane_only else _object_at(api, NODE)
+    dns = {} if record.control_plane_only else _object_at(api, DNS_DEPLOYMENT)
     api_ready = api.is_ready()
     node_ready = None if record.control_plane_only else bool(node) and node_is_ready(node)
     dns_ready = None if record.control_plane_only else bool(dns) and is_available(dns)
@@ -185,7 +185,7 @@ def _images(record: Record, layout: Layout) -> tuple[str, ...]:
     return tuple(sorted(name for name in listed if "@" not in name and "sha256:" not in name))
 
 
-def _asked(api: Api, path: str) -> dict[str, Any]:
+def _object_at(api: Api, path: str) -> dict[str, Any]:
     try:
         return api.get(path)
     except ApiError:

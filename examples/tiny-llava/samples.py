@@ -1,6 +1,6 @@
 """Write the sample pictures and `answers.json`: questions whose answers are known.
 
-python examples/tiny-llava/samples.py --out examples/tiny-llava/pictures
+python examples/tiny-llava/samples.py --out examples/tiny-llava/images
 """
 
 import argparse

@@ -22,7 +22,7 @@ def test_the_table_of_stages_can_run(cluster: str) -> None:
     """Both ways to a cluster lead through the same walk to the questions."""
     stages = stages_of(Session(Options(cluster)), [])
     check_graph(stages)
-    walk = ["helm", "upload", "apply", "inspect", "plan", "build", "rollout", "ready", "ask"]
+    walk = ["helm", "upload", "apply", "inspect", "plan", "build", "rollout", "ready", "answers"]
     assert [stage.key for stage in stages][-len(walk) :] == walk
 
 
@@ -73,7 +73,7 @@ def test_pictures_and_questions_vary() -> None:
     """Each picture is asked about once, with a question that was not asked before."""
     questions = [Question(Path(p), t, "") for p, t in ("ax", "ay", "bx", "by", "cx", "cz")]
     chosen = choose_questions(questions, 3)
-    assert [(question.picture.name, question.text) for question in chosen] == [
+    assert [(question.image.name, question.text) for question in chosen] == [
         ("a", "x"),
         ("b", "y"),
         ("c", "z"),

@@ -7,7 +7,7 @@ import pytest
 
 from mm_devcluster.addresses import network_of, ports_of
 from mm_devcluster.binaries import CONTROL_PLANE, NODE
-from mm_devcluster.blueprint import Blueprint, build_control_plane, build_whole_cluster
+from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_cluster
 from mm_devcluster.certificates import plan_certificates
 from mm_devcluster.layout import Layout
 from mm_devcluster.supervisor.spec import SupervisorSpec
@@ -19,7 +19,7 @@ BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE)}
 @pytest.fixture(name="node")
 def whole_cluster() -> Blueprint:
     """Describe a cluster with a node, in slot 3."""
-    return build_whole_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
+    return build_full_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
 
 
 @pytest.fixture(name="plane")

@@ -19,7 +19,7 @@ from support.made_once import made_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
 CHECKPOINT = EXAMPLE / "checkpoint"
-PICTURES = EXAMPLE / "pictures"
+PICTURES = EXAMPLE / "images"
 ADAPTERS = {"colors": EXAMPLE / "adapters" / "colors"}
 """Name -> folder of each committed LoRA adapter."""
 

@@ -10,7 +10,7 @@ from mm_devcluster.paths import state_dir
 from mm_devcluster.record import known_clusters
 from mm_devcluster.status import ClusterStatus, PartStatus
 
-HELP = "tell the state of a cluster"
+HELP = "show the state of a cluster"
 MEBIBYTE = 1 << 20
 NOT_READY = 1
 

@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the cluster, telling each stage on stderr and how to reach it on stdout."""
+    """Start the cluster, reporting each stage on stderr and how to reach it on stdout."""
     began = time.monotonic()
 
-    def tell(stage: str, detail: str) -> None:
+    def report(stage: str, detail: str) -> None:
         print(f"{time.monotonic() - began:6.1f}s  {stage:<12} {detail}", file=sys.stderr)
 
     cluster = up(
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             install_packages=options.install_packages,
             timeout=options.timeout,
         ),
-        tell,
+        report,
     )
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     return 0

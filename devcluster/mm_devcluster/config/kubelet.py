@@ -65,7 +65,7 @@ def kubelet_arguments(layout: Layout, network: Network, program: str) -> list[st
 def kube_proxy_config(layout: Layout, network: Network) -> str:
     """Return kube-proxy's configuration file.
 
-    All conntrack settings are zero, which means "do not write": they belong to the whole machine.
+    All conntrack settings are zero, which means "do not write": they belong to the entire machine.
     """
     document: dict[str, Any] = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

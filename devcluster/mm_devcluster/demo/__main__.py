@@ -37,7 +37,9 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; `make demo` goes on where it was, `make demo-down` removes everything")
+        print(
+            "\nstopped; `make demo` resumes where it stopped, `make demo-down` removes everything"
+        )
         return INTERRUPTED
 
 
@@ -62,9 +64,9 @@ def run_demo(options: settings.Options) -> int:
 
 
 def print_answers(console: Console, answers: list[Answer]) -> None:
-    """Print pictures, questions, answers and times, two lines an answer so that none is folded."""
+    """Print images, questions, answers and times, two lines an answer so that none is folded."""
     for question in dict.fromkeys(answer.question for answer in answers):
-        console.print(f"\n{_relative(question.picture)}  {question.text}", soft_wrap=True)
+        console.print(f"\n{_relative(question.image)}  {question.text}", soft_wrap=True)
         for answer in answers:
             if answer.question != question:
                 continue
@@ -73,7 +75,7 @@ def print_answers(console: Console, answers: list[Answer]) -> None:
             way = (
                 f"streaming: first token after {milliseconds:.0f} ms, {answer.pieces} pieces"
                 if answer.streamed
-                else f"plain: whole answer after {milliseconds:.0f} ms"
+                else f"plain: complete answer after {milliseconds:.0f} ms"
             )
             console.print(f"  {mark}  {escape(answer.text)!r}", soft_wrap=True, end="")
             console.print(f"  expected {question.expected!r}  [dim]({way})[/]", soft_wrap=True)
@@ -92,7 +94,7 @@ def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -
         console.print()
         console.print(evidence.gather(session.found_target), soft_wrap=True, markup=False)
     console.print(
-        "\nMend it and run `make demo` again: it goes on where it was. "
+        "\nFix it and run `make demo` again: it resumes where it stopped. "
         "`make demo-down` removes everything.",
         soft_wrap=True,
         markup=False,
@@ -125,7 +127,7 @@ def _relative(path: Path) -> Path:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    up = commands.add_parser("up", help="from nothing to right answers about pictures")
+    up = commands.add_parser("up", help="from nothing to right answers about images")
     down = commands.add_parser("down", help="remove every trace of it")
     for command in (up, down):
         command.add_argument(

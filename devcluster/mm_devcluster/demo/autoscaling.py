@@ -26,7 +26,7 @@ MOST = 3
 REPLICA_CPU = "500m"
 """Of a server. Without a limit one replica takes every core, and a second one adds nothing."""
 QUEUE = 5000
-"""Nobody is sent away while the second replica starts: the load is answered late, but answered."""
+"""No request is refused while the second replica starts: answers are late, but complete."""
 TARGET_SECONDS = 2.0
 """To the first token, 95 of 100. Measured at rest 0.1 to 0.3; over the limit it grows without end.
 """
@@ -73,39 +73,39 @@ class Walk:
 
 
 class Follower:
-    """Looks at one model, and tells what changes.
+    """Watches one model, and reports what changes.
 
     Args:
         target: the cluster.
         namespace: of the model.
         model: its name.
-        tell: receives lines for people.
+        report: receives lines for people.
         mmctl: the program.
     """
 
     def __init__(
-        self, target: Target, namespace: str, model: str, tell: Callable[[str], None], mmctl: str
+        self, target: Target, namespace: str, model: str, report: Callable[[str], None], mmctl: str
     ) -> None:
         self.target = target
         self.where = ("multimodalmodel", model, "--namespace", namespace)
-        self.tell = tell
+        self.report = report
         self.mmctl = mmctl
         self.done = Walk()
         self._namespace = namespace
         self._model = model
-        self._told = ""
+        self._reported = ""
 
     def look(self) -> dict[str, Any]:
-        """Return the model; a new number of replicas and a new reason are told."""
+        """Return the model; a new number of replicas and a new reason are reported."""
         found = self.target.document(*self.where)
         replicas = found["spec"].get("replicas", 1)
         if not self.done.replicas or self.done.replicas[-1] != replicas:
             self.done.replicas.append(replicas)
-            self.tell(f"replicas {replicas}")
+            self.report(f"replicas {replicas}")
         history = scaling_of(found).get("history") or [{}]
-        if history[0] and history[0]["time"] != self._told:
-            self._told = history[0]["time"]
-            self.tell(f"  because {history[0]['reason']}")
+        if history[0] and history[0]["time"] != self._reported:
+            self._reported = history[0]["time"]
+            self.report(f"  because {history[0]['reason']}")
         return found
 
     def until(
@@ -145,7 +145,7 @@ class Follower:
 
 
 def walk(
-    target: Target, namespace: str, model: str, tell: Callable[[str], None], mmctl: str
+    target: Target, namespace: str, model: str, report: Callable[[str], None], mmctl: str
 ) -> Walk:
     """Load a model over its SLO until more replicas keep it, then take the load away.
 
@@ -154,9 +154,9 @@ def walk(
     Raises:
         DevClusterError: replicas did not follow in time; the explanation is in the message.
     """
-    follower = Follower(target, namespace, model, tell, mmctl)
+    follower = Follower(target, namespace, model, report, mmctl)
     before = follower.look()["spec"]
-    tell(f"each replica may take {REPLICA_CPU} of CPU: rolling that out")
+    report(f"each replica may take {REPLICA_CPU} of CPU: rolling that out")
     follower.patch(limited())
     try:
         follower.until("the limit is not rolled out", follower.rolled_out, ROLLOUT_SECONDS)
@@ -164,7 +164,7 @@ def walk(
         client = Client((mmctl, "bench", follower.address(), *QUESTIONS), target.environment)
         follower.done.rate = round(OVERLOAD * capacity(client, _slots(before), CALIBRATION_SECONDS))
         with monitoring.running(target) as prometheus:
-            tell(f"Prometheus at {prometheus}")
+            report(f"Prometheus at {prometheus}")
             follower.patch({"autoscaling": autoscaling(prometheus)})
             follower.until("metrics are not seen", _follows, UP_SECONDS)
             _overload(follower, client)
@@ -176,20 +176,20 @@ def walk(
 
 
 QUESTIONS = ("--images", "1:3,0:1", "--picture-size", "56", "--max-tokens", "16")
-"""Three of four with a picture; small ones, which cost this machine little to make."""
+"""Three of four with an image; small ones, which cost this machine little to make."""
 
 
 def _overload(follower: Follower, client: Client) -> None:
     """Offer more than one replica can answer until more of them keep the objective."""
-    done, tell = follower.done, follower.tell
+    done, report = follower.done, follower.report
     objective = f"ttft={TARGET_SECONDS * 1000:.0f}ms"
-    tell(f"{done.rate:g} requests a second: {OVERLOAD:g} times what one replica answers")
+    report(f"{done.rate:g} requests a second: {OVERLOAD:g} times what one replica answers")
     began = time.monotonic()
     with offered(client, done.rate, objective) as load:
         follower.until("replicas did not rise", lambda one: replicas_of(one) > 1, UP_SECONDS)
         done.seconds["risen"] = time.monotonic() - began
         done.explanation = follower.explained()
-        tell(done.explanation)
+        report(done.explanation)
         follower.until("the replicas do not serve", lambda one: ready_replicas(one) > 1, UP_SECONDS)
         done.seconds["ready"] = time.monotonic() - began
         shown = 0
@@ -198,7 +198,7 @@ def _overload(follower: Follower, client: Client) -> None:
             nonlocal shown
             for one in load.stretches[shown:]:
                 shown += 1
-                tell(
+                report(
                     f"  load of second {one.began:.0f} on: first token of 95 % within "
                     f"{one.first_token_seconds:.2f} s, {one.goodput:.0%} within the objective"
                 )
@@ -207,8 +207,8 @@ def _overload(follower: Follower, client: Client) -> None:
         follower.until("the objective is not met again", met, MET_SECONDS)
         done.seconds["met"] = time.monotonic() - began
     _note(done, load)
-    tell(f"the objective is kept; the load ends: {done.answered} answered, failed: {done.failed}")
-    tell(follower.explained())
+    report(f"the objective is kept; the load ends: {done.answered} answered, failed: {done.failed}")
+    report(follower.explained())
 
 
 def _rest(follower: Follower) -> None:
@@ -216,7 +216,7 @@ def _rest(follower: Follower) -> None:
     began = time.monotonic()
     follower.until("replicas did not fall", lambda one: ready_replicas(one) == 1, DOWN_SECONDS)
     follower.done.seconds["fallen"] = time.monotonic() - began
-    follower.tell(follower.explained())
+    follower.report(follower.explained())
 
 
 def _note(done: Walk, load: Load) -> None:
@@ -254,12 +254,12 @@ def scaling_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def replicas_of(found: Mapping[str, Any]) -> int:
-    """Return how many replicas are asked for."""
+    """Return the requested number of replicas."""
     return int(found["spec"].get("replicas", 1))
 
 
 def ready_replicas(found: Mapping[str, Any]) -> int:
-    """Return the replicas, once all that were asked for answer; else 0."""
+    """Return the replicas, once all requested ones answer; else 0."""
     replicas = replicas_of(found)
     return replicas if (found.get("status") or {}).get("readyReplicas") == replicas else 0
 
@@ -278,17 +278,17 @@ def main() -> int:
     mmctl = str(Path(sys.executable).parent / "mmctl")
     began = time.monotonic()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         print(f"[{time.monotonic() - began:5.0f} s] {line}", flush=True)
 
     try:
         found = cluster.info(name)
         target = Target(found.name, found.kubeconfig, found.kubectl)
-        done = walk(target, settings.DEMO_NAMESPACE, settings.MODEL, tell, mmctl)
+        done = walk(target, settings.DEMO_NAMESPACE, settings.MODEL, report, mmctl)
     except DevClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    tell(summary(done))
+    report(summary(done))
     return 1 if done.failed or done.turns > 1 else 0
 
 

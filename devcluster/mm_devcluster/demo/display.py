@@ -41,7 +41,7 @@ class Display(Protocol):
 
 
 def choose_display(stages: Sequence[Stage], console: Console) -> "Display":
-    """Return the live table when somebody watches a terminal, else plain lines."""
+    """Return the live table on a terminal, else plain lines."""
     return LiveTable(stages, console) if console.is_terminal else PlainLines(stages)
 
 

@@ -49,7 +49,8 @@ def make_namespace(target: Target, name: str) -> None:
     """Make a namespace of the demo's own, or find the one that it made before.
 
     Raises:
-        DevClusterError: Somebody else's namespace has that name: `make demo-down` would delete it.
+        DevClusterError: A namespace of another owner has that name: `make demo-down` would delete
+        it.
     """
     there = target.document("namespace", name)
     labels = there.get("metadata", {}).get("labels", {})

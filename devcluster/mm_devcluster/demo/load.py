@@ -1,7 +1,7 @@
-"""Open-loop load by `mmctl bench`, in stretches that overlap, so that it tells how it goes.
+"""Open-loop load by `mmctl bench`, in stretches that overlap, so that progress is visible.
 
-One long run would tell its percentiles at its end only. Each stretch is a run of its own; the next
-one begins when the arrivals of the last are over, and does not wait for its answers.
+One long run would report its percentiles at its end only. Each stretch is a run of its own; the
+next one begins when the arrivals of the last are over, and does not wait for its answers.
 """
 
 import json
@@ -49,14 +49,14 @@ class Client:
             stderr=subprocess.PIPE,
             text=True,
         )
-        with suppress(OSError):  # nobody but root may; the load runs all the same
+        with suppress(OSError):  # only root may; the load runs all the same
             os.setpriority(os.PRIO_PROCESS, process.pid, CLIENT_PRIORITY)
         return process
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """What one run was told."""
+    """What one run reported."""
 
     began: float
     """Seconds since the load began."""
@@ -126,7 +126,7 @@ class Load:
         self._stop.set()
 
     def abandon(self) -> None:
-        """End every run at once: nobody wants its answers any more."""
+        """End every run at once: its answers are not needed any more."""
         self._stop.set()
         for process in self._runs:
             process.kill()

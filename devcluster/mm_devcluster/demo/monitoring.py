@@ -71,7 +71,7 @@ def _follow_pods(target: Target, folder: Path, stop: threading.Event) -> None:
         try:
             found = target.document("pods", "--all-namespaces", "-l", _PODS)
         except DevClusterError:
-            found = None  # asked again in a moment; the last answer stays
+            found = None  # queried again in a moment; the last answer stays
         if found is not None:
             scratch.write_text(json.dumps(targets(found)))
             scratch.rename(file)

@@ -65,7 +65,7 @@ def make_image(session: Session, recipe: Recipe, report: Report) -> str:
     report("packing the code")
     code = code_layer(recipe.code)
     if session.base is None:
-        raise RuntimeError("an image was asked for before its base layer")
+        raise RuntimeError("an image was requested before its base layer")
     image = compose(recipe, (session.base, *environment, code))
     session.images[recipe.name] = image
     return f"{sum(layer.size for layer in image.layers) // MEGABYTE} MB, {image.reference}"

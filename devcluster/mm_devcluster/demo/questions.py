@@ -1,4 +1,4 @@
-"""Ask the model about pictures whose answers are known, with the official OpenAI client."""
+"""Send questions about images with known answers, with the official OpenAI client."""
 
 import base64
 import json
@@ -22,14 +22,14 @@ from mm_devcluster.errors import DevClusterError
 FORWARD_TIMEOUT = 30.0  # seconds until kubectl listens
 ANSWER_TIMEOUT = 60.0  # seconds; measured well under one
 MAX_TOKENS = 24  # the longest known answer has 11 words
-PICTURES = 3
+IMAGES = 3
 
 
 @dataclass(frozen=True)
 class Question:
-    """A picture, a question about it, and the right answer."""
+    """An image, a question about it, and the right answer."""
 
-    picture: Path
+    image: Path
     text: str
     expected: str
 
@@ -42,7 +42,7 @@ class Answer:
     text: str
     streamed: bool
     first_token_seconds: float
-    """From sending the request to the first text; of a plain request, to the whole answer."""
+    """From sending the request to the first text; of a plain request, to the complete answer."""
     pieces: int
     """Chunks that carried text."""
 
@@ -58,7 +58,7 @@ def words_of(text: str) -> list[str]:
 
 
 def read_questions(folder: Path) -> list[Question]:
-    """Read pictures and their known answers.
+    """Read images and their known answers.
 
     Raises:
         DevClusterError: The folder has no answers.json.
@@ -69,30 +69,30 @@ def read_questions(folder: Path) -> list[Question]:
     except FileNotFoundError as error:
         raise DevClusterError(f"{path} is missing: it holds the known answers") from error
     return [
-        Question(folder / picture, text, expected)
-        for picture, known in entries.items()
+        Question(folder / image, text, expected)
+        for image, known in entries.items()
         for text, expected in known.items()
     ]
 
 
-def choose_questions(questions: list[Question], pictures: int) -> list[Question]:
-    """Choose one question for each of the first pictures, no question twice while others are left.
+def choose_questions(questions: list[Question], images: int) -> list[Question]:
+    """Choose one question for each of the first images, no question twice while others are left.
 
     Args:
         questions: All that are known.
-        pictures: How many pictures.
+        images: How many images.
     """
     chosen: list[Question] = []
     for question in questions:
-        seen_picture = any(question.picture == other.picture for other in chosen)
+        seen_image = any(question.image == other.image for other in chosen)
         seen_text = any(question.text == other.text for other in chosen)
-        if len(chosen) < pictures and not seen_picture and not seen_text:
+        if len(chosen) < images and not seen_image and not seen_text:
             chosen.append(question)
-    return chosen or questions[:pictures]
+    return chosen or questions[:images]
 
 
-def ask_questions(session: Session, report: Report, answers: list[Answer]) -> str:
-    """Ask each question twice, plain and streaming, through the gateway's Service.
+def send_questions(session: Session, report: Report, answers: list[Answer]) -> str:
+    """Send each question twice, plain and streaming, through the gateway's Service.
 
     Args:
         session: The run.
@@ -102,26 +102,26 @@ def ask_questions(session: Session, report: Report, answers: list[Answer]) -> st
     Raises:
         DevClusterError: An answer is wrong, or a request failed.
     """
-    questions = choose_questions(read_questions(settings.PICTURES), PICTURES)
+    questions = choose_questions(read_questions(settings.SAMPLE_IMAGES), IMAGES)
     with forwarded(session.target) as address:
         client = OpenAI(base_url=f"{address}/v1", api_key="none", timeout=ANSWER_TIMEOUT)
         for question in questions:
-            report(f"{question.picture.name}: {question.text}")
-            answers.append(_ask(client, question, streamed=False))
-            answers.append(_ask(client, question, streamed=True))
+            report(f"{question.image.name}: {question.text}")
+            answers.append(_send(client, question, streamed=False))
+            answers.append(_send(client, question, streamed=True))
     wrong = [answer for answer in answers if not answer.is_right]
     if wrong:
         raise DevClusterError(
-            f"{len(wrong)} of {len(answers)} answers are wrong; the first: asked "
-            f"{wrong[0].question.text!r} about {wrong[0].question.picture.name}, got "
+            f"{len(wrong)} of {len(answers)} answers are wrong; the first: sent "
+            f"{wrong[0].question.text!r} about {wrong[0].question.image.name}, got "
             f"{wrong[0].text!r}, expected {wrong[0].question.expected!r}"
         )
     return f"{len(answers)} answers, all right"
 
 
 def content_of(question: Question) -> list[dict[str, Any]]:
-    """Return the parts of a chat message: the picture as a data URL, and the text."""
-    encoded = base64.b64encode(question.picture.read_bytes()).decode()
+    """Return the parts of a chat message: the image as a data URL, and the text."""
+    encoded = base64.b64encode(question.image.read_bytes()).decode()
     url = f"data:image/png;base64,{encoded}"
     return [
         {"type": "image_url", "image_url": {"url": url}},
@@ -129,7 +129,7 @@ def content_of(question: Question) -> list[dict[str, Any]]:
     ]
 
 
-def _ask(client: OpenAI, question: Question, *, streamed: bool) -> Answer:
+def _send(client: OpenAI, question: Question, *, streamed: bool) -> Answer:
     messages: Any = [{"role": "user", "content": content_of(question)}]
     arguments: Any = {"model": settings.MODEL, "messages": messages, "max_tokens": MAX_TOKENS}
     began = time.monotonic()

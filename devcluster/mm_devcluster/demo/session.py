@@ -1,4 +1,4 @@
-"""What one stage hands to the next: filled in as the demo goes on."""
+"""What one stage hands to the next: filled in stage by stage."""
 
 from dataclasses import dataclass, field
 

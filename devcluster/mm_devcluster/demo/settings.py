@@ -16,7 +16,7 @@ CLAIM_MANIFEST = ROOT / "examples" / "tiny-llava-claim.yaml"
 CLAIM = "checkpoints"
 CHECKPOINT = ROOT / "examples" / "tiny-llava" / "checkpoint"
 CHECKPOINT_PATH = "tiny-llava"
-PICTURES = ROOT / "examples" / "tiny-llava" / "pictures"
+SAMPLE_IMAGES = ROOT / "examples" / "tiny-llava" / "images"
 
 MADE_BY_DEMO = "multimodal-demo"
 """Value of app.kubernetes.io/managed-by on namespaces that the demo made and may delete."""

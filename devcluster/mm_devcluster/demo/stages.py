@@ -39,9 +39,9 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
         stage("rollout", "  Roll out", walk.wait_rolled_out, "build"),
         stage("ready", "  Ready", walk.wait_ready, "rollout"),
         Stage(
-            "ask",
-            "Ask about pictures",
-            partial(questions.ask_questions, session, answers=answers),
+            "answers",
+            "Answers about images",
+            partial(questions.send_questions, session, answers=answers),
             ("ready",),
         ),
     )

@@ -108,6 +108,6 @@ def current_target(report: Report) -> Target:
     path.write_text(content, encoding="utf-8")
     target = Target(CURRENT, path, kubectl)
     context = json.loads(content).get("current-context", "?")
-    report(f"asking the API server of context {context}")
+    report(f"contacting the API server of context {context}")
     target.call("version", "-o", "json")
     return target

@@ -1,4 +1,4 @@
-"""Remove what the demo made: the whole development cluster, or its parts of somebody's cluster."""
+"""Remove what the demo made: the development cluster, or its parts of a user's cluster."""
 
 import shutil
 
@@ -15,7 +15,7 @@ DELETE_TIMEOUT = 180  # seconds; pods get their grace period
 
 
 def remove_demo(name: str, *, purge: bool) -> str:
-    """Remove every trace of the demo; caches stay unless asked.
+    """Remove every trace of the demo; caches stay unless requested.
 
     Args:
         name: The development cluster, or ``current``.

@@ -42,9 +42,9 @@ def conditions_of(model: Mapping[str, Any]) -> dict[str, Condition]:
 
 
 def is_rolled_out(deployment: Mapping[str, Any]) -> bool:
-    """Tell whether every wanted pod of a Deployment's newest revision is available, and no other.
+    """Return whether every wanted pod of a Deployment's newest revision is available, and no other.
 
-    The same question that ``kubectl rollout status`` asks.
+    The same check as ``kubectl rollout status``.
     """
     status = deployment.get("status", {})
     wanted = deployment["spec"]["replicas"]
@@ -103,7 +103,7 @@ def wait_rolled_out(session: Session, report: Report) -> str:
     """Wait until pods of the plan answer, and no others are left.
 
     After an upgrade of the operator the conditions are the old one's until the new one has looked,
-    so the pods themselves are asked whether they run the image that was installed.
+    so the pods themselves are checked: they must run the image that was installed.
     """
     image = session.image_reference("runtime")
 

@@ -12,7 +12,7 @@ from mm_devcluster.images.sources import PYTHON, USER, run_step
 
 SUITE = "bookworm"
 PACKAGES = (
-    "ca-certificates",  # the gateway fetches pictures over TLS
+    "ca-certificates",  # the gateway fetches images over TLS
     "libpython3.11",  # Triton's stub links it; the interpreter's own package does not bring it
     "python3.11",
 )
@@ -24,14 +24,14 @@ LEFT_OUT = (
     "/var/lib/apt/lists/",
     "/var/log/",
 )
-RECIPE = "1"  # a new number after a change below makes the layer anew
+RECIPE = "1"  # a new number after a change below rebuilds the layer
 DEBOOTSTRAP_TIMEOUT = 900.0  # seconds; measured 34 s alone, 91 s on a busy machine
 
 ACCOUNTS = {
     "/etc/passwd": f"nonroot:x:{USER}:{USER}:nonroot:/tmp:/usr/sbin/nologin\n",
     "/etc/group": f"nonroot:x:{USER}:\n",
 }
-"""Appended: libraries ask for the name of their user (torch does) and fail without an entry."""
+"""Appended: libraries look up the name of their user (torch does) and fail without an entry."""
 
 
 def base_layer(progress: Progress) -> Layer:

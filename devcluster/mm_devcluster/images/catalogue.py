@@ -13,7 +13,7 @@ from mm_devcluster.images.oci import Image, ImageConfig, Layer, build_image
 from mm_devcluster.images.sources import USER, VENV
 
 REGISTRY = "localhost/multimodal"
-"""No such registry exists: a node that lacks the image must fail instead of asking somebody."""
+"""No such registry exists: a node that lacks the image must fail instead of pulling it."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mm_devcluster.images.layers import built_layer, layer_key
 from mm_devcluster.images.oci import Entry, Layer, write_layer
 from mm_devcluster.images.sources import LIBRARY, ROOT, SITE_PACKAGES, VENV
 
-RECIPE = "1"  # a new number after a change below makes the layer anew
+RECIPE = "1"  # a new number after a change below rebuilds the layer
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mm_devcluster.images.sources import PYTHON, ROOT, SITE_PACKAGES, VENV, find
 from mm_devcluster.images.trim import PATTERNS, is_needed
 
 INSTALL_TIMEOUT = 1800.0  # seconds; 2.9 GB of downloads on the first run
-RECIPE = "1"  # a new number after a change below makes the layers anew
+RECIPE = "1"  # a new number after a change below rebuilds the layers
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from mm_devcluster.images.oci import Entry, Layer, write_layer
 from mm_devcluster.paths import cache_dir
 
-FORMAT = "1"  # a new number after a change in how layers are written makes every layer anew
+FORMAT = "1"  # a new number after a change in how layers are written rebuilds every layer
 
 Progress = Callable[[str], None]
 """Receives what is being done, in a few words, for people."""
@@ -83,7 +83,7 @@ def _read(folder: Path) -> Layer | None:
             return Layer(known["digest"], known["diff_id"], known["size"], path)
     except FileNotFoundError:
         return None
-    # Truncated by a full disk or a meddling hand: written anew.
+    # Truncated by a full disk or edited: written again.
     shutil.rmtree(folder)
     return None
 

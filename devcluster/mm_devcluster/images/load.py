@@ -125,7 +125,7 @@ class _Import:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for above
+        assert self._process.stdin is not None  # noqa: S101 - it was requested above
         return self._process.stdin
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

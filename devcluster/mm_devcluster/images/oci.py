@@ -39,7 +39,7 @@ class Entry:
     link: str | None = None
     """Target of a symbolic link."""
     mode: int = 0o644
-    """Permission bits. Of a directory: 0o755 unless told."""
+    """Permission bits. Of a directory: 0o755 by default."""
     uid: int = 0
     gid: int = 0
     directory: bool = False

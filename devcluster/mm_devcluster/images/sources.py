@@ -46,7 +46,7 @@ def run_step(what: str, command: list[str], *, timeout: float, environment: dict
         what: The step, for the error message.
         command: Program and arguments.
         timeout: Seconds.
-        environment: The whole environment of the program.
+        environment: The complete environment of the program.
 
     Raises:
         DevClusterError: It failed or took too long; the end of its output is in the message.

@@ -36,7 +36,7 @@ PATTERNS = (
 
 
 def is_needed(path: str) -> bool:
-    """Tell whether a file belongs into an image.
+    """Return whether a file belongs into an image.
 
     Args:
         path: Relative to site-packages.

@@ -17,7 +17,7 @@ REMOVE_TIMEOUT = 10.0  # seconds; the kernel empties groups of killed processes 
 
 
 def is_unified() -> bool:
-    """Tell whether the machine has cgroup v2 alone. A hybrid one counts as v1."""
+    """Return whether the machine has cgroup v2 alone. A hybrid one counts as v1."""
     return (CGROUPS / "cgroup.controllers").exists()
 
 

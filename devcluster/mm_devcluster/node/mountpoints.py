@@ -40,6 +40,6 @@ def remove_mountpoints(notes: Path) -> None:
     if not notes.exists():
         return
     for point in notes.read_text().split():
-        with suppress(OSError):  # somebody put something there: not ours any more
+        with suppress(OSError):  # not empty: not ours any more
             Path(point).rmdir()
     notes.unlink()

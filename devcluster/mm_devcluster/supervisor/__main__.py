@@ -17,7 +17,7 @@ WAKING = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
 
 
 def main() -> int:
-    """Start the parts, tend them until told to stop, kill them."""
+    """Start the parts, supervise them until a signal to stop, kill them."""
     spec = SupervisorSpec.read(Path(sys.argv[1]))
     os.chdir("/")
     os.umask(0o022)

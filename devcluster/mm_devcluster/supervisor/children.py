@@ -38,7 +38,7 @@ class Child:
         return self.process is not None
 
     def tend(self) -> bool:
-        """Notice an end, start what can be started; tell whether anything changed."""
+        """Notice an end, start what can be started; return whether anything changed."""
         if self.process is not None:
             code = self.process.poll()
             if code is None:

@@ -1,4 +1,4 @@
-"""Ask whether what a part depends on answers yet."""
+"""Check whether what a part depends on answers yet."""
 
 import socket
 import ssl
@@ -11,7 +11,7 @@ PROBE_TIMEOUT = 1.0  # seconds; short, because the supervisor does nothing else 
 
 
 def is_open(gate: Gate) -> bool:
-    """Tell whether a gate's target answers now."""
+    """Return whether a gate's target answers now."""
     try:
         if gate.kind == "https":
             return _answers(gate)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mm_devcluster.supervisor.spec import NodeSetup
 
-LINK_TIMEOUT = 30.0  # seconds until whoever started us must have moved the interface in
+LINK_TIMEOUT = 30.0  # seconds until the starting process must have moved the interface in
 
 SETTINGS = {
     "net/ipv4/ip_forward": "1",

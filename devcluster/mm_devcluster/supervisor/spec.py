@@ -34,7 +34,7 @@ class NodeSetup:
     binds: dict[str, str]
     """Mount point to private directory; the points are paths that parts have compiled in."""
     interface: str
-    """Our end of the veth pair; whoever started us moves it in."""
+    """Our end of the veth pair; the starting process moves it in."""
     address: str
     """``10.99.0.2/24``."""
     gateway: str
