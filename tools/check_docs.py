@@ -43,7 +43,7 @@ ENTRY_CHARACTERS = 200
 
 
 def resolves(root: Path, dotted: str) -> bool:
-    """Tell whether `dotted` is a module, or a name that its module defines at top level."""
+    """Return whether `dotted` is a module, or a name that its module defines at top level."""
     package, *rest = dotted.split(".")
     path = root / PACKAGE_HOMES[package] / package
     while rest and (path / rest[0]).is_dir():

@@ -30,7 +30,7 @@ short name `{SHORT_NAME}`. The same text is in the cluster:
 A quantity is a whole number or text with a suffix (`8Gi`, `500m`). A duration is text with units,
 the largest first, never zero (`500ms`, `90s`, `1h30m`). A field that is absent and has no default
 is planned by the operator or means "none", as its description says. An unknown field is refused
-by strict validation, which `kubectl apply` asks for by itself.
+by strict validation, which `kubectl apply` requests by itself.
 """
 
 _UNSUPPORTED_INTRODUCTION: Final = "Other values are refused, so that nothing is ignored."
@@ -52,7 +52,7 @@ spec:
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the page."""
     schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     columns = ", ".join(
         column["name"] + (" (wide)" if "priority" in column else "") for column in COLUMNS

@@ -29,7 +29,7 @@ A change of a condition's status or reason is posted as an Event with the same r
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the page."""
     types = "".join(
         f"| `{kind}` | {guide.true} | {guide.otherwise} |\n" for kind, guide in TYPES.items()
     )

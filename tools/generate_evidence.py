@@ -122,7 +122,7 @@ def _markers(file: Path) -> set[str]:
 
 
 def page(root: Path = ROOT) -> str:
-    """Return the page with its last column written anew."""
+    """Return the page with its last column updated."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     lines = (root / PAGE).read_text(encoding="utf-8").splitlines()
     return "".join(f"{_completed(root, makefile, line)}\n" for line in lines)

@@ -44,7 +44,7 @@ _HEAD: Final = f"""\
 # How much memory will it take
 
 `mmctl plan` computes every limit, flag, byte and pool of a TensorRT-LLM engine before a GPU is
-asked for, from the small files of a checkpoint: no weight is read and no cluster is needed. It
+requested, from the small files of a checkpoint: no weight is read and no cluster is needed. It
 plans every family below. This version *serves* {", ".join(sorted(SERVED))} on the Reference engine;
 for the other families the plan and its commands are what you build with by hand.
 
@@ -75,8 +75,8 @@ _METHOD: Final = """\
 ## How it is computed
 
 - **Weights**: linear layers are split over the ranks, the output matrix too; embeddings and norms
-  stay whole on each. Encoder-decoders hold the shared embedding twice. Quantised layers have 8 or 4
-  bits and their scales; the output matrix is left as it is.
+  stay unsplit on each. Encoder-decoders hold the shared embedding twice. Quantised layers have 8 or
+  4 bits and their scales; the output matrix is left as it is.
 - **Vision**: tower and projector in 16 bits on rank 0, and the activations of a full batch.
 - **Prompt table**: maxMultimodalLen x hidden x bytes, reserved by the engine on every rank.
 - **CUDA pool**: `ceil512(k x N x S x f) + 1 MiB`, at least 64 MiB. S is what one request holds from
@@ -85,7 +85,7 @@ _METHOD: Final = """\
   free before the vision engine has loaded, rounded down, so that the order of loading does not
   matter.
 - **Encoder's share**: the smallest of 25 to 50 % of the GPU's threads that keeps up with
-  `vision.imagesPerSecond`, for pictures of the largest size; its multiplications over 42 % of the
+  `vision.imagesPerSecond`, for images of the largest size; its multiplications over 42 % of the
   data sheet's (measured on an H100, see the runtime page), busy four fifths of the time.
 - **Contexts**: 768 MiB for each process (measured on an H100: 527 MiB bare, 746 MiB with cuBLAS).
 
@@ -96,7 +96,7 @@ TensorRT-LLM engine yet.
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the page."""
     parts = [_HEAD, _families(), _served(), _METHOD, _examples(), _example(), _GUIDE, _codes()]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
@@ -188,7 +188,7 @@ def _served() -> str:
 def _endpoint(family: Family) -> str:
     if family.prompt:
         return "chat"
-    return "transcriptions" if family.reads_sound else "completions"
+    return "transcriptions" if family.reads_audio else "completions"
 
 
 def _backends(family: Family) -> str:

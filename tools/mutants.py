@@ -2,7 +2,7 @@
 
 `make mutants`. Each place is broken in a copy of the repository, the tests that run the line are
 run there, and the place counts as caught when one of them fails. Exits 1 below the share that
-CONTRIBUTING.md asks for.
+CONTRIBUTING.md requires.
 """
 
 import argparse

@@ -46,15 +46,15 @@ def hpa_average(current: int, value: float, target: float) -> int:
 class _HpaPace:
     """Default `behavior`: up at most double or four pods in 15 s, down the highest of 300 s."""
 
-    wishes: deque[tuple[int, int]] = field(default_factory=deque)
+    recommendations: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def paced(self, at: int, current: int, wish: int) -> int:
-        self.wishes.append((at, wish))
-        while self.wishes and self.wishes[0][0] <= at - 300:
-            self.wishes.popleft()
-        if wish > current:
-            return min(wish, max(2 * current, current + 4))
-        return min(current, max(value for _, value in self.wishes))
+    def paced(self, at: int, current: int, recommendation: int) -> int:
+        self.recommendations.append((at, recommendation))
+        while self.recommendations and self.recommendations[0][0] <= at - 300:
+            self.recommendations.popleft()
+        if recommendation > current:
+            return min(recommendation, max(2 * current, current + 4))
+        return min(current, max(value for _, value in self.recommendations))
 
 
 class HpaLatency:
@@ -72,8 +72,8 @@ class HpaLatency:
         value = view.meters.latency(LatencyMetric.TTFT, 0.95, view.shown, LATENCY_WINDOW_SECONDS)
         if view.silent or view.nan:
             return current
-        wish = hpa_value(max(1, view.fleet.ready), value or 0.0, self._target)
-        return self._pace.paced(view.at, current, wish)
+        recommendation = hpa_value(max(1, view.fleet.ready), value or 0.0, self._target)
+        return self._pace.paced(view.at, current, recommendation)
 
 
 class KedaInFlight:
@@ -183,18 +183,18 @@ class AibrixApa:
 
     def __init__(self, target: float) -> None:
         self._target = target
-        self._wishes: deque[tuple[int, int]] = deque()
+        self._recommendations: deque[tuple[int, int]] = deque()
 
     def replicas(self, view: View) -> int:
         """Return the recommendation; down only what all of the cool-down window agreed on."""
         current = view.fleet.wanted
         use = view.meters.in_flight(view.at, 60) / max(1, view.fleet.ready)
-        wish = apa(current, use / self._target)
-        self._wishes.append((view.at, wish))
-        while self._wishes[0][0] <= view.at - self.COOL_DOWN_SECONDS:
-            self._wishes.popleft()
-        highest = max(value for _, value in self._wishes)
-        return wish if wish >= current else min(current, highest)
+        recommendation = apa(current, use / self._target)
+        self._recommendations.append((view.at, recommendation))
+        while self._recommendations[0][0] <= view.at - self.COOL_DOWN_SECONDS:
+            self._recommendations.popleft()
+        highest = max(value for _, value in self._recommendations)
+        return recommendation if recommendation >= current else min(current, highest)
 
 
 # --- Dynamo -------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from fitting import FitError, Loop, fitted, lived, unseen
 
 from mm_ctl.loadtest import arrivals, drive
 from mm_ctl.loadtest.client import Client, connection
-from mm_ctl.loadtest.mix import Choice, Mix, Question, made_pictures
+from mm_ctl.loadtest.mix import Choice, Mix, Question, random_images
 from mm_ctl.loadtest.results import Result
 from mm_ctl.simulation import Request, ServiceProfile
 from mm_ctl.simulation.meters import Meters
@@ -66,7 +66,7 @@ class Loader:
 
     def __init__(self, url: str, model: str) -> None:
         self._url, self._model = f"{url}/v1", model
-        self._pictures = made_pictures(224, seed=1)
+        self._images = random_images(224, seed=1)
 
     def mix(self, images: str, words: str, max_tokens: str) -> Mix:
         """Return what is asked."""
@@ -76,7 +76,7 @@ class Loader:
             Choice.parse(images),
             Choice.parse(words),
             Choice.parse(max_tokens),
-            pictures=self._pictures,
+            image_urls=self._images,
         )
 
     async def users(self, mix: Mix, users: int, seconds: float) -> list[Result]:
@@ -127,7 +127,7 @@ def _loop(users: int, results: Sequence[Result]) -> Loop:
         tuple(_content(one) for one in answered),
         len(answered) / (max(one.ended for one in answered) - answered[0].sent),
         statistics.median(one.time_to_first_token or 0.0 for one in answered),
-        statistics.median(one.whole for one in answered),
+        statistics.median(one.end_to_end for one in answered),
     )
 
 
@@ -163,7 +163,7 @@ def measured(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     answered = [one for one in results if not one.error]
     return {
         "first_token": _percentiles([one.time_to_first_token or 0.0 for one in answered]),
-        "whole_request": _percentiles([one.whole for one in answered]),
+        "whole_request": _percentiles([one.end_to_end for one in answered]),
     }
 
 

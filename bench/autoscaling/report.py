@@ -1,4 +1,4 @@
-"""Writes tables and pictures of `docs/studies/autoscaling.md` from `results/runs.jsonl`."""
+"""Writes tables and figures of `docs/studies/autoscaling.md` from `results/runs.jsonl`."""
 
 import json
 import math
@@ -65,7 +65,7 @@ def main() -> None:
             "",
             *_table(points),
             "",
-            f"With floors ([picture](autoscaling/{trace}-floors.svg)): what no setting of any",
+            f"With floors ([figure](autoscaling/{trace}-floors.svg)): what no setting of any",
             "policy beats at its cost or less.",
             "",
             *best(floored[trace]),

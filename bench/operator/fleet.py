@@ -73,7 +73,7 @@ async def scale(client: Client, name: Name, replicas: int) -> None:
     await client.merge(MODEL, *name, patch)
 
 
-class Board:
+class WatchCache:
     """The objects of one kind that a watch last reported, by name."""
 
     def __init__(self, client: Client, resource: Resource, selector: str = "") -> None:
@@ -134,11 +134,11 @@ def is_right(item: Mapping[str, Any]) -> bool:
     )
 
 
-def wrong(board: Board, fleet: Fleet) -> list[str]:
+def wrong(cache: WatchCache, fleet: Fleet) -> list[str]:
     """Return the models that are not right, each with its conditions."""
     found = []
     for namespace, name in fleet.names():
-        item = board.items.get((namespace, name))
+        item = cache.items.get((namespace, name))
         if item is None or not is_right(item):
             status = (item or {}).get("status") or {}
             reasons = [
@@ -149,42 +149,44 @@ def wrong(board: Board, fleet: Fleet) -> list[str]:
     return found
 
 
-async def until_right(board: Board, fleet: Fleet, limit_seconds: float) -> None:
+async def until_right(cache: WatchCache, fleet: Fleet, limit_seconds: float) -> None:
     """Wait until every model is right.
 
     Raises:
         TimeoutError: they were not in time; names the first of them.
     """
     deadline, names = time.monotonic() + limit_seconds, frozenset(fleet.names())
-    while not names <= board.right:
+    while not names <= cache.right:
         if time.monotonic() > deadline:
-            left = wrong(board, fleet)
+            left = wrong(cache, fleet)
             raise TimeoutError(f"{len(left)} models are not right: {left[:5]}")
         await asyncio.sleep(_LOOK_SECONDS * 4)
 
 
 @asynccontextmanager
-async def deployments(client: Client) -> AsyncIterator[Board]:
+async def deployments(client: Client) -> AsyncIterator[WatchCache]:
     """Watch every server's Deployment; listed before the block, which is measured."""
-    board = Board(client, DEPLOYMENT, "app.kubernetes.io/component=server")
-    watch = asyncio.create_task(board.run())
+    cache = WatchCache(client, DEPLOYMENT, "app.kubernetes.io/component=server")
+    watch = asyncio.create_task(cache.run())
     try:
-        await board.synced()
-        yield board
+        await cache.synced()
+        yield cache
     finally:
         watch.cancel()
 
 
-async def until_applied(board: Board, wanted: Mapping[Name, int], limit_seconds: float) -> float:
+async def until_applied(
+    cache: WatchCache, wanted: Mapping[Name, int], limit_seconds: float
+) -> float:
     """Wait until each model's Deployment has its replicas; return the time of that (monotonic)."""
     async with asyncio.timeout(limit_seconds):
-        while not _has(board, wanted):  # noqa: ASYNC110  # looked at less often than it changes
+        while not _has(cache, wanted):  # noqa: ASYNC110  # looked at less often than it changes
             await asyncio.sleep(_LOOK_SECONDS)
     return time.monotonic()
 
 
-def _has(board: Board, wanted: Mapping[Name, int]) -> bool:
+def _has(cache: WatchCache, wanted: Mapping[Name, int]) -> bool:
     return all(
-        (item := board.items.get(name)) is not None and item["spec"]["replicas"] == replicas
+        (item := cache.items.get(name)) is not None and item["spec"]["replicas"] == replicas
         for name, replicas in wanted.items()
     )

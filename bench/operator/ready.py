@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
-from fleet import Board, Fleet, create, deployments, scale, until_applied, until_right
+from fleet import Fleet, WatchCache, create, deployments, scale, until_applied, until_right
 from harness import (
     RESULTS,
     OperatorProcess,
@@ -73,7 +73,7 @@ class Bench:
         self._client = client
         self._fleet = fleet
         self._folder = folder
-        self._board = Board(client, MODEL)
+        self._cache = WatchCache(client, MODEL)
         self._stack = ExitStack()
         self.phases: dict[str, Any] = {}
 
@@ -81,7 +81,7 @@ class Bench:
         """Run every phase; what was measured before a failure stays in `phases`."""
         kubelet = Kubelet(self._client, self._fleet.engines)
         async with AsyncExitStack() as tasks:
-            for work in (kubelet.run(), self._board.run()):
+            for work in (kubelet.run(), self._cache.run()):
                 tasks.push_async_callback(_ended, asyncio.create_task(work))
             with self._stack:
                 operator = self._operator("first", *_NEVER)
@@ -105,7 +105,7 @@ class Bench:
         await create(self._client, self._fleet)
         created = time.monotonic() - phase.started
         try:
-            await until_right(self._board, self._fleet, limit_seconds)
+            await until_right(self._cache, self._fleet, limit_seconds)
         except TimeoutError as error:
             self._note("all_ready", phase.end() | {"failed": str(error)})
             raise
@@ -120,21 +120,21 @@ class Bench:
         self._note("all_ready", numbers)
 
     async def _rest(self, operator: OperatorProcess, seconds: float) -> None:
-        phase, changes = Phase(operator), self._board.changes
+        phase, changes = Phase(operator), self._cache.changes
         await asyncio.sleep(seconds)
         numbers = phase.end()
-        numbers["statuses_that_changed"] = self._board.changes - changes
+        numbers["statuses_that_changed"] = self._cache.changes - changes
         self._note("rest", numbers)
 
     async def _touch(self, operator: OperatorProcess, count: int) -> None:
         """Change `spec.replicas` of some models at once."""
-        async with deployments(self._client) as board:
+        async with deployments(self._client) as cache:
             phase = Phase(operator)
             wanted = dict.fromkeys(list(self._fleet.names())[:count], 2)
             await asyncio.gather(*(scale(self._client, name, 2) for name in wanted))
             sent = time.monotonic()
-            applied = await until_applied(board, wanted, 60)
-        await until_right(self._board, self._fleet, 120)
+            applied = await until_applied(cache, wanted, 60)
+        await until_right(self._cache, self._fleet, 120)
         right = time.monotonic()
         await _quiet(operator)
         numbers = phase.end(applied - phase.started)
@@ -155,9 +155,9 @@ class Bench:
                 first.stop(signal.SIGKILL)
                 killed = time.monotonic()
             await asyncio.sleep(20 / count)  # changes go on until the other replica leads
-        async with deployments(self._client) as board:
-            applied = await until_applied(board, wanted, 120)
-        await until_right(self._board, self._fleet, 120)
+        async with deployments(self._client) as cache:
+            applied = await until_applied(cache, wanted, 120)
+        await until_right(self._cache, self._fleet, 120)
         await _quiet(second)
         numbers = phase.end(applied - killed)
         numbers["models"] = len(wanted)

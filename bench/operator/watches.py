@@ -90,21 +90,21 @@ async def fill_with_kopf(cache: Cache, kubeconfig: str) -> None:
 
 
 async def fill_with_reflector(cache: Cache, kubeconfig: str) -> None:
-    """Fill a cache as `mm_operator.cluster.warmth` does."""
+    """Fill a cache as `mm_operator.cluster.cache_sync` does."""
     client = Client(await connect(kubeconfig, None))
     await Reflector(client, CONFIG, namespace=NAMESPACE, selector=_SELECTOR, sink=cache).run()
 
 
 async def child(way: str, kubeconfig: str) -> None:
-    """Fill a cache and print how many objects it holds, and how often it was told, on each line."""
-    told: list[object] = []
-    cache = Cache(on_change=told.append)
+    """Fill a cache and print how many objects it holds and how many changes it saw, per line."""
+    changes: list[object] = []
+    cache = Cache(on_change=changes.append)
     fill = {"kopf": fill_with_kopf, "reflector": fill_with_reflector}.get(way)
     filling = asyncio.create_task(fill(cache, kubeconfig)) if fill else None
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         del line
-        print(json.dumps([len(cache), len(told)]), flush=True)
+        print(json.dumps([len(cache), len(changes)]), flush=True)
     if filling is not None:
         filling.cancel()
 
@@ -128,22 +128,22 @@ class Process:
         self.pid = self._process.pid
 
     def holds(self) -> tuple[int, int]:
-        """Return how many objects the cache holds, and how many changes it was told of."""
+        """Return how many objects the cache holds, and how many changes it saw."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(file=self._process.stdin, flush=True)
-        objects, told = json.loads(self._process.stdout.readline())
-        return objects, told
+        objects, changes = json.loads(self._process.stdout.readline())
+        return objects, changes
 
-    async def until(self, objects: int, told: int) -> None:
+    async def until(self, objects: int, changes: int) -> None:
         """Wait for a state of the cache."""
         for _ in range(600):
             now = self.holds()
-            if now[0] == objects and now[1] >= told:
+            if now[0] == objects and now[1] >= changes:
                 return
             await asyncio.sleep(0.2)
         raise TimeoutError(
-            f"{now} after two minutes, expected {objects} objects and {told} changes"
+            f"{now} after two minutes, expected {objects} objects and {changes} changes"
         )
 
     def resources(self) -> dict[str, float]:

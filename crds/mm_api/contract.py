@@ -1,7 +1,7 @@
 """What the operator writes into pods and `mm-runtime` reads there: ports, paths, flags, exit codes.
 
 Both halves, the development cluster and the chart (`tools/generate_templates.py`) take them from
-here. What the two tell each other in files is in `mm_api.documents`.
+here. What the two exchange in files is in `mm_api.documents`.
 """
 
 from enum import IntEnum

@@ -3,14 +3,14 @@
 from mm_api.documents.serving_plan import GatewayPlan
 
 DECODERS = 2
-"""Processes that decode files of users: about a hundred camera pictures a second."""
+"""Processes that decode files of users: about a hundred camera images a second."""
 
-KNOWN_PICTURE_BYTES = 32 << 20
-"""Of reduced pictures that are known again: 99 of CLIP's 336 x 336 pixels."""
+KNOWN_IMAGE_BYTES = 32 << 20
+"""Of reduced images that are known again: 99 of CLIP's 336 x 336 pixels."""
 
 _PROCESS_BYTES = 512 << 20
 """Of the gateway's own process: what it takes at rest, and what JSON, templates, tokens and reduced
-pictures of the requests inside take on top."""
+images of the requests inside take on top."""
 
 _BODY_BYTES = 512 << 20
 """For all bodies and fetched files at one time: about twenty with the largest image."""
@@ -31,7 +31,7 @@ _FILE_COPIES = 4
 
 _LEAST_WORK_BYTES = 512 << 20
 """Of a decoder besides its own: a square of 8,192 x 8,192 pixels, which LLaVA-OneVision pads a
-long picture to, twice."""
+long image to, twice."""
 
 
 def decoder_bytes(plan: GatewayPlan) -> int:
@@ -47,11 +47,11 @@ def largest_body_bytes(*, files: int, file_bytes: int) -> int:
 
 def body_bytes(plan: GatewayPlan) -> int:
     """Return the memory of all bodies and fetched files at one time; one always fits."""
-    # A video or a sound is one file.
+    # A video or an audio clip is one file.
     files = max(plan.max_images_per_request, 1)
     return max(_BODY_BYTES, largest_body_bytes(files=files, file_bytes=plan.max_image_bytes))
 
 
 def gateway_bytes(plan: GatewayPlan) -> int:
     """Return the memory limit of a gateway's container."""
-    return _PROCESS_BYTES + KNOWN_PICTURE_BYTES + body_bytes(plan) + DECODERS * decoder_bytes(plan)
+    return _PROCESS_BYTES + KNOWN_IMAGE_BYTES + body_bytes(plan) + DECODERS * decoder_bytes(plan)

@@ -1,13 +1,13 @@
-"""Which engines a build asks, so that pods must answer the same, and the memory that it takes.
+"""For which engines a build records a golden answer, and the memory that it takes.
 
-The operator sets the memory aside, the build asks.
+The operator requests the memory, the build records the answer.
 """
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.dtypes import DTYPE_BYTES
 
 MOST_WEIGHT_BYTES = 256 << 20
-"""Of an engine that is asked: to load it takes seconds."""
+"""Of an engine with a golden answer: to load it takes seconds."""
 
 
 _PROCESS_BYTES = 512 << 20
@@ -15,8 +15,8 @@ _PROCESS_BYTES = 512 << 20
 was killed at 384. The resident size is 790 MiB: the rest are files that the kernel can drop."""
 
 
-def is_asked(plan: BuildPlan) -> bool:
-    """Return whether the build can ask the engine: it runs without a GPU.
+def records_golden_answer(plan: BuildPlan) -> bool:
+    """Return whether the build can run the engine: it needs no GPU.
 
     TensorRT's engines and what trtllm-serve loads need the GPU and the library that serve them, and
     nothing else computes what they compute.
@@ -29,8 +29,8 @@ def is_asked(plan: BuildPlan) -> bool:
     return facts.encoder is not None
 
 
-def asking_bytes(plan: BuildPlan) -> int:
-    """Return what the build needs of memory to ask: the weights as stored, and as computed with."""
+def golden_answer_bytes(plan: BuildPlan) -> int:
+    """Return the build's memory for the golden answer: weights as stored and as computed with."""
     facts, dtype = plan.facts, plan.engine.dtype
     converted = 0 if facts.dtype == dtype else facts.parameters * DTYPE_BYTES[dtype]
     return _PROCESS_BYTES + facts.weight_bytes + converted

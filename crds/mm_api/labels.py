@@ -28,7 +28,7 @@ INPUTS_HASH = f"{PREFIX}/inputs-hash"
 """Annotation: digest of everything a Job or document was made from."""
 
 INTENT_HASH = f"{PREFIX}/intent-hash"
-"""Annotation: digest of the object as it was last applied; tells when a field must go away."""
+"""Annotation: digest of the object as it was last applied; shows when a field must be removed."""
 
 ATTEMPT = f"{PREFIX}/attempt"
 """Annotation on Jobs: how many Jobs were made from the same inputs, this one included."""

@@ -76,7 +76,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_pod_phase",
         _G,
-        "1 for what the pod does, else 0: Loading, WarmingUp (it is asked the smallest and the "
+        "1 for what the pod does, else 0: Loading, WarmingUp (it answers the smallest and the "
         "largest requests of its plan), Ready.",
         ("model", "phase"),
     ),
@@ -92,7 +92,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
 FEATURE_CACHE_LOOKUPS = Metric(
     "mm_feature_cache_lookups_total",
     _C,
-    "Pictures, tiles or frames looked up: hits, misses, shared with another one of the batch, "
+    "Images, tiles or frames looked up: hits, misses, shared with another one of the batch, "
     "collisions of digests.",
     ("result",),
 )
@@ -104,14 +104,13 @@ FEATURE_CACHE_BYTES = Metric("mm_feature_cache_bytes", _G, "Bytes of the feature
 ENCODED_REQUESTS = Metric(
     "mm_encoder_requests_total",
     _C,
-    "Requests whose pictures were encoded, by whom: own (this pod) or encoders (pods of their "
-    "own).",
+    "Requests whose images were encoded, by whom: own (this pod) or encoders (pods of their own).",
     ("by",),
 )
 ENCODER_FALLBACKS = Metric(
     "mm_encoder_fallbacks_total",
     _C,
-    "Requests whose pictures this pod encoded because no encoder's pod did, by reason: absent, "
+    "Requests whose images this pod encoded because no encoder's pod did, by reason: absent, "
     "unavailable, timeout, mismatch, invalid, failed.",
     ("reason",),
 )
@@ -125,14 +124,14 @@ ENCODER_SECONDS = Metric(
 ENCODER_QUEUE_SECONDS = Metric(
     "mm_encoder_queue_seconds",
     _H,
-    "Waiting of a request with pictures for this pod's own encoder, until its batch begins.",
+    "Waiting of a request with images for this pod's own encoder, until its batch begins.",
     (),
     _FAST,
 )
 ENCODER_BATCH = Metric(
     "mm_encoder_batch_requests",
     _H,
-    "Requests whose pictures this pod encoded together.",
+    "Requests whose images this pod encoded together.",
     (),
     _TOGETHER,
 )
@@ -146,7 +145,7 @@ DECODE_BATCH = Metric(
 PREPROCESSING_SECONDS = Metric(
     "mm_preprocessing_seconds",
     _H,
-    "One request's text, pictures or sound to tensors; what it has to fetch included.",
+    "One request's text, images or audio to tensors; what it has to fetch included.",
     (),
     _FAST,
 )
@@ -220,21 +219,21 @@ OPERATOR_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_operator_build_failures_total",
         _C,
-        "Failed builds by step (unknown when none was told) and reason.",
+        "Failed builds by step (unknown when none was reported) and reason.",
         ("step", "reason"),
     ),
     Metric(
         "mm_operator_engine_reuses_total",
         _C,
-        "Models that took an engine somebody else had built: a sibling, another namespace, store.",
+        "Models that took an engine built elsewhere: by a sibling, another namespace, the store.",
         ("origin",),
     ),
     Metric("mm_operator_engine_bytes_total", _C, "Bytes of engines that were built."),
     Metric(
         "mm_operator_event_loop_lag_seconds",
         _H,
-        "By how much the event loop ran late what was due, looked at 40 times a second; a stall is "
-        "one observation of its whole length.",
+        "Delay of the event loop, sampled 40 times a second; a stall is "
+        "one observation of its full length.",
         (),
         _LAG,
     ),

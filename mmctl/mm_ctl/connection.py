@@ -38,7 +38,7 @@ async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
     """Yield a connection.
 
     Raises:
-        UsageError: there is no kubeconfig, or not the context that was asked for.
+        UsageError: there is no kubeconfig, or not the requested context.
         ClusterError: the configuration is damaged.
     """
     _refuse_what_is_not_there(options)
@@ -51,7 +51,7 @@ async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
 
 
 def _refuse_what_is_not_there(options: argparse.Namespace) -> None:
-    """Tell what is missing; the library would say that an empty file has no current context."""
+    """Name what is missing; the library would say that an empty file has no current context."""
     if not (options.kubeconfig or options.context) and "KUBERNETES_SERVICE_HOST" in os.environ:
         return  # in a pod: its ServiceAccount
     usual = os.environ.get("KUBECONFIG") or "~/.kube/config"
@@ -67,7 +67,7 @@ def _refuse_what_is_not_there(options: argparse.Namespace) -> None:
     try:
         contexts, _ = list_kube_config_contexts(config_file=given)  # type: ignore[no-untyped-call]  # the library's
     except ConfigException:
-        return  # damaged: whoever connects is told
+        return  # damaged: connecting reports it
     names = [str(one["name"]) for one in contexts]
     if options.context not in names:
         raise UsageError(

@@ -10,7 +10,7 @@ from mm_api import labels
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done; the message says what to do instead."""
+    """The command cannot be carried out; the message says what to do instead."""
 
 
 def read_text(name: str) -> str:

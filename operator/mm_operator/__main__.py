@@ -25,7 +25,7 @@ def main() -> int:
         _LOG.critical("cannot start: %s", error)
         return 1
     except Exception:  # noqa: BLE001  # whatever it is: say so as JSON and exit, kubelet restarts
-        _LOG.critical("a part of the operator failed; the next replica goes on", exc_info=True)
+        _LOG.critical("a part of the operator failed; the next replica takes over", exc_info=True)
         return 1
     return 0
 

@@ -20,6 +20,7 @@ from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.cache_sync import CacheSync
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.events import EventPoster
@@ -33,7 +34,6 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.version import minor_version
-from mm_operator.cluster.warmth import Warmth
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
 from mm_operator.leadership.elector import Elector
@@ -52,7 +52,7 @@ from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.collector import freeze_growth
 from mm_operator.telemetry.lag import watch_loop
-from mm_operator.telemetry.logs import current_key, tell_story
+from mm_operator.telemetry.logs import current_key, log_story
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
@@ -79,7 +79,7 @@ class Operator:
             on_change=self._queue.add, on_spec_change=partial(self._queue.add, priority=True)
         )
         self._cache = Cache(on_change=lambda key: self._queue.add_after(key, _SETTLE_SECONDS))
-        self._nodes = NodeCache(on_change=self._look_at_everything)
+        self._nodes = NodeCache(on_change=self._requeue_all)
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class Operator:
         serves = self._namespaces.serves
         metrics.collect_models(lambda: self._models.samples(serves) if elector.leads() else ())
         applier = Applier(client, self._cache, wake=self._queue.add)
-        self._warmth = Warmth(
+        self._cache_sync = CacheSync(
             client,
             self._models,
             self._cache,
@@ -131,9 +131,9 @@ class Operator:
             engines=Engines(
                 metrics_api=settings.metrics_api_port is not None,
                 keda=settings.planning.keda,
-                keda_missing=self._warmth.keda_missing,
+                keda_missing=self._cache_sync.keda_missing,
             ),
-            told=metrics.ticked,
+            report_seconds=metrics.ticked,
             serves=serves,
         )
         self._servers = Servers(
@@ -146,7 +146,10 @@ class Operator:
         minor = await minor_version(api)
         self._controller = self._make_controller(client, evidence, applier, minor)
         runner, port = await serve(
-            settings.port, alive=lambda: "", ready=self._warmth.problem, metrics=self._metrics_now
+            settings.port,
+            alive=lambda: "",
+            ready=self._cache_sync.problem,
+            metrics=self._metrics_now,
         )
         _LOG.info("serving health and metrics on port %d", port)
         metrics_api = await self._serve_metrics_api(client)
@@ -162,7 +165,7 @@ class Operator:
     async def _run_parts(self, elector: Elector, api: ApiClient) -> None:
         """Run every part until one fails or a signal comes; then stop them in order."""
         election = asyncio.create_task(elector.run(), name="election")
-        caches = asyncio.create_task(self._warmth.run(), name="caches")
+        caches = asyncio.create_task(self._cache_sync.run(), name="caches")
         models = asyncio.create_task(self._watch_models(api), name="models")
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
         lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
@@ -182,7 +185,7 @@ class Operator:
             raise RuntimeError(f"the part {part.get_name()!r} ended by itself")
 
     async def _lead(self) -> None:
-        await self._warmth.warm()
+        await self._cache_sync.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.lead(), name="controller")
             group.create_task(self._events.run(), name="events")
@@ -191,7 +194,7 @@ class Operator:
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""
-        await self._warmth.defined()
+        await self._cache_sync.defined()
         namespaces = self._settings.namespaces
         # In a thread: importing it takes half a second, and nothing may hold the loop for so long.
         handlers = await asyncio.to_thread(_load_handlers)
@@ -247,7 +250,7 @@ class Operator:
 
     def _status_written(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         count_builds(self._metrics, old, new, datetime.now(UTC))
-        tell_story(old, new)
+        log_story(old, new)
 
     async def _serve_metrics_api(self, client: Client) -> web.AppRunner | None:
         settings = self._settings
@@ -278,9 +281,9 @@ class Operator:
     def _resynced(self, evidence: Evidence, applier: Applier) -> None:
         evidence.forget_gone()
         applier.forget_gone()
-        self._look_at_everything()
+        self._requeue_all()
 
-    def _look_at_everything(self) -> None:
+    def _requeue_all(self) -> None:
         for key in self._models:
             self._queue.add(key)
 

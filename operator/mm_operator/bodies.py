@@ -1,4 +1,4 @@
-"""Bodies of answers from servers that tenants run: read up to a bound, never whole."""
+"""Bodies of answers from servers that tenants run: never read beyond a bound."""
 
 import aiohttp
 

@@ -1,4 +1,4 @@
-"""Errors that cross module borders of the operator: each carries values, not just a sentence.
+"""Errors that cross module boundaries of the operator: each carries values, not just a sentence.
 
 The pure packages raise `SpecError` only inside themselves and return it as a decision.
 `ClusterError` is raised by `mm_operator.cluster` and becomes a `StageError` of the outcome.
@@ -31,7 +31,7 @@ class SpecError(Exception):
 # Not frozen: contextlib sets __traceback__ on exceptions that pass through it.
 @dataclass(unsafe_hash=True)
 class ClusterError(Exception):
-    """The API server refused or could not be asked.
+    """The API server refused or could not be reached.
 
     `status` is the HTTP status, 0 when there was no answer. Retried with back-off by the queue.
     """

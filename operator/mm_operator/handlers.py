@@ -55,7 +55,7 @@ def make_kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
-    settings.scanning.disabled = True  # the verbs for namespaces and CRDs are not asked for
+    settings.scanning.disabled = True  # the verbs for namespaces and CRDs are not requested
     settings.watching.chunk_size = 100
     settings.watching.server_timeout = 600  # an integer: the API server parses it as one
     settings.networking.request_timeout = 30.0
@@ -67,7 +67,7 @@ def make_kopf_settings() -> kopf.OperatorSettings:
 async def connection_of(api: ApiClient) -> kopf.ConnectionInfo:
     """Return kopf's credentials: the same that our own client uses at this moment.
 
-    Asked again at each login, because the kubelet renews a ServiceAccount's token.
+    Called again at each login, because the kubelet renews a ServiceAccount's token.
     """
     headers: dict[str, str] = {}
     await api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)

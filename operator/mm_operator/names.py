@@ -81,7 +81,7 @@ def shared_engine(fingerprint: str, identity: str, path: str) -> str:
 
     Args:
         fingerprint: of the engine.
-        identity: what tells the store's volume from others; empty when nobody else can use it.
+        identity: what identifies the store's volume; empty when no other namespace can use it.
         path: directory of the store in its volume.
     """
     if not identity:
@@ -105,7 +105,7 @@ def build_job(engine: str, attempt: int) -> str:
 
 
 def _engine_key(fingerprint: str, claim: str, path: str) -> str:
-    """Return what tells engines of a namespace apart: the fingerprint, and a store of one's own."""
+    """Return what distinguishes engines of a namespace: the fingerprint, and a store of its own."""
     if (claim, path) == (STORE_CLAIM, ""):
         return fingerprint[:_KEY_DIGITS]
     return sha256(f"{fingerprint}/{claim}/{path}".encode()).hexdigest()[:_KEY_DIGITS]

@@ -43,7 +43,7 @@ _LOG = logging.getLogger(__name__)
 
 _SOON_SECONDS = 0.05
 """Long enough that the events of what was just written come into the same next round; short beside
-the second that the operator may add to the whole way from apply to Ready."""
+the second that the operator may add to the entire way from apply to Ready."""
 
 
 _TAKEN_SECONDS = 1.0
@@ -68,11 +68,11 @@ class Reconciler:
         namespaces: which namespaces are this installation's.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
-        on_error: told the stage of each refused request.
+        on_error: called with the stage of each refused request.
         events: posts the transitions.
         scaling: what the autoscaler last said about a model, by its uid.
         servers: what those servers of a model last said that are in trouble.
-        on_status: told the former and the new status, each time that one was written.
+        on_status: called with the former and the new status, each time that one was written.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Reconciler:
         self._unreported: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one model; return seconds until it wants another look, None for events only.
+        """Reconcile one model; return seconds until it is requeued, None for events only.
 
         Raises:
             RetryLaterError: the API server refused something.
@@ -128,7 +128,7 @@ class Reconciler:
 
     async def _reconcile(self, key: Key, denied: tuple[StageError, ...]) -> float | None:
         """Reconcile one model of a namespace of ours; `denied`: only its status may be written."""
-        look_again = await self._gather(key)
+        requeue_after = await self._gather(key)
         record = self._models.find(key)
         if record is None or record.deleting:
             self._unreported.discard(key)
@@ -161,7 +161,7 @@ class Reconciler:
         soon = _SOON_SECONDS if _wrote(outcome) else None
         await self._landed(snapshot, plan)
         contended = CONTENDER_SECONDS if snapshot.contender else None
-        known = (soon, plan.recheck_after, look_again, contended)
+        known = (soon, plan.recheck_after, requeue_after, contended)
         waits = [wait for wait in known if wait is not None]
         return _NAME_TAKEN_SECONDS if problems else min(waits, default=None)
 
@@ -203,7 +203,7 @@ class Reconciler:
         """Return whether the status can wait for the next round, which sees what this one wrote.
 
         Only one round in a row is left out, so that a model whose children keep changing still
-        tells where it stands.
+        reports where it stands.
         """
         if not _wrote(outcome) or outcome.errors or key in self._unreported:
             self._unreported.discard(key)
@@ -230,10 +230,10 @@ class Reconciler:
         return done.outcome(deleted=deleted, errors=errors)
 
     async def _exists(self, record: ModelRecord) -> bool:
-        """Ask the API server before a deleted child is made anew.
+        """Query the API server before a deleted child is created again.
 
         When a model is deleted, the garbage collector's deletes may arrive before the model's own:
-        a child made then would be deleted and made again until kopf tells of the model.
+        a child made then would be deleted and made again until kopf reports the model.
         """
         live = await self._client.get(MODEL, record.key.namespace, record.key.name)
         if live is not None and live["metadata"]["uid"] == record.uid:
@@ -256,7 +256,7 @@ class Reconciler:
                 return []
             return [StageError("status", "ClusterError", str(error))]
         if written:
-            self._events.tell(record, snapshot.status, status)
+            self._events.add(record, snapshot.status, status)
             self._on_status(snapshot.status, status)
         return []
 

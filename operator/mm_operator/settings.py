@@ -1,4 +1,4 @@
-"""What an operator process can be told: flags, with an environment variable for each."""
+"""What an operator process can be configured with: flags, with an environment variable for each."""
 
 import argparse
 import re
@@ -11,10 +11,10 @@ from mm_operator.model import KedaSettings, PlanSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
 BUILDER_VERSION = "1"
-"""Version of the build code, part of every fingerprint: a new one builds every engine anew."""
+"""Version of the build code, part of every fingerprint: a new one builds every engine again."""
 
 _FEWEST = 2
-"""Namespaces of a group: one alone has nobody to share with."""
+"""Namespaces of a group: one alone has none to share with."""
 
 CERTIFICATES = "/etc/multimodal-operator/metrics-api"
 """Where the chart mounts the certificate of external.metrics.k8s.io."""
@@ -25,7 +25,7 @@ PREFIX = "MM_OPERATOR_"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the operator process is told."""
+    """Everything the operator process is configured with."""
 
     runtime_image: str
     """Image of inspect, build and serving pods where a model names none. No default: a tag that
@@ -85,7 +85,7 @@ class Settings:
     """What that one holds: bearer, basic, tls; several joined by commas."""
 
     scaling_interval_seconds: float = 15.0
-    """Between two looks of the autoscaler; HPA's period, and a usual scrape interval."""
+    """Between two evaluations of the autoscaler; HPA's period, and a usual scrape interval."""
 
     server_look_seconds: float = 30.0
     """Between two rounds of questions to running servers; a round over 2,000 takes 0.8 s of a core.
@@ -174,7 +174,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return the parser of `mm-operator`; defaults come from the environment."""
 
-    def told(name: str, default: str) -> str:
+    def setting(name: str, default: str) -> str:
         return environment.get(PREFIX + name, default)
 
     parser = argparse.ArgumentParser(
@@ -182,42 +182,44 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the controller until SIGTERM")
-    image = told("RUNTIME_IMAGE", "")
+    image = setting("RUNTIME_IMAGE", "")
     run.add_argument(
         "--runtime-image", default=image, required=not image, help="image of a model's pods"
     )
-    run.add_argument("--lease-namespace", default=told("LEASE_NAMESPACE", "multimodal-system"))
-    run.add_argument("--lease-name", default=told("LEASE_NAME", "multimodal-operator"))
+    run.add_argument("--lease-namespace", default=setting("LEASE_NAMESPACE", "multimodal-system"))
+    run.add_argument("--lease-name", default=setting("LEASE_NAME", "multimodal-operator"))
     run.add_argument(
         "--role-name",
-        default=told("ROLE_NAME", ""),
+        default=setting("ROLE_NAME", ""),
         metavar="NAME",
         help="Role (ClusterRole for every namespace) whose removal frees the served namespaces",
     )
     run.add_argument(
         "--namespace",
         action="append",
-        default=list(filter(None, told("NAMESPACES", "").split(","))),
+        default=list(filter(None, setting("NAMESPACES", "").split(","))),
         help="serve only this namespace; may be given several times",
     )
     run.add_argument(
         "--watch-nodes",
         action=argparse.BooleanOptionalAction,
-        default={"true": True, "false": False}.get(told("WATCH_NODES", "").lower()),
+        default={"true": True, "false": False}.get(setting("WATCH_NODES", "").lower()),
         help="read GPUs from node labels; on by default unless namespaces are given",
     )
-    run.add_argument("--port", type=int, default=int(told("PORT", "8080")))
+    run.add_argument("--port", type=int, default=int(setting("PORT", "8080")))
     run.add_argument(
         "--log-level",
-        default=told("LOG_LEVEL", "info"),
+        default=setting("LOG_LEVEL", "info"),
         choices=["debug", "info", "warning", "error"],
     )
-    run.add_argument("--workers", type=int, default=int(told("WORKERS", "8")))
-    run.add_argument("--resync-seconds", type=float, default=float(told("RESYNC_SECONDS", "600")))
+    run.add_argument("--workers", type=int, default=int(setting("WORKERS", "8")))
+    run.add_argument(
+        "--resync-seconds", type=float, default=float(setting("RESYNC_SECONDS", "600"))
+    )
     run.add_argument(
         "--prometheus-address",
         action="append",
-        default=list(filter(None, told("PROMETHEUS_ADDRESSES", "").split(","))),
+        default=list(filter(None, setting("PROMETHEUS_ADDRESSES", "").split(","))),
         help="where metrics of models are that name no Prometheus; replicas may follow",
     )
     run.add_argument(
@@ -238,14 +240,14 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument(
         "--prometheus-allowed-host",
         action="append",
-        default=list(filter(None, told("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
+        default=list(filter(None, setting("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
         metavar="HOST",
         help="the only hosts, or *.NAME, that autoscaling.prometheus.addresses may name",
     )
     run.add_argument(
         "--scrape-annotations",
         action=argparse.BooleanOptionalAction,
-        default=told("SCRAPE_ANNOTATIONS", "true").lower() != "false",
+        default=setting("SCRAPE_ANNOTATIONS", "true").lower() != "false",
         help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
     )
     run.add_argument(
@@ -271,13 +273,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument(
         "--scaling-interval-seconds",
         type=float,
-        default=float(told("SCALING_INTERVAL_SECONDS", "15")),
+        default=float(setting("SCALING_INTERVAL_SECONDS", "15")),
     )
     run.add_argument(
         "--server-look-seconds",
         type=float,
-        default=float(told("SERVER_LOOK_SECONDS", "30")),
-        help="between two rounds of questions to running servers",
+        default=float(setting("SERVER_LOOK_SECONDS", "30")),
+        help="between two rounds of queries to running servers",
     )
     run.add_argument(
         "--metrics-api-port",

@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do: the first asks for the end, the second or a deadline brings it.
+"""What SIGTERM and SIGINT do: the first requests the end, the second or a deadline brings it.
 
 A thread waits for them. A handler of the event loop would wait for a loop that may stand still, and
 kopf puts handlers of its own in the place of others'.
@@ -21,7 +21,7 @@ grants 15 before the kubelet kills. A stop in order takes a second where the API
 four where it hangs, until giving the Lease back is given up."""
 
 _LOG_SECONDS = 1.0
-"""A log that nobody reads blocks who writes; the end does not wait for it."""
+"""A log that is not read blocks its writer; the end does not wait for it."""
 
 
 def hold_signals() -> None:
@@ -41,7 +41,7 @@ def stop_on_signal(
     """Start the thread.
 
     Args:
-        stop: asks for the end; called in the thread at the first signal.
+        stop: requests the end; called in the thread at the first signal.
         seconds: after them the process is left, with exit code 1.
         leave: ends the process without any clean-up.
     """
@@ -59,7 +59,7 @@ def stop_on_signal(
 def leave_late(
     *, seconds: float = DEADLINE_SECONDS, leave: Callable[[int], None] = os._exit
 ) -> None:
-    """Bound a stop that no signal asked for: a part failed, and the others may not end."""
+    """Bound a stop that no signal requested: a part failed, and the others may not end."""
 
     def wait() -> None:
         time.sleep(seconds)
@@ -69,9 +69,9 @@ def leave_late(
 
 
 def _leave(why: str, leave: Callable[[int], None]) -> None:
-    telling = threading.Thread(
+    logging_thread = threading.Thread(
         target=_LOG.warning, args=("%s: leaving without clean-up", why), daemon=True
     )
-    telling.start()
-    telling.join(_LOG_SECONDS)
+    logging_thread.start()
+    logging_thread.join(_LOG_SECONDS)
     leave(1)

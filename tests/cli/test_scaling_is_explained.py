@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mm_ctl.commands.scaling_sentences import explain
+from mm_ctl.commands.scaling_explanation import explain
 from support.ticks import SIMPLE, one, traffic
 
 AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}
@@ -54,7 +54,7 @@ def test_everything_that_led_to_the_number_is_told() -> None:
         "  2 requests running and waiting, mean of a minute",
         (
             "  work is counted in seconds of a replica, as its pods measured them: a request 20 "
-            "ms, a token of a picture 0.5 ms, a token of text 0.1 ms"
+            "ms, a token of an image 0.5 ms, a token of text 0.1 ms"
         ),
         (
             "  more: when the arriving work passes 2.1 busy replicas (now 2), or a latency misses "

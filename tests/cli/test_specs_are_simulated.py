@@ -149,7 +149,7 @@ def test_wrong_files_are_explained(
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        pytest.param({"customQuery": "vector(3)"}, "customQuery is not asked", id="query"),
+        pytest.param({"customQuery": "vector(3)"}, "customQuery is not evaluated", id="query"),
         pytest.param({"mode": "Off"}, "mode is Off: this is what Enforce would", id="mode"),
         pytest.param(
             {

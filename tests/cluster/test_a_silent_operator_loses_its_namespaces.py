@@ -6,8 +6,8 @@ import pytest
 
 from mm_api import labels
 from mm_operator.cluster.namespaces import (
-    BEAT_SECONDS,
     CONTENDER_SECONDS,
+    HEARTBEAT_SECONDS,
     LEASE_NAME,
     SILENT_SECONDS,
     ServedNamespaces,
@@ -147,7 +147,7 @@ async def test_a_refused_one_leaves_a_mark_once_a_minute(site: Site) -> None:
     for _ in range(6):
         assert not await site.served.admits("team")
         site.watched()
-        site.now += BEAT_SECONDS / 6
+        site.now += HEARTBEAT_SECONDS / 6
 
     assert site.leases.writes == before + 1
     marks = site.leases.held["team", LEASE_NAME]["metadata"]["annotations"]

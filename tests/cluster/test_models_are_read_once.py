@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mm_operator.cluster.cache import Cache
+from mm_operator.cluster.cache_sync import CacheSync
 from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
-from mm_operator.cluster.warmth import Warmth
 from mm_operator.handlers import watch_models
 from support.eventually import eventually_async
 from support.model_documents import document
@@ -55,7 +55,7 @@ async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
         api.apply(document(name=name))
     connection = await connect(str(api.cluster.kubeconfig), None)
     client, models, resyncs = Client(connection), CountedModels(), Counter[str]()
-    warmth = Warmth(
+    cache_sync = CacheSync(
         client,
         models,
         Cache(),
@@ -66,13 +66,13 @@ async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
         after_resync=lambda: resyncs.update(["seen"]),
     )
     try:
-        async with running(warmth.run()):
-            await asyncio.wait_for(warmth.defined(), 60)
+        async with running(cache_sync.run()):
+            await asyncio.wait_for(cache_sync.defined(), 60)
             async with running(watch_models(models, connection, [api.namespace])):
-                await asyncio.wait_for(warmth.warm(), 60)
+                await asyncio.wait_for(cache_sync.synced(), 60)
                 assert len(models) == len(NAMES)
                 await eventually_async(lambda: resyncs["seen"] >= 3)
-                assert warmth.problem() == ""
+                assert cache_sync.problem() == ""
 
             api.kubectl("delete", "mmm", NAMES[0])
             await eventually_async(lambda: len(models) == len(NAMES) - 1)
@@ -87,7 +87,7 @@ async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
     """Names are no models: a replica that kopf tells nothing does not lead."""
     api.apply(document(name="only"))
     client, models = Client(await connect(str(api.cluster.kubeconfig), None)), ModelCache()
-    warmth = Warmth(
+    cache_sync = CacheSync(
         client,
         models,
         Cache(),
@@ -98,8 +98,8 @@ async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
         after_resync=lambda: None,
     )
     try:
-        async with running(warmth.run()):
-            await eventually_async(lambda: "kopf has not listed all 1" in warmth.problem())
+        async with running(cache_sync.run()):
+            await eventually_async(lambda: "kopf has not listed all 1" in cache_sync.problem())
     finally:
         await client.close()
     assert len(models) == 0

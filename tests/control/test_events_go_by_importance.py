@@ -174,7 +174,7 @@ def told(poster: EventPoster, count: int) -> None:
             "reason": "InvalidSpec",
             "message": f"number {number}",
         }
-        poster.tell(RECORD, {}, {"conditions": [condition]})
+        poster.add(RECORD, {}, {"conditions": [condition]})
 
 
 async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -174,7 +174,7 @@ async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
     """The build has kept an answer, the gateway, which is ready, got it; another one is refused."""
     golden = ears.engine.manifest.golden
     assert golden is not None
-    assert golden.sounds == 1
+    assert golden.audio_clips == 1
     assert golden.answer == ears.expected(sample_audio(), tokens=len(golden.tokens))
     other = golden.model_copy(update={"answer": f"{golden.answer} more"})
     triton_engine = TritonEngine(ears.pair.triton_grpc)

@@ -9,7 +9,7 @@ from transformers.generation import GenerationMixin
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_api.golden import MOST_WEIGHT_BYTES, asking_bytes, is_asked
+from mm_api.golden import MOST_WEIGHT_BYTES, golden_answer_bytes, records_golden_answer
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import golden_prompt
 from mm_runtime.engine_build.memory_limit import memory_limit
@@ -46,7 +46,7 @@ def plan_for(family: str, *, backend: str = "Reference", weight_bytes: int = 1 <
 )
 def test_what_can_be_asked_is_asked(plan: BuildPlan, *, expected: bool) -> None:
     """What a build can run within an export's memory; without pictures in a step of its own."""
-    assert expected == is_asked(plan)
+    assert expected == records_golden_answer(plan)
     if plan.engine.backend == "Reference":
         alone = expected and plan.engine.vision is None
         assert alone == ("golden-prompt" in {step.name for step in steps(plan)})
@@ -59,7 +59,7 @@ def test_the_answer_is_the_engines_own(tmp_path: Path) -> None:
 
     golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
     assert golden is not None
-    assert (golden.pictures, golden.sounds) == (0, None)
+    assert (golden.images, golden.audio_clips) == (0, None)
     pipeline = Pipeline.load(directory)
     try:
         answer = pipeline.ask(golden.text)[: len(golden.tokens)]
@@ -77,7 +77,7 @@ def test_what_is_heard_is_what_transformers_hears(tmp_path: Path) -> None:
 
     golden = EngineManifest.from_json((directory.root / "manifest.json").read_bytes()).golden
     assert golden is not None
-    assert (golden.pictures, golden.sounds) == (0, 1)
+    assert (golden.images, golden.audio_clips) == (0, 1)
     words = tokenizer(texts.HEARD)
     prefix = words(golden.text, add_special_tokens=False)["input_ids"]
     assert [words.decode(one) for one in prefix] == [texts.HEARD[at] for at in (0, 1, 3, 4)]
@@ -121,7 +121,7 @@ def test_a_tight_limit_costs_the_answer_and_not_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, *, asked: bool
 ) -> None:
     """The kernel would kill the step that asks, and the build with it."""
-    limit = asking_bytes(plan_of(inspect(CHECKPOINT, InspectOptions()))) + spare
+    limit = golden_answer_bytes(plan_of(inspect(CHECKPOINT, InspectOptions()))) + spare
     monkeypatch.setattr(golden_prompt, "memory_limit", lambda: limit)
     engine = build(CHECKPOINT, tmp_path, asked=True)
     assert asked == (engine.manifest.golden is not None)

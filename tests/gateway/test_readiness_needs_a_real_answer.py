@@ -25,9 +25,9 @@ from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
 from support.tiny_llava import BuiltEngine
 
-GOLDEN = GoldenPrompt(text="What is it?", pictures=1, tokens=[7, 8], answer="a red")
-WITHOUT_PICTURES = GOLDEN.model_copy(update={"pictures": 0})
-OF_A_SOUND = WITHOUT_PICTURES.model_copy(update={"sounds": 1})
+GOLDEN = GoldenPrompt(text="What is it?", images=1, tokens=[7, 8], answer="a red")
+WITHOUT_PICTURES = GOLDEN.model_copy(update={"images": 0})
+OF_A_SOUND = WITHOUT_PICTURES.model_copy(update={"audio_clips": 1})
 
 
 async def _status(running: Running) -> int:
@@ -128,11 +128,11 @@ async def test_the_golden_prompt_is_answered_as_at_the_build(
 
     asked = [one for one in engine.requests if one.prompt == GOLDEN.text]
     assert {(len(one.images), one.max_tokens, one.sampling.temperature) for one in asked} == {
-        (golden.pictures, 2, 0)
+        (golden.images, 2, 0)
     }
     for one in asked:
         heard = one.audio is not None and np.array_equal(one.audio, sample_audio())
-        assert heard == (golden.sounds == 1)
+        assert heard == (golden.audio_clips == 1)
 
 
 def test_a_question_without_a_sound_is_written_as_before() -> None:
@@ -149,7 +149,7 @@ def test_a_real_engine_answers_as_at_its_build(real: RealGateway, tiny_engine: B
     golden = EngineManifest.from_json(tiny_engine.manifest.read_bytes()).golden
 
     assert golden is not None
-    assert (golden.pictures, len(golden.tokens)) == (1, 8)
+    assert (golden.images, len(golden.tokens)) == (1, 8)
     assert golden.answer.startswith("a ")
     ready = httpx.get(f"{real.url}/readyz", timeout=60)
     assert ready.json() == {"status": "ready", "phase": "Ready"}

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from mm_ctl.loadtest.arrivals import Due
-from mm_ctl.loadtest.mix import Choice, Mix, MixError, made_pictures
-from mm_ctl.loadtest.picture import png
+from mm_ctl.loadtest.image import png
+from mm_ctl.loadtest.mix import Choice, Mix, MixError, random_images
 from mm_ctl.loadtest.report import BenchReport, nearest_rank, percentiles, summarise
 from mm_ctl.loadtest.results import Result
 from mm_ctl.loadtest.table import as_table
@@ -102,9 +102,9 @@ def test_texts_and_pictures_are_told_apart() -> None:
     """Latencies of requests with pictures stand beside those without."""
     told = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
 
-    assert told.text_only.whole_request is not None
-    assert told.with_pictures.whole_request is not None
-    assert (told.text_only.whole_request.count, told.with_pictures.whole_request.count) == (1, 2)
+    assert told.text_only.end_to_end is not None
+    assert told.with_images.end_to_end is not None
+    assert (told.text_only.end_to_end.count, told.with_images.end_to_end.count) == (1, 2)
     assert told.images_per_second == pytest.approx(0.3)
 
 
@@ -137,8 +137,8 @@ def test_pictures_are_png_files_and_differ() -> None:
     picture.load()
 
     assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (100, 100))
-    assert len(set(made_pictures(32, 1))) == len(made_pictures(32, 1))
-    assert made_pictures(32, 1) == made_pictures(32, 1)
+    assert len(set(random_images(32, 1))) == len(random_images(32, 1))
+    assert random_images(32, 1) == random_images(32, 1)
 
 
 def test_questions_follow_the_weights() -> None:
@@ -149,13 +149,13 @@ def test_questions_follow_the_weights() -> None:
         images=Choice.parse("0:1,2:3"),
         words=Choice.parse("5"),
         max_tokens=Choice.parse("8"),
-        pictures=made_pictures(16, 1),
+        image_urls=random_images(16, 1),
     )
     asked = [question for _, question in mix.questions(iter([Due(0.0)] * 1000), seed=1)]
-    with_pictures = sum(question.images == 2 for question in asked)
+    with_images = sum(question.images == 2 for question in asked)
     given, _ = (question for _, question in mix.questions(iter([Due(0, 1, 0, 3), Due(1)]), seed=1))
 
-    assert with_pictures == pytest.approx(750, rel=0.1)
+    assert with_images == pytest.approx(750, rel=0.1)
     assert {len(one.body["messages"][0]["content"][-1]["text"].split()) for one in asked} == {8}
     assert given.images == 1
     assert given.body["max_tokens"] == 3

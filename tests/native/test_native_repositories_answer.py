@@ -52,8 +52,8 @@ def _pairs(served: list[tuple[str, str]]) -> list[object]:
 
 
 WITH_IMAGES = [one for one in SERVED if one[0] in CASES]
-WITH_AUDIO = [one for one in SERVED if FAMILIES[one[0]].reads_sound]
-WITH_TEXT = [one for one in SERVED if one[0] not in CASES and not FAMILIES[one[0]].reads_sound]
+WITH_AUDIO = [one for one in SERVED if FAMILIES[one[0]].reads_audio]
+WITH_TEXT = [one for one in SERVED if one[0] not in CASES and not FAMILIES[one[0]].reads_audio]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mm_operator.model import DeploymentState, PodStart, PodState
-from mm_operator.plan.rollout_progress import first_obstacle, told_starts
+from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 
 
 def deployment(**fields: str) -> DeploymentState:
@@ -104,6 +104,6 @@ def test_what_starting_pods_do_is_told() -> None:
         pod(start=PodStart("Loading", early), serving_hash="old"),
         pod(start=PodStart("Loading", early), terminating=True),
     )
-    told = told_starts(deployment(), pods)
+    told = starts_in_progress(deployment(), pods)
     assert told == "1 Loading, 2 WarmingUp since 2026-01-02T03:04:05Z"
-    assert told_starts(deployment(), pods[3:]) == ""
+    assert starts_in_progress(deployment(), pods[3:]) == ""

@@ -4,7 +4,7 @@ import pytest
 
 from mm_api.families.family import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
-from mm_operator.plan.engine.processes import chains
+from mm_operator.plan.engine.processes import pipeline_processes
 from mm_operator.plan.engine.units import MIB
 
 
@@ -47,20 +47,20 @@ def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None
 def test_shared_memory(expected: int, image_size: int, output: int) -> None:
     """Shared memory holds pixels twice and features of every live request."""
     actual = shm_bytes(
-        images=1, image_size=image_size, output_bytes=output, live_requests=32, chains=0
+        images=1, image_size=image_size, output_bytes=output, live_requests=32, pipeline_processes=0
     )
     assert expected == actual
 
 
 @pytest.mark.parametrize(
-    ("expected", "asked", "streaming"),
+    ("expected", "requested", "streaming"),
     [
         pytest.param(1, None, True, id="planned"),
-        pytest.param(2, None, False, id="ensemble-has-its-own-where-nobody-streams"),
-        pytest.param(6, 3, False, id="as-asked"),
+        pytest.param(2, None, False, id="ensemble-has-its-own-without-streaming"),
+        pytest.param(6, 3, False, id="as-requested"),
         pytest.param(0, 0, False, id="none"),
     ],
 )
-def test_chains(expected: int, asked: int | None, *, streaming: bool) -> None:
+def test_pipeline_processes(expected: int, requested: int | None, *, streaming: bool) -> None:
     """Processes of one request each are those of every model that runs the steps."""
-    assert expected == chains(asked, streaming=streaming)
+    assert expected == pipeline_processes(requested, streaming=streaming)

@@ -292,9 +292,7 @@ async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
         endpoint = Endpoint((server.address,), **credentials)
         client = Prometheus(endpoint, trust(Endpoint(())), 60.0)
         try:
-            with pytest.raises(
-                MetricsError, match="customQuery is not asked of the operator's own"
-            ):
+            with pytest.raises(MetricsError, match="customQuery is not sent to the operator's own"):
                 await read_custom(client, "vector(3)", key, of_spec=False)
             assert server.asked == 0
             assert await read_custom(client, "vector(3)", key, of_spec=True) == 3

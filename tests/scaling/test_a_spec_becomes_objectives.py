@@ -15,7 +15,7 @@ from mm_operator.autoscaling import (
     SelectPolicy,
     Tuning,
 )
-from mm_operator.scaling.wishes import objectives_of
+from mm_operator.scaling.objectives import objectives_of
 
 USUAL = Tuning()
 

@@ -7,7 +7,7 @@ from mm_api.v1alpha1 import PrometheusSpec
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
-from mm_operator.scaling.peers import why_not_asked, why_not_reached
+from mm_operator.scaling.peers import why_not_queried, why_not_reached
 from mm_operator.scaling.resolver import JudgingResolver
 
 
@@ -51,7 +51,7 @@ def test_forms_that_lead_elsewhere_are_refused(address: str) -> None:
 def test_servers_of_the_cluster_are_asked(address: str) -> None:
     """Private addresses are where Prometheus lives."""
     assert PrometheusSpec.model_validate({"addresses": [address]}).addresses == [address]
-    assert why_not_asked(address, ()) == ""
+    assert why_not_queried(address, ()) == ""
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_servers_of_the_cluster_are_asked(address: str) -> None:
 )
 def test_what_only_the_operator_reaches_is_not_asked(host: str, why: str) -> None:
     """Its own pod, its node's link, and metadata services, in every spelling."""
-    assert why in why_not_asked(f"http://{host}:9090/x", ())
+    assert why in why_not_queried(f"http://{host}:9090/x", ())
 
 
 @pytest.mark.parametrize("name", ["localhost", "0x7f.1", "0177.0.0.1", "0x7f000001"])
 async def test_a_name_is_judged_by_its_addresses(name: str) -> None:
     """Whatever the system's resolver makes of a name: the address that it gives is judged."""
-    with pytest.raises(OSError, match="is not asked: it is a loopback address"):
+    with pytest.raises(OSError, match="is refused: it is a loopback address"):
         await JudgingResolver().resolve(name, 9090)
 
 

@@ -7,10 +7,10 @@ import pytest
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.scaling.costs import Measured, believed, measured
-from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import Standing
-from mm_operator.scaling.wishes import objectives_of
 
 NOW = 1_000_000.0
 TOLD = {"request": 0.02, "image_token": 0.001, "text_token": 0.0002, "output_token": 0.01}
@@ -90,15 +90,15 @@ def test_work_that_no_pod_told_costs_nothing() -> None:
 
 def test_the_status_says_what_is_not_believed() -> None:
     """It is written at once, survives a silent tick, and goes with a better measurement."""
-    follower, asked = Follower({}, NOW, 1), Asked(SPEC, 1, slots_per_replica=1)
+    follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
     traffic = Traffic(quiet, quiet, mean_output_tokens=None, in_flight=0.1)
     written = []
     for number, told in enumerate([[TOLD | {"text_token": 0.0}], [], [TOLD]]):
         reading, now = Reading(traffic, costs=measured(told)), NOW + 15 * number
-        decision = follower.decide(asked, objectives, pods=[], reading=reading, now=now)
-        view = follower.publish(asked, decision, Standing(), now)
+        decision = follower.decide(requested, objectives, pods=[], reading=reading, now=now)
+        view = follower.publish(requested, decision, Standing(), now)
         written.append(None if view is None else (view.status.work_problem, view.status.work))
 
     first, silent, last = written

@@ -169,7 +169,7 @@ async def test_an_answer_nobody_thought_of_is_its_own_matter(
 
 async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four addresses that drip take four time-outs; the tick grants them less, and all decide."""
-    monkeypatch.setattr(endpoints_module, "why_not_asked", lambda *_: "")  # loopback, for a test
+    monkeypatch.setattr(endpoints_module, "why_not_queried", lambda *_: "")  # loopback, for a test
     monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
     monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 1.0)
     async with serving(drip) as bad, serving(idle) as good, asyncio.timeout(60):

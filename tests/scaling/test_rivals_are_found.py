@@ -61,7 +61,7 @@ async def test_who_moves_replicas_beside_the_engine(
     """Whatever targets the model or its Deployment, and is not the engine's own object."""
     client: Any = Listed(found)
     rivals = Rivals(client)
-    await rivals.look([MODEL])
+    await rivals.refresh([MODEL])
 
     assert rivals.name(MODEL, engine) == expected
 
@@ -71,13 +71,13 @@ async def test_autoscalers_of_other_deployments_cost_no_further_looks() -> None:
     now = [0.0]
     client: Any = Listed(autoscaler("Deployment", "shop"))
     rivals = Rivals(client, clock=lambda: now[0])
-    await rivals.look([MODEL])
+    await rivals.refresh([MODEL])
     client.items = [autoscaler("Deployment", "llava")]
 
     now[0] = 31.0
-    await rivals.look([MODEL])
+    await rivals.refresh([MODEL])
     before = rivals.name(MODEL, "Builtin")
     now[0] = 301.0
-    await rivals.look([MODEL])
+    await rivals.refresh([MODEL])
 
     assert (before, rivals.name(MODEL, "Builtin")) == ("", "rival")

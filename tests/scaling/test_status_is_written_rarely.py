@@ -10,11 +10,11 @@ from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
 from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.costs import Measured
-from mm_operator.scaling.follower import REPUBLISH_SECONDS, Asked, Follower
+from mm_operator.scaling.follower import REPUBLISH_SECONDS, Follower, Requested
+from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import Standing, change
-from mm_operator.scaling.wishes import objectives_of
 
 NOW = 1_000_000.0
 SPEC = AutoscalingSpec.model_validate(
@@ -31,12 +31,14 @@ def reading(in_flight: float) -> Reading:
 
 def tick(follower: Follower, now: float, *, in_flight: float, replicas: int = 1) -> Any:
     """Let a follower decide once; return the view it wants written, if any."""
-    asked = Asked(SPEC, replicas, slots_per_replica=1)
-    follower.others_moved(asked, now)
+    requested = Requested(SPEC, replicas, slots_per_replica=1)
+    follower.others_moved(requested, now)
     pods = [replace(POD, name=str(n), uid=str(n)) for n in range(replicas)]
     objectives = objectives_of(SPEC, slots_per_replica=1)
-    decision = follower.decide(asked, objectives, pods=pods, reading=reading(in_flight), now=now)
-    return follower.publish(asked, decision, Standing(), now)
+    decision = follower.decide(
+        requested, objectives, pods=pods, reading=reading(in_flight), now=now
+    )
+    return follower.publish(requested, decision, Standing(), now)
 
 
 def test_numbers_alone_wait_and_decisions_do_not() -> None:
@@ -123,12 +125,12 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     """What pods measured replaces slots taken, is told, and survives silence and a new leader."""
     cost = WorkCost(2.0, 0.0, 0.1, 0.0)
     told = Measured({"request": 2.0, "text_token": 0.1})
-    follower, asked = Follower({}, NOW, 1), Asked(SPEC, 1, slots_per_replica=1)
+    follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     measured = replace(reading(0.0), costs=told)
-    first = follower.decide(asked, objectives, pods=[POD], reading=measured, now=NOW)
-    later = follower.decide(asked, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
-    view = follower.publish(asked, later, Standing(), NOW + 15)
+    first = follower.decide(requested, objectives, pods=[POD], reading=measured, now=NOW)
+    later = follower.decide(requested, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
+    view = follower.publish(requested, later, Standing(), NOW + 15)
 
     assert first.inputs["demandSteady"] == later.inputs["demandSteady"] == 3.0
     assert view is not None
@@ -155,9 +157,9 @@ def test_a_schedule_that_cannot_be_read_is_told() -> None:
     spec = SPEC.model_copy(update={"schedules": [Schedule.model_validate(bad)]})
     objectives = objectives_of(spec, slots_per_replica=1)
     wrong = next(map(problem_of, objectives.schedules))
-    asked, follower = Asked(spec, 1, slots_per_replica=1), Follower({}, NOW, 1)
-    decision = follower.decide(asked, objectives, pods=[POD], reading=reading(0.8), now=NOW)
-    view = follower.publish(asked, decision, Standing(schedules=wrong), NOW)
+    requested, follower = Requested(spec, 1, slots_per_replica=1), Follower({}, NOW, 1)
+    decision = follower.decide(requested, objectives, pods=[POD], reading=reading(0.8), now=NOW)
+    view = follower.publish(requested, decision, Standing(schedules=wrong), NOW)
 
     assert view is not None
     assert (view.active, view.reason) == (False, "InvalidSpec")

@@ -25,20 +25,22 @@ DOWN = ScalingRules(
 
 
 def pace(
-    wish: int,
+    recommendation: int,
     current: int,
     up: ScalingRules = ScalingRules(),  # noqa: B008 (frozen)
     down: ScalingRules = ScalingRules(),  # noqa: B008 (frozen)
     *,
-    wishes: dict[float, int] | None = None,
+    recommendations: dict[float, int] | None = None,
     changes: dict[float, int] | None = None,
 ) -> Paced:
     """Return the pace now; wishes and changes by their age in seconds."""
     return paced(
-        wish,
+        recommendation,
         current,
         START,
-        wishes=tuple(Sample(START - age, value) for age, value in (wishes or {}).items()),
+        recommendations=tuple(
+            Sample(START - age, value) for age, value in (recommendations or {}).items()
+        ),
         changes=tuple(Sample(START - age, value) for age, value in (changes or {}).items()),
         objectives=Objectives(1, 200, scale_up=up, scale_down=down),
     )
@@ -85,7 +87,7 @@ def test_doubling_is_rounded_up() -> None:
 
 def test_a_window_down_holds_the_highest_wish() -> None:
     """Over the window the highest recommendation counts."""
-    held = pace(3, 10, down=ScalingRules(300.0), wishes={400.0: 9, 200.0: 7, 100.0: 4})
+    held = pace(3, 10, down=ScalingRules(300.0), recommendations={400.0: 9, 200.0: 7, 100.0: 4})
 
     assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (7, (Veto.STABILIZATION,))
 
@@ -94,8 +96,8 @@ def test_a_window_up_holds_the_lowest_wish() -> None:
     """Upwards the lowest recommendation of the window counts, never below what runs."""
     rules = ScalingRules(120.0)
 
-    assert pace(9, 4, up=rules, wishes={60.0: 6}).replicas == 6
-    assert pace(9, 4, up=rules, wishes={60.0: 2}).replicas == 4
+    assert pace(9, 4, up=rules, recommendations={60.0: 6}).replicas == 6
+    assert pace(9, 4, up=rules, recommendations={60.0: 2}).replicas == 4
 
 
 def test_a_direction_can_be_forbidden() -> None:

@@ -160,14 +160,14 @@ def test_a_crowd_is_believed_by_its_count(expected: int, request_seconds: float)
     assert expected == decide(tick(0, 3, seen), fresh(START, 3), costly)[0].replicas
 
 
-def test_a_growing_queue_gets_a_crew() -> None:
+def test_a_growing_queue_gets_surge_replicas() -> None:
     """More than all Ready replicas can work off: as many again for what piles up meanwhile."""
     assert one(2, traffic(2.0), before=1.0).replicas == 4
     assert one(2, traffic(2.5), before=1.0).replicas == 5 + 5
 
 
 @pytest.mark.parametrize(
-    ("crew", "demand"),
+    ("surge", "demand"),
     [
         pytest.param(0, 10.0, id="all-that-they-can"),
         pytest.param(2, 10.1, id="a-hundredth-more"),
@@ -176,16 +176,16 @@ def test_a_growing_queue_gets_a_crew() -> None:
         pytest.param(40, 20.0, id="twice"),
     ],
 )
-def test_a_crew_is_in_proportion_to_what_piles_up(crew: int, demand: float) -> None:
+def test_a_surge_is_in_proportion_to_the_excess(surge: int, demand: float) -> None:
     """Ten replicas that can nearly carry the crowd get a few more, not as many again."""
     large = replace(SIMPLE, max_replicas=100)
     carrying = math.ceil(2 * demand)
 
-    assert carrying + crew == one(10, traffic(demand), before=4.0, objectives=large).replicas
+    assert carrying + surge == one(10, traffic(demand), before=4.0, objectives=large).replicas
 
 
 def test_without_a_replica_all_that_comes_piles_up() -> None:
-    """When the last Ready pod dies the crew is whole."""
+    """When the last Ready pod dies the surge is complete."""
     assert one(2, traffic(2.0), before=1.0, ready=0).replicas == 4 + 4
 
 

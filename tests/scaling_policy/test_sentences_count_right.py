@@ -58,7 +58,7 @@ def waiting(pods: int) -> Observation:
         ),
         pytest.param(
             one(1, replace(traffic(0.4), custom_replicas=2.0)),
-            "The custom query asks for 2 replicas.",
+            "The custom query returns 2 replicas.",
             id="custom",
         ),
         pytest.param(

@@ -113,7 +113,7 @@ def test_encoders_in_pods_of_their_own_are_told_apart() -> None:
     assert degraded(snapshot, plan)["message"] == (
         "The cuda pool of 67,108,864 bytes was full in 1 of 2 encoders (an encoder says so once, "
         "however often it happens): a plan puts nothing into it, because features leave as host "
-        "memory. Let nobody but the model's servers send tensors to the encoders' port. "
+        "memory. Let only the model's servers send tensors to the encoders' port. "
         "The pinned pool of 67,108,864 bytes was full in 1 of 2 encoders (an encoder says so once, "
         "however often it happens): copies between host and GPU are slower. The plan gives it "
         "268,435,456 bytes by now, which new pods have."

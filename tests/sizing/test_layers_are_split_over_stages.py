@@ -19,7 +19,7 @@ def test_stages_hold_the_model_together(family: str, quantization: str | None) -
     whole = stack.rank_bytes(Split(), **sizes)
     parts = [stack.rank_bytes(Split(1, 2, stage), **sizes) for stage in (0, 1)]
 
-    assert sum(parts) == whole + 2 * stack.whole
+    assert sum(parts) == whole + 2 * stack.replicated
 
 
 @pytest.mark.parametrize("family", SPLIT)

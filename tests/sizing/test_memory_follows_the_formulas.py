@@ -132,7 +132,7 @@ def test_shards_sum_to_the_whole(family: str, ranks: int, *, quantized: bool) ->
         whole = stack.rank_bytes(Split(), dtype_bytes=2, quantization=asked)
         shard = stack.rank_bytes(Split(ranks), dtype_bytes=2, quantization=asked)
         extra = ranks * shard - whole
-        least = (ranks - 1) * (stack.whole + stack.embedding) * 2
+        least = (ranks - 1) * (stack.replicated + stack.embedding) * 2
         # Scales and biases of row-split layers stay whole on every rank too.
         rows = [line for line in stack.linears if line.split == "row"]
         scales = sum(row.count * (row.outputs * 4 + 8 + row.biases * 2) for row in rows)

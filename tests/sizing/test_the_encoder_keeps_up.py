@@ -82,7 +82,7 @@ def test_what_no_share_does_is_told_before_a_gpu_is_taken() -> None:
     status = derive(snapshot, plan, Outcome())
 
     assert status["plan"]["warnings"][0].startswith(
-        "500 pictures a second are asked of each pod's encoder; with 50 % of the GPU it encodes "
+        "500 images a second are requested of each pod's encoder; with 50 % of the GPU it encodes "
         "387.1 of the largest size at most"
     )
     assert "use 2 pods" in status["plan"]["warnings"][0]
@@ -105,7 +105,7 @@ def test_a_gpu_that_nobody_knows_gets_the_largest() -> None:
     odd = GpuModel(product="custom", memory_bytes=80 << 30, compute_capability="9.0")
     plan = planned("llava", {}, gpu=odd, vision={"imagesPerSecond": 5})
     assert plan.serving_plan.sharing.thread_percentage == SHARES[-1]
-    assert plan.warnings[0].message.startswith("how fast a custom is is not known")
+    assert plan.warnings[0].message.startswith("the speed of a custom is not known")
 
 
 def test_every_gpu_of_the_table_has_a_speed() -> None:

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from mm_api.conditions import ConditionType
-from mm_operator.status.conditions import MESSAGE_LIMIT, Aspect, set_conditions
+from mm_operator.status.conditions import MESSAGE_LIMIT, Condition, set_conditions
 from support.models import EPOCH
 
-READY = Aspect(ConditionType.READY, "False", "PodsStarting", "0 of 1")
-PLANNED = Aspect(ConditionType.PLANNED, "True", "PlanComplete", "planned")
+READY = Condition(ConditionType.READY, "False", "PodsStarting", "0 of 1")
+PLANNED = Condition(ConditionType.PLANNED, "True", "PlanComplete", "planned")
 LATER = EPOCH + timedelta(hours=1)
 
 
@@ -23,8 +23,8 @@ def test_order_is_that_of_the_types() -> None:
 def test_time_moves_on_a_flip_only() -> None:
     """A new reason or message leaves the transition time, a new status moves it."""
     before = set_conditions([], [READY, PLANNED], generation=1, now=EPOCH)
-    ready = Aspect(ConditionType.READY, "True", "ReplicasAvailable")
-    planned = Aspect(ConditionType.PLANNED, "True", "PlanComplete", "planned again")
+    ready = Condition(ConditionType.READY, "True", "ReplicasAvailable")
+    planned = Condition(ConditionType.PLANNED, "True", "PlanComplete", "planned again")
     after = set_conditions(before, [ready, planned], generation=2, now=LATER)
     assert [one["lastTransitionTime"] for one in after] == [
         "2026-01-02T04:04:05Z",
@@ -40,7 +40,7 @@ def test_same_aspects_change_nothing() -> None:
 
 def test_long_messages_are_cut() -> None:
     """A message never outgrows the limit, and says that it was cut."""
-    long = Aspect(ConditionType.READY, "False", "PodsCrashing", "x" * 10_000)
+    long = Condition(ConditionType.READY, "False", "PodsCrashing", "x" * 10_000)
     (made,) = set_conditions([], [long], generation=1, now=EPOCH)
     assert (len(made["message"]), made["message"][-10:]) == (MESSAGE_LIMIT, " ... (cut)")
 

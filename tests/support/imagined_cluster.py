@@ -64,7 +64,7 @@ class ImaginedCluster:
         self.story: list[str] = []
         """What the operator would log of its models."""
         self.identity = ""
-        """What tells the volume of the models' stores from others."""
+        """What identifies the volume of the models' stores."""
         self._uids = 0
 
     # --- what people do -------------------------------------------------------------------------

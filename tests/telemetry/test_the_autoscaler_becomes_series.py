@@ -8,11 +8,11 @@ from mm_api.metrics import SCALING_METRICS
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import Arrivals, Traffic
 from mm_operator.cluster.keys import Key
-from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.traffic import Reading
-from mm_operator.scaling.wishes import objectives_of
 from mm_operator.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def decided(*readings: tuple[float, Reading]) -> Follower:
         loaded_at=NOW - 3,
         ready_at=NOW,
     )
-    follower, asked = Follower({}, NOW, 2), Asked(SPEC, 2, slots_per_replica=1)
+    follower, requested = Follower({}, NOW, 2), Requested(SPEC, 2, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     for now, reading in readings:
-        follower.decide(asked, objectives, pods=[pod], reading=reading, now=now)
+        follower.decide(requested, objectives, pods=[pod], reading=reading, now=now)
     return follower
 
 

@@ -39,7 +39,7 @@ OPERATORS = tuple(
         "ZeroIterationForLoop",
     )
 )
-"""One mutation per kind of mistake: borders, signs, conditions, constants, loops.
+"""One mutation per kind of mistake: limits, signs, conditions, constants, loops.
 
 Left out is what no test can see (`|` in annotations, arguments of decorators) and what is never
 a slip (`==` to `is`)."""

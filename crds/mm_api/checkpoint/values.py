@@ -65,8 +65,8 @@ class Sizes:
                     f"{name} is missing, and text models of the type"
                     f" {self.values.get('model_type')!r} have no default here"
                 )
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not smallest <= value <= LARGEST:  # type: ignore[operator]
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not smallest <= value <= LARGEST:  # type: ignore[operator]
             raise invalid(f"{name} is {value!r}; expected a whole number from {smallest}")
         return int(value)  # type: ignore[call-overload,no-any-return]
 

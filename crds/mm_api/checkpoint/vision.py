@@ -43,7 +43,7 @@ def tower_facts(size: Sizes, *, heads: str = "num_attention_heads", **more: Any)
 
 
 def image_token(config: JsonObject) -> int | None:
-    """Return the id that stands for a picture, under either of its names."""
+    """Return the id that stands for an image, under either of its names."""
     value = config.get("image_token_id", config.get("image_token_index"))
     return value if isinstance(value, int) else None
 

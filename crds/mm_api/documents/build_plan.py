@@ -1,4 +1,4 @@
-"""The plan: everything the build needs, decided before a GPU is asked for.
+"""The plan: everything the build needs, decided before a GPU is requested.
 
 Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and
 kept in the manifest. The fingerprint covers `EngineSpec`, the adapters wherever they lie and, for

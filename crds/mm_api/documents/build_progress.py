@@ -23,7 +23,7 @@ class BuildProgress(Document):
     number: int = Field(default=0, ge=0, description="Of the step, the first is 1.")
     of: int = Field(default=0, ge=0, description="Steps of this build.")
     percent: int | None = Field(
-        default=None, ge=0, le=100, description="Of the running step, where its tool tells."
+        default=None, ge=0, le=100, description="Of the running step, where its tool reports it."
     )
     total_bytes: int | None = Field(
         default=None, ge=0, description="What the running step moves, where it moves bytes."

@@ -36,7 +36,7 @@ class StepRecord(Document):
 
 
 class Verification(Document):
-    """How the vision engine compared with torch on sample pictures."""
+    """How the vision engine compared with torch on sample images."""
 
     samples: int = Field(ge=1)
     max_abs_difference: float = Field(ge=0)
@@ -51,17 +51,21 @@ class GpuIdentity(Document):
 
 
 class GoldenPrompt(Document):
-    """A question that the build asked the engine, and the answer that it was sure of."""
+    """A golden answer: a prompt of the build and the engine's certain first tokens."""
 
     text: str = Field(
-        description="As Triton's `text_input` takes it; of a sound, the decoder's prefix."
+        description="As Triton's `text_input` takes it; of audio, the decoder's prefix."
     )
-    pictures: Literal[0, 1] = Field(
-        description="The picture is the runtime's own; 0: an engine that takes none."
+    images: Literal[0, 1] = Field(
+        validation_alias="pictures",
+        serialization_alias="pictures",
+        description="The image is the runtime's own; 0: an engine that takes none.",
     )
-    sounds: Literal[1] | None = Field(
+    audio_clips: Literal[1] | None = Field(
         default=None,
-        description="The sound is the runtime's own; None: an engine that hears nothing.",
+        validation_alias="sounds",
+        serialization_alias="sounds",
+        description="The audio is the runtime's own; None: an engine that takes none.",
     )
     tokens: list[int] = Field(
         min_length=1,

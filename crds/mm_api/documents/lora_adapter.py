@@ -9,7 +9,7 @@ from mm_api.base import Document
 
 
 class LoraAdapter(Document):
-    """One adapter that a built engine can be asked to use."""
+    """One adapter that requests to a built engine can name."""
 
     name: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)
     uid: int = Field(ge=0, description="What a request names it by; -1 would be the base model.")
@@ -22,7 +22,7 @@ class LoraAdapter(Document):
     )
 
 
-def _told_apart(adapters: list[LoraAdapter]) -> list[LoraAdapter]:
+def _without_duplicates(adapters: list[LoraAdapter]) -> list[LoraAdapter]:
     for what, values in (
         ("name", [one.name for one in adapters]),
         ("uid", [one.uid for one in adapters]),
@@ -35,5 +35,5 @@ def _told_apart(adapters: list[LoraAdapter]) -> list[LoraAdapter]:
     return adapters
 
 
-LoraAdapters = Annotated[list[LoraAdapter], AfterValidator(_told_apart)]
+LoraAdapters = Annotated[list[LoraAdapter], AfterValidator(_without_duplicates)]
 """Adapters with names and uids of their own."""

@@ -1,7 +1,7 @@
 """What is known about a checkpoint after reading only its small files.
 
 Written by the inspect Job as its termination message (Kubernetes keeps 4,096 bytes of it), read by
-the planner. So a plan exists before any GPU is asked for.
+the planner. So a plan exists before any GPU is requested.
 """
 
 from enum import StrEnum
@@ -62,7 +62,7 @@ class VisionFacts(Document):
     layers: int = Field(ge=1)
     image_size: int = Field(
         ge=1,
-        description="Pixels of the square input's side: of one tile where pictures are tiled, of "
+        description="Pixels of the square input's side: of one tile where images are tiled, of "
         "the largest square where their size is free.",
     )
     patch_size: int = Field(ge=1, description="Pixels of a patch's side.")
@@ -77,7 +77,7 @@ class VisionFacts(Document):
         default=None, ge=1, description="BLIP-2: queries of the Q-Former, one feature each."
     )
     max_tiles: int | None = Field(
-        default=None, ge=1, description="Tiles of one picture at most, its thumbnail included."
+        default=None, ge=1, description="Tiles of one image at most, its thumbnail included."
     )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
         default=None, description="Heights and widths of the grids of tiles that images become."
@@ -149,7 +149,7 @@ class ModelFacts(Document):
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None
-    lora: LoraFacts | None = Field(default=None, description="None: no adapters were asked for.")
+    lora: LoraFacts | None = Field(default=None, description="None: no adapters were requested.")
 
 
 class InspectReason(StrEnum):

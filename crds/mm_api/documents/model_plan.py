@@ -1,4 +1,4 @@
-"""The whole plan of a model: every limit, flag, byte and pool, computed before a GPU is asked for.
+"""The plan of a model: every limit, flag, byte and pool, computed before a GPU is requested.
 
 Written by `mmctl plan -o json`. `BuildPlan` and `ServingPlan` are the parts of it that Jobs and
 pods read; they are kept apart because models that share an engine share its `BuildPlan`, while
@@ -63,7 +63,7 @@ class HostMemory(Document):
     prompt_table_bytes: int = Field(ge=0)
     kv_cache_bytes: int = Field(ge=0)
     feature_cache_bytes: int = Field(
-        default=0, ge=0, description="Features of pictures seen before, at the most."
+        default=0, ge=0, description="Features of images seen before, at the most."
     )
     total_bytes: int = Field(ge=0)
     limit_bytes: int | None = Field(default=None, description="None: the spec sets no limit.")
@@ -74,7 +74,7 @@ class EncoderMemory(Document):
 
     vision_bytes: int = Field(ge=0, description="Vision engine with activations at the largest.")
     feature_cache_bytes: int = Field(
-        ge=0, description="Host memory: features of pictures seen before, at the most."
+        ge=0, description="Host memory: features of images seen before, at the most."
     )
     cuda_pool_bytes: int = Field(ge=0, description="Reserved on a GPU only.")
     context_bytes: int | None = Field(default=None, ge=0, description="None: no GPU is used.")

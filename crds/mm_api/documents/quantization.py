@@ -12,7 +12,7 @@ from mm_api.base import Document
 from mm_api.documents.trtllm_build import Command
 
 HF_QUANT_CONFIG = "hf_quant_config.json"
-"""What tells trtllm-serve how weights are stored (tensorrt_llm/_torch/model_config.py)."""
+"""Says how weights are stored; read by trtllm-serve (tensorrt_llm/_torch/model_config.py)."""
 
 
 class StagedQuantization(Document):

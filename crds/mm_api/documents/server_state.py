@@ -1,6 +1,6 @@
 """What a running server knows of itself and its pod's status cannot say, as JSON on its own port.
 
-The supervisor of tritonserver writes it, the operator asks for it: a pod may not write its own
+The supervisor of tritonserver writes it, the operator fetches it: a pod may not write its own
 annotations, and its termination message is read only once it has ended.
 """
 
@@ -21,17 +21,17 @@ class Role(StrEnum):
     """What a pod is there for."""
 
     SERVER = "server"
-    """Answers whole requests."""
+    """Answers complete requests."""
 
     ENCODER = "encoder"
-    """Encodes pictures for the servers of its model, and nothing else."""
+    """Encodes images for the servers of its model, and nothing else."""
 
 
 class PoolState(Document):
     """One of Triton's memory pools."""
 
     pool: Pool
-    planned_bytes: int = Field(ge=0, description="What tritonserver was told to reserve.")
+    planned_bytes: int = Field(ge=0, description="What tritonserver reserves.")
     full: int = Field(
         default=0, ge=0, description="Servers of this pod that said it is full; each says it once."
     )
@@ -51,5 +51,5 @@ class ServerState(Document):
 
     @property
     def in_trouble(self) -> bool:
-        """Return whether somebody should look at it."""
+        """Return whether it needs attention."""
         return bool(self.sharing_problem) or any(pool.full for pool in self.pools)

@@ -43,7 +43,7 @@ class GpuSharing(Document):
 class EncoderPlan(Document):
     """Vision encoders in pods of their own, as the pods beside them and they themselves know them.
 
-    How many there are is not told: it may change without a new revision of any pod.
+    Their number is left out: it may change without a new revision of any pod.
     """
 
     addresses: list[str] = Field(
@@ -51,13 +51,13 @@ class EncoderPlan(Document):
         description="HOST:PORT of Triton's gRPC; each address that a host has is one encoder.",
     )
     timeout_seconds: float = Field(
-        gt=0, description="After this a server encodes the pictures of a request itself."
+        gt=0, description="After this a server encodes the images of a request itself."
     )
     pools: MemoryPools = Field(description="Of an encoder's pod.")
     key: str = Field(
         default="",
         description="What a server shows an encoder with each request. Empty: encoders answer "
-        "whoever reaches them.",
+        "every client that reaches them.",
     )
 
 
@@ -90,8 +90,8 @@ class ServingPlan(Document):
     fingerprint: str = Field(pattern=FINGERPRINT_PATTERN)
     manifest_sha256: str | None = Field(
         default=None,
-        description="Of the engine's manifest as its build told it; pods refuse another one. No "
-        "part of a revision: an engine that is built anew keeps the pods that run.",
+        description="Of the engine's manifest as its build reported it; pods refuse another one. "
+        "No part of a revision: an engine that is built again keeps the pods that run.",
     )
     backend: Literal["TensorRT", "PyTorch", "Reference"]
     device: Device = Field(
@@ -106,7 +106,7 @@ class ServingPlan(Document):
         default=True,
         description="Triton's models ensemble and tensorrt_llm_bls may answer in pieces. If not, "
         "they take calls for one answer (ModelInfer, HTTP infer), which Triton refuses for models "
-        "that may, and the gateway asks streaming_ensemble.",
+        "that may, and the gateway calls streaming_ensemble.",
     )
     bls_instances: int = Field(
         default=1,
@@ -116,7 +116,7 @@ class ServingPlan(Document):
     feature_cache_bytes: int = Field(
         default=0,
         ge=0,
-        description="Host memory for features of pictures seen before, of the process that encodes "
+        description="Host memory for features of images seen before, of the process that encodes "
         "by plan; 0: none.",
     )
     kv_cache: KvCachePlan | None = Field(
@@ -126,7 +126,7 @@ class ServingPlan(Document):
         default=None, description="None: no two processes of the server use one GPU."
     )
     encoders: EncoderPlan | None = Field(
-        default=None, description="None: the server itself encodes pictures."
+        default=None, description="None: the server itself encodes images."
     )
     gateway: GatewayPlan
     trtllm_serve: TrtllmServe | None = Field(

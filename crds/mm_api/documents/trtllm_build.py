@@ -13,7 +13,7 @@ from mm_api.base import Document, Short
 from mm_api.documents.lora_adapter import LoraAdapters
 
 CUSTOM_PRODUCT = "custom"
-"""Product of a GPU whose numbers the spec gives without a name: no node is asked for by it."""
+"""Product of a GPU whose numbers the spec gives without a name: no node is selected by it."""
 
 EngineName = Literal["llm", "encoder", "decoder", "vision"]
 

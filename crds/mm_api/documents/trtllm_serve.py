@@ -2,7 +2,7 @@
 
 Part of `ModelPlan` (what `mmctl plan` prints) and of `ServingPlan` (what pods read): the two are
 equal word for word. Paths are relative to a folder where `models/NAME` is the checkpoint; the last
-part is the name that the server tells its clients.
+part is the model name that the server reports.
 """
 
 import re

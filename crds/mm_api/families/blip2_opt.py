@@ -79,7 +79,7 @@ BLIP2_OPT = Family(
         vision_type="blip2",
         built_vision_type="blip2-opt",
     ),
-    decoder=Decoder.WHOLE_MODEL,
+    decoder=Decoder.NESTED_MODEL,
     # Its features come first, without a word of the model's in front of them.
     prompt=PromptStyle(
         IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}",

@@ -40,7 +40,7 @@ BLIP2_T5 = replace(
     default_encoder_tokens=924,  # upstream's documented encoder
     default_output_tokens=100,
     max_images=1,
-    max_images_reason="upstream's wrapper puts one picture in front of the text",
+    max_images_reason="upstream's wrapper puts one image in front of the text",
     unserved=Unserved(
         "BLIP-2 with T5",
         "nothing serves BLIP-2 with T5, so no GPU is taken for its engines: build them by hand "

@@ -33,22 +33,22 @@ def _refuse_look_alikes(config: JsonObject) -> None:
     if config.get("model_type") == "blip-2":
         raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
-            "config.json is BLIP-2 with a language model other than OPT and T5, which nobody"
-            " builds. Use blip2-opt-2.7b or blip2-opt-6.7b.",
+            "config.json is BLIP-2 with a language model other than OPT and T5, which no"
+            " backend builds. Use blip2-opt-2.7b or blip2-opt-6.7b.",
         )
 
 
-def resolve(config: JsonObject, asked: str | None) -> str:
-    """Return the family to use: what config.json says, which must be what the user asked for.
+def resolve(config: JsonObject, requested: str | None) -> str:
+    """Return the family to use: what config.json says, which must be what the user requested.
 
     Raises:
         CheckpointError: `UnknownFamily` or `FamilyMismatch`.
     """
     known = ", ".join(FAMILIES)
-    if asked is not None and asked not in FAMILIES:
+    if requested is not None and requested not in FAMILIES:
         raise CheckpointError(
             InspectReason.UNKNOWN_FAMILY,
-            f"spec.model.family {asked!r} is not known. Known families: {known}.",
+            f"spec.model.family {requested!r} is not known. Known families: {known}.",
         )
     found = detect(config)
     if found is None:
@@ -58,10 +58,10 @@ def resolve(config: JsonObject, asked: str | None) -> str:
             f"config.json says model_type {config.get('model_type')!r} and architectures"
             f" {config.get('architectures')!r}: no known family. Known families: {known}.",
         )
-    if asked not in {None, found}:
+    if requested not in {None, found}:
         raise CheckpointError(
             InspectReason.FAMILY_MISMATCH,
-            f"spec.model.family is {asked!r}, and config.json is a {found} checkpoint: remove"
+            f"spec.model.family is {requested!r}, and config.json is a {found} checkpoint: remove"
             " spec.model.family or correct it.",
         )
     return found

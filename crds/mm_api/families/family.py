@@ -16,19 +16,19 @@ VARIABLE_SIZE_FACTOR = 1.5
 
 
 def always(_: JsonObject) -> bool:
-    """Return true: a family whose model_type tells enough."""
+    """Return true: the model_type identifies the family."""
     return True
 
 
 class Kind(StrEnum):
-    """How pictures, or whatever the encoder reads, reach the language model."""
+    """How images, or whatever the encoder reads, reach the language model."""
 
     PROMPT_TABLE = "PromptTable"
     """Features are rows of the prompt table; ids from vocab_size on index them."""
     CROSS_ATTENTION = "CrossAttention"
     """Features are read by cross-attention layers of a decoder (mllama)."""
     ENCODER_DECODER = "EncoderDecoder"
-    """Two engines; the encoder reads text or sound."""
+    """Two engines; the encoder reads text or audio."""
 
 
 class ImageLayout(StrEnum):
@@ -40,7 +40,7 @@ class ImageLayout(StrEnum):
     """A base view and a grid of tiles that follows the image's shape; with `features_of_several`
     each of several images is one view."""
     GRID = "Grid"
-    """Patches of a picture that keeps its shape; positions have three coordinates (M-RoPE)."""
+    """Patches of an image that keeps its shape; positions have three coordinates (M-RoPE)."""
     TILES = "Tiles"
     """Tiles that attend to each other, beside a mask of those that are there."""
 
@@ -50,7 +50,7 @@ class Decoder(StrEnum):
 
     BESIDE_TOWER = "BesideTower"
     """At `model.language_model`, with the head on top."""
-    WHOLE_MODEL = "WholeModel"
+    NESTED_MODEL = "NestedModel"
     """At `language_model`, which is a model with decoder and head of its own."""
     FOLDER = "Folder"
     """In a folder of its own, `llm`."""
@@ -200,7 +200,7 @@ class Family:
     architectures: tuple[str, ...]
     """Names in config.json."""
     model_type: str | None
-    """Of config.json; None: `recognised` alone tells, and is asked before any model_type."""
+    """Of config.json; None: `recognised` alone decides, and precedes every model_type."""
     read: Callable[[JsonObject, JsonObject], Dimensions]
     """Dimensions, from config.json (FairSeq: the args namespace) and preprocessor_config.json,
     which is empty when there is none. Raises CheckpointError: a value is missing, of a wrong type
@@ -233,10 +233,10 @@ class Family:
     image_layout: ImageLayout = ImageLayout.SQUARE
     """Means nothing for families without images."""
     decoder: Decoder | None = None
-    """None: pictures are read by cross attention, or it is an encoder-decoder."""
+    """None: images are read by cross attention, or it is an encoder-decoder."""
     loaded_as: str | None = None
     """Class of transformers; None: the first one of `architectures`."""
-    reads_sound: bool = False
+    reads_audio: bool = False
     """The encoder reads log-mel spectrograms, not text."""
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
@@ -279,7 +279,7 @@ class Family:
     video_upstream: bool = True
     """Upstream's models take the family's videos too."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
-    """Weights of tower and projector, where checkpoints have no index that tells the total."""
+    """Weights of tower and projector, where checkpoints have no index with the total."""
     notes: tuple[str, ...] = ()
 
     def is_served(self, backend: str) -> bool:

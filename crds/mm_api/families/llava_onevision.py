@@ -1,4 +1,4 @@
-"""LLaVA-OneVision: a base view and a grid of tiles that follows the picture's shape (#features)."""
+"""LLaVA-OneVision: a base view and a grid of tiles that follows the image's shape (#features)."""
 
 import re
 from math import sqrt
@@ -46,9 +46,9 @@ def grid_tokens(height: int, width: int, *, side: int, limit: int | None) -> int
 
 
 def features_per_image(vision: VisionFacts) -> int:
-    """Return the most tokens that any picture can become: base view and the worst grid.
+    """Return the most tokens that any image can become: base view and the worst grid.
 
-    Unpadding takes the same number of rows (or columns) from both ends, and a picture for which a
+    Unpadding takes the same number of rows (or columns) from both ends, and an image for which a
     smaller grid would do gets that one; so each grid has few shapes, and all are tried. For 36
     grids of 384 pixels and anyres_max_9 that is 8765, at 1168 x 960 pixels.
     """
@@ -78,7 +78,7 @@ QWEN2_STYLE = BlockStyle(gated=True, qkv_bias=True)
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a LLaVA-OneVision checkpoint, whose pictures are tiled by their shape."""
+    """Return the parts of a LLaVA-OneVision checkpoint, whose images are tiled by their shape."""
     pinpoints = config.get("image_grid_pinpoints") or processor.get("image_grid_pinpoints")
     ratio = str(config.get("vision_aspect_ratio", "anyres_max_9"))
     limit = re.fullmatch(r"anyres_max_(\d+)", ratio)
@@ -90,7 +90,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     base = (image // size("patch_size")) ** 2
     vision = tower_facts(
         size,
-        features_per_image=base,  # of one tile; the worst picture is the planner's business
+        features_per_image=base,  # of one tile; the worst image is the planner's business
         grid_pinpoints=grids,
         grid_limit=int(limit[1]),
         max_tiles=most_tiles(grids, image),
@@ -145,7 +145,7 @@ LLAVA_ONEVISION = Family(
     video_features=video_features,
     adapters=True,
     notes=(
-        "the guide's 7300 tokens bound no picture in general: 1168 x 960 pixels are 8765",
-        "even a picture of one tile is base view and tile: 1485 tokens",
+        "the guide's 7300 tokens bound no image in general: 1168 x 960 pixels are 8765",
+        "even an image of one tile is base view and tile: 1485 tokens",
     ),
 )

@@ -16,8 +16,8 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return decoder and encoder of mBART.
 
     Raises:
-        CheckpointError: a many-to-many checkpoint: TensorRT-LLM's converter has no way to tell the
-            engine the language of each answer.
+        CheckpointError: a many-to-many checkpoint: TensorRT-LLM's converter has no way to set the
+            language of each answer.
     """
     forced, start = config.get("forced_bos_token_id"), config.get("decoder_start_token_id")
     if forced is None and not (isinstance(start, int) and start >= FIRST_LANGUAGE):
@@ -38,5 +38,5 @@ MBART = replace(
     read=read,
     tokenizer=Tokenizer(),
     embeddings=replace(bart.BART.embeddings, final_norm=True),
-    notes=("many-to-many checkpoints are refused: the engine cannot be told the language",),
+    notes=("many-to-many checkpoints are refused: the engine takes no language",),
 )

@@ -1,4 +1,4 @@
-"""Llama 3.2 Vision: cross-attention layers read the picture (#commands, #sizing, #crossing)."""
+"""Llama 3.2 Vision: cross-attention layers read the image (#commands, #sizing, #crossing)."""
 
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
@@ -43,16 +43,16 @@ TOWER = {
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Llama 3.2 Vision checkpoint: pictures are read by cross attention."""
+    """Return the parts of a Llama 3.2 Vision checkpoint: images are read by cross attention."""
     text = section(config, "text_config") or {}
-    crossing = text.get("cross_attention_layers") or []
+    cross_attention = text.get("cross_attention_layers") or []
     size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
     tiles = size("max_num_tiles", processor.get("max_image_tiles"))
     positions = (size("image_size") // size("patch_size")) ** 2 + 1
     vision = tower_facts(
         size, heads="attention_heads", features_per_image=tiles * positions, max_tiles=tiles
     )
-    facts = text_facts(text, cross_attention_layers=len(crossing))
+    facts = text_facts(text, cross_attention_layers=len(cross_attention))
     return Dimensions(facts, vision, image_token_id=image_token(config))
 
 
@@ -76,7 +76,7 @@ MLLAMA = Family(
     ),
     serving=Serving(ENSEMBLE, BYTES_TENSORS, "{text}"),
     features_per_image=features_per_image,
-    # One entry of the batch is a whole image: its tiles attend to each other.
+    # One entry of the batch is a complete image: its tiles attend to each other.
     positions_per_tile=features_per_image,
     # The mask of cross attention is BOOL on the GPU: one byte per token of both sides.
     extra_output_bytes=lambda sequence, _head, tokens: sequence * tokens,

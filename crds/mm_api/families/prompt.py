@@ -15,7 +15,7 @@ PLAIN_CHAT = (
     "{% for part in message['content'] if part['type'] == 'text' %}{{ part['text'] }}{% endfor %}"
     "{% endfor %}"
 )
-"""A model that was never tuned for chats continues text: pictures first, then a line a turn."""
+"""A model that was never tuned for chats continues text: images first, then a line a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class PromptStyle:
     """The placeholder is no token: the text is cut there, and features go in between."""
 
     opening: str = ""
-    """How every conversation begins: a text that begins so is a whole prompt."""
+    """How every conversation begins: a text that begins so is a complete prompt."""
 
     chat: str = ""
-    """Template of whole conversations for checkpoints that bring none; empty: they have to."""
+    """Template of complete conversations for checkpoints that bring none; empty: they have to."""
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """Return what a user's text must not contain: it would claim a picture or a video."""
+        """Return what a user's text must not contain: it would claim an image or a video."""
         return (self.placeholder, self.video) if self.video else (self.placeholder,)

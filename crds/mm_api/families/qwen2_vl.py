@@ -1,4 +1,4 @@
-"""Qwen2-VL: a picture keeps its shape, 28 x 28 pixels become a feature (#features)."""
+"""Qwen2-VL: an image keeps its shape, 28 x 28 pixels become a feature (#features)."""
 
 from math import isqrt
 
@@ -31,7 +31,7 @@ _FLOAT32_BYTES = 4
 
 
 def features_per_image(vision: VisionFacts) -> int:
-    """Return the tokens of the largest picture that the vision profile takes: 5184 / 4 = 1296."""
+    """Return the tokens of the largest image that the vision profile takes: 5184 / 4 = 1296."""
     merged = (vision.merge_size or 2) ** 2
     largest = (vision.max_pixels or 0) // vision.patch_size**2
     return max(1, min(largest, MAX_HW_DIMS) // merged)
@@ -49,7 +49,7 @@ def video_features(vision: VisionFacts, frames: int) -> int:
 
 
 def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
-    """Return MROPE_ROTARY_COS_SIN, float32 for the whole context: 16,777,216 bytes for 7B."""
+    """Return MROPE_ROTARY_COS_SIN, float32 for the entire context: 16,777,216 bytes for 7B."""
     return positions * head_size * _FLOAT32_BYTES
 
 
@@ -59,7 +59,7 @@ PIXELS = (56 * 56, 28 * 28 * 1280)
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Qwen2-VL checkpoint: pictures keep their size, within bounds."""
+    """Return the parts of a Qwen2-VL checkpoint: images keep their size, within bounds."""
     values = section(config, "vision_config") or {}
     size = Sizes(values, TOWER, "vision_config")
     text = section(config, "text_config") or config
@@ -139,10 +139,10 @@ QWEN2_VL = Family(
     pytorch=PyTorchServing(images=True, quantizations=("FP8",)),
     adapters=True,
     notes=(
-        "each request keeps rotary tables for the whole context on the GPU: 16 MiB for 7B",
+        "each request keeps rotary tables for the entire context on the GPU: 16 MiB for 7B",
         "all images of a batch must give equal numbers of tokens: the gateway makes them one size",
         "upstream's preprocessing model holds the token ids of 7B: other vocabularies fail",
         "never send prompt_table_extra_id: upstream's preprocessing model fails on it",
-        "the vision builder downloads a demo picture: build nodes without internet fail",
+        "the vision builder downloads a demo image: build nodes without internet fail",
     ),
 )

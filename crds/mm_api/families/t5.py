@@ -75,7 +75,7 @@ def reads_bytes(config: JsonObject) -> bool:
 def gated(config: JsonObject) -> bool:
     """Return whether feed-forward layers have a gate, as Flan-T5's and T5 1.1's do.
 
-    Nothing else tells T5 and Flan-T5 apart; T5 1.1 is served as Flan-T5 is.
+    Nothing else distinguishes T5 and Flan-T5; T5 1.1 is served as Flan-T5 is.
     """
     return "gated" in str(config.get("feed_forward_proj"))
 

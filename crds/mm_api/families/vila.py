@@ -49,7 +49,7 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     """Return the parts of a VILA 1.5 checkpoint: 2 x 2 patches become a feature, rounded up.
 
     Raises:
-        CheckpointError: NVILA and other variants whose pictures become a varying number of tiles.
+        CheckpointError: NVILA and other variants whose images become a varying number of tiles.
     """
     tower = section(config, "vision_tower_cfg") or {}
     projector = str((section(config, "mm_projector_cfg") or {}).get("mm_projector_type", ""))
@@ -57,7 +57,7 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     if "dynamic" in ratio or config.get("s2") or config.get("dynamic_s2"):
         raise invalid(
             f"image_aspect_ratio is {ratio!r} (s2: {bool(config.get('s2'))}): dynamic tiling"
-            " (NVILA) gives each picture another number of features, and Triton's preprocessing"
+            " (NVILA) gives each image another number of features, and Triton's preprocessing"
             " model divides one fixed number back from the engine. Use a VILA1.5 checkpoint."
         )
     if projector not in {"mlp_downsample", ""}:
@@ -98,7 +98,7 @@ VILA = Family(
     name="vila",
     title="VILA 1.5",
     architectures=("LlavaLlamaModel", "LlavaLlamaForCausalLM"),
-    model_type=None,  # llava_llama and more: its layout tells
+    model_type=None,  # llava_llama and more: its layout identifies it
     recognised=lambda config: "llm_cfg" in config and "vision_tower_cfg" in config,
     read=read,
     kind=Kind.PROMPT_TABLE,

@@ -99,10 +99,10 @@ WHISPER = replace(
     default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
     default_encoder_tokens=MEL_FRAMES,
     decoder_input_tokens=14,
-    reads_sound=True,
+    reads_audio=True,
     tokenizer=Tokenizer(),
     adapters=False,
     tensor_parallel=False,
-    max_images_reason="the family reads sound only",
+    max_images_reason="the family reads audio only",
     notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
 )

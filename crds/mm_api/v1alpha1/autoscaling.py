@@ -83,8 +83,8 @@ class AutoscalingSpec(ApiModel):
         default=None,
         description="PromQL that answers how many replicas are wanted, as a scalar or a vector of "
         "one element, for example ceil(sum(mm_requests_running{model='$model'}) / 8). The "
-        "highest of all wishes counts; $namespace and $model stand for the model's own. Not asked "
-        "of the operator's own Prometheus where the operator reads that one with credentials.",
+        "highest of all recommendations counts; $namespace and $model stand for the model's own. "
+        "Not sent to the operator's own Prometheus where the operator reads it with credentials.",
     )
     behavior: Behavior = Field(
         default=Behavior(), description="How quickly replicas may change, as in autoscaling/v2."

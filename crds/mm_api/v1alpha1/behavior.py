@@ -23,7 +23,7 @@ class ScalingRules(ApiModel):
         ge=0,
         le=3600,
         description="Seconds over which the most careful recommendation counts. Absent: 0 upward; "
-        "downward what the measured cold start asks for.",
+        "downward what the measured cold start requires.",
     )
     select_policy: Literal["Max", "Min", "Disabled"] = Field(
         default="Max",

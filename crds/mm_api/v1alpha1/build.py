@@ -37,7 +37,7 @@ class StoreSpec(ApiModel):
     )
     s3: S3Store | None = Field(
         default=None,
-        description="A bucket. Builds still work on the claim, so that a killed one goes on; the "
+        description="A bucket. Builds still work on the claim, so that a killed one resumes; the "
         "engine is published into the bucket, and each serving pod pulls it to its node's disk.",
     )
     size: Quantity = Field(
@@ -69,7 +69,7 @@ class BuildSpec(Scheduling):
     ) = Field(
         default=None,
         description="TensorRT-LLM inside the images of build and serving, for example 0.20.0. "
-        "Absent: told by the image's tag, for example 25.06-trtllm-python-py3.",
+        "Absent: read from the image's tag, for example 25.06-trtllm-python-py3.",
     )
     gpu: Gpu = Field(default=Gpu(), description="GPUs of the build Job.")
     resources: Resources = Field(
@@ -86,5 +86,5 @@ class BuildSpec(Scheduling):
     ttl_after_finished: Duration = Field(
         default="24h",
         description="How long a build Job that has ended stays, with its pod's log; a build that "
-        "failed for good is tried anew after that.",
+        "failed for good is retried after that.",
     )

@@ -1,6 +1,6 @@
 """Cron lines: five fields, each checked by its numbers and names, without the time they name.
 
-`PATTERN` and the order of ranges are what the API server can tell. A day that no month has (30
+`PATTERN` and the order of ranges are what the API server can check. A day that no month has (30
 February) is left to those who look for the next time.
 """
 

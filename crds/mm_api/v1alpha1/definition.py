@@ -37,18 +37,18 @@ COLUMNS: Final = (
 
 
 def schema() -> Schema:
-    """Return the schema of the whole resource."""
-    whole = structural(MultimodalModel, _validations)
-    whole["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
-    properties = whole["properties"]
+    """Return the schema of the resource."""
+    resource = structural(MultimodalModel, _validations)
+    resource["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
+    properties = resource["properties"]
     properties["apiVersion"] = {"type": "string"}
     properties["kind"] = {"type": "string"}
     properties["metadata"] = {"type": "object"}
-    return whole
+    return resource
 
 
 def definition() -> dict[str, Any]:
-    """Return the whole CustomResourceDefinition."""
+    """Return the CustomResourceDefinition."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -109,16 +109,16 @@ def _guarded(cel: str, kind: type[ApiModel]) -> str:
     """Return a rule that holds where a defaulted field it reads is absent.
 
     The API server tries the rules on the default `{}` of an object before it fills the defaults of
-    the object's fields. A rule that asks `has` of a field says itself what its absence means.
+    the object's fields. A rule that tests `has` of a field says itself what its absence means.
     """
     defaulted = {
         one.alias
         for one in kind.model_fields.values()
         if not one.is_required() and one.default is not None
     }
-    asked = set(re.findall(r"\bhas\(self\.(\w+)\)", cel))
+    tested = set(re.findall(r"\bhas\(self\.(\w+)\)", cel))
     names = re.findall(r"\bself\.(\w+)", cel)
-    read = dict.fromkeys(name for name in names if name in defaulted - asked)
+    read = dict.fromkeys(name for name in names if name in defaulted - tested)
     if not read:
         return cel
     return " || ".join([*(f"!has(self.{name})" for name in read), f"({cel})"])

@@ -54,7 +54,7 @@ class KvCache(ApiModel):
 class Lora(ApiModel):
     """A LoRA adapter."""
 
-    name: DnsLabel = Field(description="Name clients ask for.")
+    name: DnsLabel = Field(description="Name that clients request.")
     source: ModelSource = Field(description="Where the adapter comes from.")
 
 

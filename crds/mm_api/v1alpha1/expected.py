@@ -1,4 +1,4 @@
-"""What a field takes, in words, read from the schema that the API server has.
+"""What a field takes, as text, read from the schema that the API server has.
 
 The example is the one of the field's description: what `kubectl explain` shows is what a message
 says.
@@ -21,7 +21,7 @@ _KINDS: Final = {
     "object": "fields and values",
 }
 
-_whole = cache(schema)
+_resource = cache(schema)
 
 
 def what_is_expected(place: Sequence[str | int]) -> str:
@@ -41,7 +41,7 @@ def example_of(place: Sequence[str | int]) -> str:
 
 def _field(place: Sequence[str | int]) -> tuple[Schema, str]:
     """Return the schema at a place, and its description; an item's is that of its list."""
-    field, description = _whole(), ""
+    field, description = _resource(), ""
     for part in place:
         if isinstance(part, int):
             field = field.get("items", {})

@@ -48,8 +48,8 @@ class GatewaySpec(ApiModel):
     )
     auth_secret_ref: SecretKeyRef | None = Field(
         default=None,
-        description="Bearer token that clients must send. Absent: everybody who reaches the "
-        "Service is served.",
+        description="Bearer token that clients must send. Absent: every client that reaches "
+        "the Service is served.",
     )
     fetch_timeout: Duration = Field(
         default="10s", description="Longest time for fetching one image, redirects included."

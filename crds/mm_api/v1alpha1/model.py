@@ -43,7 +43,7 @@ class HuggingFaceSource(ApiModel):
     )
     cache: HubCache | None = Field(
         default=None,
-        description="Read from this cache and never ask the Hub, for clusters without a way out.",
+        description="Read from this cache and never from the Hub, for clusters without internet.",
     )
 
 

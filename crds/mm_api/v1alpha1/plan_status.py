@@ -35,7 +35,7 @@ class EncoderMemoryStatus(ApiModel):
     """Planned bytes of one vision encoder in a pod of its own."""
 
     vision_bytes: int = Field(ge=0, description="Vision engine with its activations.")
-    feature_cache_bytes: int = Field(ge=0, description="Features of pictures seen before.")
+    feature_cache_bytes: int = Field(ge=0, description="Features of images seen before.")
     cuda_pool_bytes: int = Field(ge=0, description="Triton's CUDA pool.")
     context_bytes: int | None = Field(
         default=None, ge=0, description="CUDA contexts. Absent: no GPU is used."

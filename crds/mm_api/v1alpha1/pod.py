@@ -40,7 +40,7 @@ class Gpu(ApiModel):
     )
     memory: Quantity | None = Field(
         default=None,
-        description="Memory of one GPU, for example 80Gi: planned for where no node tells it and "
+        description="Memory of one GPU, for example 80Gi: planned for where no node reports it and "
         "the product is not in the operator's table.",
     )
     compute_capability: (

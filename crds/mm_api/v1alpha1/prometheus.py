@@ -31,7 +31,7 @@ class CertificateRef(ApiModel):
 
 
 class TlsSpec(ApiModel):
-    """How the server's certificate is checked, and which one of ours it may ask for."""
+    """How the server's certificate is checked, and which one of ours it may request."""
 
     ca_secret_ref: CertificateRef | None = Field(
         default=None, description="Authorities to trust, PEM. Absent: those of the image."
@@ -53,8 +53,8 @@ class PrometheusSpec(ApiModel):
     addresses: Annotated[list[Address], Field(min_length=1, max_length=4)] = Field(
         description="Base addresses of the Prometheus API, for example "
         "http://prometheus.monitoring.svc:9090. Several are replicas of each other: the next one "
-        "is asked when one fails. Without user, query and fragment; loopback, link-local and "
-        "metadata addresses are not asked unless the chart's prometheus.allowedHosts lists them."
+        "is queried when one fails. Without user, query and fragment; loopback, link-local and "
+        "metadata addresses are refused unless the chart's prometheus.allowedHosts lists them."
     )
     match_labels: Annotated[dict[LabelName, MatchValue], Field(max_length=8)] = Field(
         default={},

@@ -38,7 +38,7 @@ def number_of(quantity: int | str) -> Decimal:
 
 
 def bytes_of(quantity: int | str) -> int:
-    """Return a quantity as whole bytes, rounded up as Kubernetes does.
+    """Return a quantity in bytes, rounded up as Kubernetes does.
 
     Raises:
         ValueError: the text is not a quantity of this API.

@@ -32,8 +32,8 @@ class Rule:
     Attributes:
         cel: the rule as the API server evaluates it; `self` is the object of the type.
         message: what is wrong and what to do.
-        holds: the same on the typed object; None when only the API server can tell, because the
-            rule compares with the object's former state, or when the type itself tells it.
+        holds: the same on the typed object; None when only the API server can decide, because the
+            rule compares with the object's former state, or when the type itself enforces it.
         field: field (wire name) the message is about; empty: the object itself.
     """
 
@@ -65,10 +65,10 @@ def _no_dot_dot(field: str) -> Rule:
     )
 
 
-def _whole_seconds(field: str, attribute: str) -> Rule:
+def _at_least_a_second(field: str, attribute: str) -> Rule:
     return Rule(
         cel=f"duration(self.{field}) >= duration('1s')",
-        message=f"{field} must be at least 1s: Kubernetes counts whole seconds",
+        message=f"{field} must be at least 1s: Kubernetes counts full seconds",
         holds=lambda spec: duration.parse(getattr(spec, attribute)) >= _SECOND,
         field=field,
     )
@@ -118,8 +118,8 @@ def _distinct(field: str, name: str, attribute: str, message: str) -> Rule:
 
 
 def _encoders_have_pods(vision: VisionSpec) -> bool:
-    asked = vision.replicas != 1 or vision.resources.requests or vision.resources.limits
-    return vision.placement == "Disaggregated" or not asked
+    configured = vision.replicas != 1 or vision.resources.requests or vision.resources.limits
+    return vision.placement == "Disaggregated" or not configured
 
 
 def _requests_end_before_the_pod(spec: MultimodalModelSpec) -> bool:
@@ -149,7 +149,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="!self.metadata.name.endsWith('-encoders')",
-            message="metadata.name ends with -encoders, as the pods that encode pictures for "
+            message="metadata.name ends with -encoders, as the pods that encode images for "
             "another model do: use another name",
             holds=lambda model: not str(model.metadata.get("name", "")).endswith("-encoders"),
         ),
@@ -252,16 +252,16 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             cel="has(self.storageClassName) == has(oldSelf.storageClassName) && "
             "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
             message="storageClassName cannot change: a claim keeps its class; use a claim of yours "
-            "(persistentVolumeClaim), or delete the model and apply it anew",
+            "(persistentVolumeClaim), or delete the model and apply it again",
             holds=None,
             field="storageClassName",
         ),
     ),
     BuildSpec: (
-        _whole_seconds("timeout", "timeout"),
-        _whole_seconds("ttlAfterFinished", "ttl_after_finished"),
+        _at_least_a_second("timeout", "timeout"),
+        _at_least_a_second("ttlAfterFinished", "ttl_after_finished"),
     ),
-    RolloutSpec: (_whole_seconds("progressDeadline", "progress_deadline"),),
+    RolloutSpec: (_at_least_a_second("progressDeadline", "progress_deadline"),),
     GatewaySpec: (
         Rule(
             cel="quantity(string(self.maxImageBytes)).isGreaterThan(quantity('0'))",

@@ -46,8 +46,8 @@ class TritonSpec(ApiModel):
     expose: bool = Field(
         default=False,
         description="Publish Triton's HTTP (8000) and gRPC (8001) as Service <name>-triton. They "
-        "have no authentication, no queue bound and no limits of pictures: whoever reaches them "
-        "can stop the server. false: Triton listens on loopback, for the gateway only.",
+        "have no authentication, no queue bound and no limits of images: any client that reaches "
+        "them can stop the server. false: Triton listens on loopback, for the gateway only.",
     )
     allow_from: Annotated[list[Peer], Field(max_length=16)] = Field(
         default=[],
@@ -72,14 +72,14 @@ class RuntimeSpec(Scheduling):
     )
     streaming: bool = Field(
         default=True,
-        description="Triton's models ensemble and tensorrt_llm_bls stream when a client asks for "
-        "it. false: they answer whole, blsInstances requests each at a time, and take ModelInfer "
-        "and HTTP infer too, which Triton refuses for models that can stream. The gateway always "
-        "can.",
+        description="Triton's models ensemble and tensorrt_llm_bls stream when a client requests "
+        "it. false: they answer in one piece, blsInstances requests each at a time, and take "
+        "ModelInfer and HTTP infer too, which Triton refuses for models that can stream. The "
+        "gateway always can.",
     )
     accumulate_tokens: bool = Field(
         default=False,
-        description="Streams of Triton's model tensorrt_llm_bls repeat the whole text with each "
+        description="Streams of Triton's model tensorrt_llm_bls repeat the full text with each "
         "response, not the new part only. The ensemble's and the gateway's never do.",
     )
     bls_instances: int | None = Field(

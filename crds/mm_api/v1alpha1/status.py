@@ -41,7 +41,7 @@ class BuildStatus(ApiModel):
     step: Short | None = Field(default=None, description="Step that runs now.")
     progress: Short | None = Field(
         default=None,
-        description='How far the build is: "3 of 5", "3 of 5, 40 %" where the tool tells, or '
+        description='How far the build is: "3 of 5", "3 of 5, 40 %" where the tool reports it, or '
         '"2 of 5, 40 % of 13.5 GiB" where bytes are moved.',
     )
     started_at: Short | None = Field(
@@ -105,10 +105,10 @@ class ObjectiveStatus(ApiModel):
 
 
 class WorkStatus(ApiModel):
-    """Seconds of a whole replica that one unit of work takes, as the pods measured at start."""
+    """Seconds of an entire replica that one unit of work takes, as the pods measured at start."""
 
     request_seconds: float = Field(ge=0, description="Of a request, whatever is in it.")
-    image_token_seconds: float = Field(ge=0, description="Of a prompt token of a picture.")
+    image_token_seconds: float = Field(ge=0, description="Of a prompt token of an image.")
     text_token_seconds: float = Field(ge=0, description="Of any other prompt token.")
     output_token_seconds: float = Field(ge=0, description="Of a generated token.")
 
@@ -117,7 +117,7 @@ class ScalingStatus(ApiModel):
     """What the autoscaler wants and why."""
 
     desired: int | None = Field(default=None, ge=0, description="Replicas wanted.")
-    current: int | None = Field(default=None, ge=0, description="Replicas asked for now.")
+    current: int | None = Field(default=None, ge=0, description="Replicas requested now.")
     reason: Short | None = Field(default=None, description="Why so many, as one word.")
     message: Text | None = Field(default=None, description="Why so many, as sentences.")
     inputs: Annotated[dict[str, float], Field(max_length=64)] = Field(

@@ -1,7 +1,8 @@
 """Fields whose behaviour this version does not have yet, in ONE table.
 
 The generator turns it into CEL rules of the CRD, so that the API server refuses them; `validate`
-reads it for `mmctl` and the operator. Whoever gives a field its behaviour deletes its row here.
+reads it for `mmctl` and the operator. A change that gives a field its behaviour deletes its row
+here.
 """
 
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "vision.placement",
         ("Colocated",),
         "a vision encoder in pods of its own is",
-        "set vision.placement to Colocated: trtllm-serve encodes pictures itself",
+        "set vision.placement to Colocated: trtllm-serve encodes images itself",
         backends=("PyTorch",),
     ),
     Unsupported(

@@ -43,7 +43,7 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
     """Return every problem of a MultimodalModel, in the order of paths; none means valid.
 
     Args:
-        document: the whole resource as read from YAML, with apiVersion, kind and metadata.
+        document: the resource as read from YAML, with apiVersion, kind and metadata.
         to_serve: also refuse fields without behaviour yet; planning covers more than serving.
     """
     document = _without_nulls(document)

@@ -44,14 +44,14 @@ class VisionSpec(ApiModel):
         default=None,
         ge=1,
         le=100_000,
-        description="Pictures of the largest size that the encoder of one pod shall keep up with; "
+        description="Images of the largest size that the encoder of one pod shall keep up with; "
         "the planned threadPercentage follows from it. Absent: the smallest share.",
     )
     placement: Placement = Field(
         default="Colocated",
-        description="Where pictures are encoded. Colocated: in the language model's pods. "
+        description="Where images are encoded. Colocated: in the language model's pods. "
         "Disaggregated: in pods of their own, of the same GPU and image; a language model's pod "
-        "keeps its own encoder, for pictures that none of those pods answers.",
+        "keeps its own encoder, for images that none of those pods answers.",
     )
     replicas: int = Field(
         default=1, ge=1, le=1000, description="Encoders in pods of their own; Disaggregated only."

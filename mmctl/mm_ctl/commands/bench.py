@@ -1,4 +1,4 @@
-"""`mmctl bench ADDRESS`: loads an OpenAI endpoint and tells latencies, goodput and errors."""
+"""`mmctl bench ADDRESS`: loads an OpenAI endpoint and reports latencies, goodput and errors."""
 
 import argparse
 import asyncio
@@ -15,45 +15,49 @@ from mm_ctl.documents import UsageError
 from mm_ctl.loadtest import arrivals, drive, table
 from mm_ctl.loadtest.arrivals import Due
 from mm_ctl.loadtest.client import Client, connection, models_of
-from mm_ctl.loadtest.mix import Choice, Mix, MixError, made_pictures
-from mm_ctl.loadtest.picture import data_url
+from mm_ctl.loadtest.image import data_url
+from mm_ctl.loadtest.mix import Choice, Mix, MixError, random_images
 from mm_ctl.loadtest.report import OBJECTIVES, BenchReport, summarise
 from mm_ctl.loadtest.trace import TraceError, read_trace
 
-HELP = "load an OpenAI endpoint with texts and pictures; tell latencies, goodput and errors"
+HELP = "load an OpenAI endpoint with texts and images; report latencies, goodput and errors"
 WELL, FAILED = 0, 1
 
 TOKEN_VARIABLE = "MMCTL_BENCH_TOKEN"  # noqa: S105  # the variable's name
 LIST_SECONDS = 10.0
 PROGRESS_SECONDS = 5.0
 LINE_SECONDS = 0.5
-"""On a terminal one line is written anew this often."""
+"""On a terminal one line is rewritten this often."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.epilog = (
         f"A token that the endpoint wants is read from ${TOKEN_VARIABLE}, never from the command "
-        "line. Numbers with weights are written VALUE[:WEIGHT],...: --images 0:3,1:7 is a picture "
+        "line. Numbers with weights are written VALUE[:WEIGHT],...: --images 0:3,1:7 is an image "
         "in seven of ten requests. Requests that fail do not change the exit code: they are in "
         "the report."
     )
     parser.add_argument("address", help="the endpoint, for example http://HOST/v1")
     parser.add_argument("--model", help="its model; may be left out when it serves one")
     load = parser.add_argument_group("the load: one of").add_mutually_exclusive_group(required=True)
-    load.add_argument("--users", type=int, help="closed loop: so many ask again when answered")
+    load.add_argument("--users", type=int, help="closed loop: each sends again when answered")
     load.add_argument("--rate", type=float, help="open loop: Poisson arrivals, requests a second")
     load.add_argument("--trace", type=Path, help="open loop: a CSV of requests or of rates")
     parser.add_argument("--speed", type=float, default=1.0, help="seconds of the trace in one")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies a trace's rates")
     parser.add_argument("--duration", default="30s", help="of the measured part; default 30s")
     parser.add_argument("--warm-up", default="", help="before it, not counted, for example 5s")
-    parser.add_argument("--images", default="1", help="pictures in a request; default 1")
+    parser.add_argument("--images", default="1", help="images in a request; default 1")
     parser.add_argument("--words", default="0", help="filler words before the prompt; default 0")
     parser.add_argument("--max-tokens", default="32", help="longest answer; default 32")
     parser.add_argument("--prompt", default="What is in the image?", help="text of each question")
-    parser.add_argument("--picture-size", type=int, default=224, help="edge of made pictures")
-    parser.add_argument("--picture", type=Path, action="append", help="a file to send instead")
+    parser.add_argument(
+        "--picture-size", type=int, default=224, dest="image_size", help="edge of generated images"
+    )
+    parser.add_argument(
+        "--picture", type=Path, action="append", dest="image_files", help="a file to send instead"
+    )
     parser.add_argument(
         "--slo",
         action="append",
@@ -113,23 +117,28 @@ class _Settings:
         self.images, self.words, self.max_tokens = (
             Choice.parse(text) for text in (options.images, options.words, options.max_tokens)
         )
-        for name in ("users", "rate", "speed", "scale", "picture_size", "most_in_flight"):
-            value = getattr(options, name)
+        for option, value in (
+            ("--users", options.users),
+            ("--rate", options.rate),
+            ("--speed", options.speed),
+            ("--scale", options.scale),
+            ("--picture-size", options.image_size),
+            ("--most-in-flight", options.most_in_flight),
+        ):
             if value is not None and not 0 < value < math.inf:
-                option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} is {value}: it must be above zero, and finite")
 
     def mix(self, model: str) -> Mix:
-        """Return what is asked."""
+        """Return what the requests hold."""
         options = self.options
-        files = tuple(_picture(path) for path in options.picture or ())
+        files = tuple(_image(path) for path in options.image_files or ())
         return Mix(
             model=model,
             prompt=options.prompt,
             images=self.images,
             words=self.words,
             max_tokens=self.max_tokens,
-            pictures=files or made_pictures(options.picture_size, options.seed),
+            image_urls=files or random_images(options.image_size, options.seed),
         )
 
     def plan(self) -> list[Due]:
@@ -151,8 +160,8 @@ class _Settings:
             )
         )
 
-    def in_words(self) -> str:
-        """Return the load in words."""
+    def description(self) -> str:
+        """Return the load as text."""
         options = self.options
         if options.users:
             return f"closed loop, {options.users} users"
@@ -198,7 +207,7 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
         run_.results,
         endpoint=options.address,
         model=model,
-        load=settings.in_words(),
+        load=settings.description(),
         seed=options.seed,
         begin=settings.warm_up,
         end=settings.end,
@@ -207,7 +216,7 @@ async def _measured(session: aiohttp.ClientSession, settings: _Settings, model: 
 
 
 async def _progress(run_: drive.Run, clock: drive.Clock) -> None:
-    """Tell how it goes: one line written anew on a terminal, else a line every few seconds."""
+    """Report progress: one line rewritten on a terminal, else a line every few seconds."""
     terminal = sys.stderr.isatty()
     while True:
         await asyncio.sleep(LINE_SECONDS if terminal else PROGRESS_SECONDS)
@@ -252,7 +261,7 @@ def _objective(text: str) -> tuple[str, float]:
     return name, _seconds(f"--slo {name}", target)
 
 
-def _picture(path: Path) -> str:
+def _image(path: Path) -> str:
     kind = {".png": "png", ".gif": "gif", ".webp": "webp"}.get(path.suffix.lower(), "jpeg")
     try:
         content = path.read_bytes()

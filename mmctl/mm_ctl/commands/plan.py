@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
     parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
-    parser.add_argument("--image", help="image of build and serving; its tag tells the version")
+    parser.add_argument("--image", help="image of build and serving; its tag has the version")
     parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
     parser.add_argument(
         "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
@@ -127,8 +127,8 @@ def _backend(
 ) -> tuple[Backend, list[PlanWarning]]:
     """Return the backend; where the spec names none, what the question is about."""
     engine = document["spec"].get("engine") or {}
-    if asked := engine.get("backend"):
-        return asked, []
+    if requested := engine.get("backend"):
+        return requested, []
     if facts.family in SERVED and not (options.gpu or options.gpu_memory):
         return "Reference", []
     message = "spec.engine.backend is absent, and the API's default is Reference: planned for "
@@ -136,7 +136,7 @@ def _backend(
 
 
 def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
-    """Return the GPU that is asked about, else the one that the spec names."""
+    """Return the GPU of the options, else the one that the spec names."""
     if options.gpu:
         return gpu_of(options.gpu)
     if options.gpu_memory or options.compute_capability:
@@ -151,8 +151,8 @@ def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
         return GpuModel(
             product="custom", memory_bytes=size, compute_capability=options.compute_capability
         )
-    asked = spec.runtime.gpu
-    if asked.product or spec.build.gpu.product or asked.memory is not None:
+    requested = spec.runtime.gpu
+    if requested.product or spec.build.gpu.product or requested.memory is not None:
         return choose_gpu(spec, (), None)
     raise UsageError(
         "which GPU? give --gpu (mmctl plan --help lists them), or --gpu-memory and "

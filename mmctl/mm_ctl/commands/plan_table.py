@@ -119,13 +119,13 @@ def _pools(planned: ModelPlan) -> Iterator[str]:
 
 def _bar(gpu: GpuMemory) -> str:
     """Return letters in the shares of the terms, dots for what is free, `!` beyond the end."""
-    whole = max(gpu.total_bytes, gpu.gpu_memory_bytes)
+    most = max(gpu.total_bytes, gpu.gpu_memory_bytes)
     cells, filled = "", 0
     for letter, field in zip(_LETTERS, TERMS, strict=True):
         filled += getattr(gpu, field)
-        cells = cells.ljust(round(filled / whole * BAR_WIDTH), letter)
+        cells = cells.ljust(round(filled / most * BAR_WIDTH), letter)
     cells = cells.ljust(BAR_WIDTH, ".")
-    end = round(gpu.gpu_memory_bytes / whole * BAR_WIDTH)
+    end = round(gpu.gpu_memory_bytes / most * BAR_WIDTH)
     return cells if end >= BAR_WIDTH else f"{cells[:end]}|{'!' * (BAR_WIDTH - end)}"
 
 

@@ -5,12 +5,12 @@ import json
 import sys
 
 from mm_ctl.commands import scaling_simulation
-from mm_ctl.commands.scaling_sentences import explain
+from mm_ctl.commands.scaling_explanation import explain
 from mm_ctl.connection import add_connection_options, connection, model_not_found
 from mm_operator.cluster.resources import MODEL
 
 HELP = "explain the replicas of a model, or simulate the autoscaling of a spec"
-EXPLAIN = "tell why a model has the replicas it has, and what would change that"
+EXPLAIN = "explain why a model has the replicas it has, and what would change that"
 WELL, NOT_THERE = 0, 1
 
 
@@ -21,8 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     words.add_argument("name", help="name of the MultimodalModel")
     words.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_connection_options(words)
-    told = scaling_simulation.HELP
-    scaling_simulation.configure(commands.add_parser("simulate", help=told, description=told))
+    help_ = scaling_simulation.HELP
+    scaling_simulation.configure(commands.add_parser("simulate", help=help_, description=help_))
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -22,9 +22,9 @@ from mm_ctl.simulation.score import Targets
 from mm_ctl.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, Objectives
 from mm_operator.autoscaling.wording import replicas
-from mm_operator.scaling.wishes import objectives_of
+from mm_operator.scaling.objectives import objectives_of
 
-HELP = "tell what the autoscaling of a spec would have done with a trace of requests"
+HELP = "show what the autoscaling of a spec would have done with a trace of requests"
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")
 _LONGEST: Final = 31 * 86400.0
 """Seconds of a trace. Every second is simulated: a month takes minutes, a date none ends."""
@@ -162,21 +162,21 @@ def _profile(name: str | None) -> ServiceProfile:
 
 
 def _refuse_number(name: str, field: str, value: object) -> None:
-    whole = field in {"slots", "queue_size"}
+    is_integer = field in {"slots", "queue_size"}
     least = 1 if field == "slots" else 0
     # True is a number for Python, and none in a file.
-    if isinstance(value, int if whole else int | float) and not isinstance(value, bool):
+    if isinstance(value, int if is_integer else int | float) and not isinstance(value, bool):
         number = cast("float", value)
         if least <= number < math.inf:
             return
-    kind = "whole number" if whole else "number of seconds"
+    kind = "whole number" if is_integer else "number of seconds"
     raise UsageError(f"{name}: {field} is {value!r}: expected a {kind}, {least} or more")
 
 
 def _not_simulated(autoscaling: AutoscalingSpec) -> Iterator[str]:
-    """Yield what a spec asks for and the simulation leaves out, or takes in its own way."""
+    """Yield what a spec requires and the simulation leaves out, or takes in its own way."""
     if autoscaling.custom_query:
-        yield "customQuery is not asked: there is no Prometheus here"
+        yield "customQuery is not evaluated: there is no Prometheus here"
     if autoscaling.schedules:
         yield "schedules: second 0 of the trace is a Thursday, 00:00 UTC (1 January 1970)"
     if autoscaling.mode != "Enforce":

@@ -9,7 +9,7 @@ from typing import Any
 from mm_ctl.connection import add_connection_options, connection, model_not_found
 from mm_operator.cluster.resources import MODEL
 
-HELP = "tell where a model stands: its conditions as sentences, its plan, its address"
+HELP = "show the state of a model: its conditions as sentences, its plan, its address"
 READY, NOT_THERE, NOT_READY = 0, 1, 4
 
 

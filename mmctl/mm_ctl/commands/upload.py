@@ -49,11 +49,11 @@ async def run(options: argparse.Namespace) -> int:
 async def _copy(
     there: Connection, pod: str, directory: Path, target: str, local: dict[str, str]
 ) -> int:
-    held = await _ask(there, pod, "digests", target)
+    held = await _run_in_pod(there, pod, "digests", target)
     changed = [name for name, digest in sorted(local.items()) if held.get(name) != digest]
     if changed:
         stream = TarStream(directory, changed)
-        received = await _ask(there, pod, "receive", target, str(stream.size), stream=stream)
+        received = await _run_in_pod(there, pod, "receive", target, str(stream.size), stream=stream)
         wrong = [name for name in changed if received.get(name) != local[name]]
         if wrong:
             print(f"arrived damaged: {', '.join(wrong)}; run it again", file=sys.stderr)
@@ -63,7 +63,7 @@ async def _copy(
     return COPIED
 
 
-async def _ask(
+async def _run_in_pod(
     there: Connection, pod: str, *arguments: str, stream: TarStream | None = None
 ) -> dict[str, str]:
     return await execute(

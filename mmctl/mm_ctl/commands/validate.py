@@ -1,7 +1,7 @@
-"""`mmctl validate -f FILE`: what the API server would say, without asking it.
+"""`mmctl validate -f FILE`: what the API server would say, without a request to it.
 
-And of schedules more than it can: time zones that nobody knows and days that no month has, which
-the operator would tell in the condition ScalingActive.
+And of schedules more than it can: unknown time zones and days that no month has, which
+the operator would report in the condition ScalingActive.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.documents import name_of, read_models
 from mm_operator.autoscaling.schedule import problem_of
-from mm_operator.scaling.wishes import objectives_of
+from mm_operator.scaling.objectives import objectives_of
 
 HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"
 VALID, INVALID = 0, 2

@@ -1,6 +1,6 @@
-"""`mmctl bench`: asks an OpenAI endpoint questions at a chosen pace and tells how it kept up.
+"""`mmctl bench`: sends requests to an OpenAI endpoint at a chosen rate and reports how it kept up.
 
-Belongs here: when to send (`arrivals`, `trace`), what to send (`mix`, `picture`), sending
+Belongs here: when to send (`arrivals`, `trace`), what to send (`mix`, `image`), sending
 (`client`, `drive`), what it meant (`results`, `report`, `table`). Must not: know Kubernetes, or
 retry: a request that failed is a result.
 """

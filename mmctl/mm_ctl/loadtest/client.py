@@ -16,8 +16,8 @@ from mm_ctl.loadtest.results import Result
 
 TIMEOUT, CONNECT, CUT, EMPTY, EVENT = "timeout", "connect", "cut", "empty", "error-event"
 """Kinds of errors beside `http-CODE`: no end in time; no connection; the stream ended without
-`[DONE]`, or in something that is no event of a chat; an answer without a token; an error told
-inside the stream."""
+`[DONE]`, or in something that is no event of a chat; an answer without a token; an error
+event inside the stream."""
 
 _NO_EVENT = (ValueError, TypeError, AttributeError, HttpProcessingError)
 """What reading an event raises that is no JSON, none of a chat, or longer than a line may be."""
@@ -62,12 +62,12 @@ class _Stream:
 
 
 class Client:
-    """Asks one endpoint; a connection per request under way, none waits for another.
+    """Sends requests to one endpoint; a connection per request under way, none waits for another.
 
     Args:
         session: made with `connection`.
         address: up to and with `/v1`.
-        timeout_seconds: for a whole request.
+        timeout_seconds: for one request, to its last byte.
         clock: seconds since the run began.
     """
 
@@ -84,8 +84,8 @@ class Client:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._clock = clock
 
-    async def ask(self, question: Question, due: float) -> Result:
-        """Ask, read the whole answer, and tell what became of it; never raises for the server."""
+    async def send(self, question: Question, due: float) -> Result:
+        """Send, read the complete answer and return the result; never raises for the server."""
         started = Result(due=due, sent=self._clock(), ended=0.0, images=question.images)
         stream = _Stream()
         try:

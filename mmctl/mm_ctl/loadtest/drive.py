@@ -15,30 +15,30 @@ NOT_SENT = "not-sent"
 """Error of a request that was due while as many as allowed were under way."""
 
 BREATH_SECONDS = 0.1
-"""A user whose request failed waits so long: one that asked a dead endpoint again at once would
+"""A user whose request failed waits so long: one that called a dead endpoint again at once would
 only count how quickly connections are refused, thousands a second."""
 
 Clock = Callable[[], float]
 """Returns the seconds since the run began."""
 
 
-class Asks(Protocol):
-    """Sends a question and tells what became of it."""
+class Sender(Protocol):
+    """Sends a question and returns its result."""
 
-    async def ask(self, question: Question, due: float) -> Result:
-        """Ask; never raises for what the server does."""
+    async def send(self, question: Question, due: float) -> Result:
+        """Send; never raises for what the server does."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What happened so far; a progress line reads it while the run goes on."""
+    """What happened so far; a progress line reads it during the run."""
 
     results: list[Result] = field(default_factory=list)
     in_flight: int = 0
 
 
 async def open_loop(
-    client: Asks,
+    client: Sender,
     requests: Iterator[tuple[float, Question]],
     run: Run,
     *,
@@ -60,7 +60,7 @@ async def open_loop(
 
 
 async def closed_loop(
-    client: Asks,
+    client: Sender,
     mix: Mix,
     run: Run,
     *,
@@ -69,7 +69,7 @@ async def closed_loop(
     seed: int,
     clock: Clock,
 ) -> None:
-    """Let every user ask again as soon as he is answered, until the time is over."""
+    """Let every user send again as soon as it is answered, until the time is over."""
 
     async def user(number: int) -> None:
         source = random.Random(seed * 1_000_003 + number)  # noqa: S311  # load, not secrets
@@ -86,10 +86,10 @@ async def closed_loop(
             group.create_task(user(number))
 
 
-async def _one(client: Asks, question: Question, due: float, run: Run) -> str:
-    """Ask and note what became of it; return the error, empty when there was an answer."""
+async def _one(client: Sender, question: Question, due: float, run: Run) -> str:
+    """Send and record the result; return the error, empty when there was an answer."""
     try:
-        result = await client.ask(question, due)
+        result = await client.send(question, due)
     finally:
         run.in_flight -= 1
     run.results.append(result)

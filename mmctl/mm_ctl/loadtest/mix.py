@@ -1,4 +1,4 @@
-"""What is asked: how many pictures and words, how long an answer; drawn with weights and a seed."""
+"""What requests hold: images, words, length of the answer; drawn with weights and a seed."""
 
 import random
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_ctl.loadtest.arrivals import Due
-from mm_ctl.loadtest.picture import picture_url
+from mm_ctl.loadtest.image import random_image_url
 
 POOL = 32
-"""Different pictures of a run, made before it: making them meanwhile would delay requests."""
+"""Different images of a run, made before it: making them meanwhile would delay requests."""
 
 _FILLER = tuple(
     f"{adjective} {noun}"
@@ -58,7 +58,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The body of one request, and how many pictures are in it."""
+    """The body of one request, and how many images are in it."""
 
     body: dict[str, Any]
     images: int
@@ -71,10 +71,10 @@ class Mix:
     Attributes:
         model: name that the endpoint knows.
         prompt: text of every question; filler words go in front of it.
-        images: pictures in a request.
+        images: images in a request.
         words: filler words, which no two requests have alike: caches of prompts stay cold.
         max_tokens: longest answer.
-        pictures: data URLs to choose from.
+        image_urls: data URLs to choose from.
     """
 
     model: str
@@ -82,10 +82,10 @@ class Mix:
     images: Choice
     words: Choice
     max_tokens: Choice
-    pictures: tuple[str, ...]
+    image_urls: tuple[str, ...]
 
     def questions(self, plan: Iterator[Due], seed: int) -> Iterator[tuple[float, Question]]:
-        """Yield when each request is due with what it asks."""
+        """Yield when each request is due with its body."""
         source = random.Random(seed)  # noqa: S311  # load, not secrets
         for due in plan:
             yield due.at, self.question(due, source)
@@ -98,7 +98,7 @@ class Mix:
         filler = " ".join(source.choices(_FILLER, k=-(-words // 2))).split()[:words]
         text = " ".join([*filler, self.prompt])
         content: list[dict[str, Any]] = [
-            {"type": "image_url", "image_url": {"url": source.choice(self.pictures)}}
+            {"type": "image_url", "image_url": {"url": source.choice(self.image_urls)}}
             for _ in range(images)
         ]
         content.append({"type": "text", "text": text})
@@ -113,7 +113,7 @@ class Mix:
         return Question(body, images)
 
 
-def made_pictures(size: int, seed: int) -> tuple[str, ...]:
-    """Return the pool of made pictures."""
+def random_images(size: int, seed: int) -> tuple[str, ...]:
+    """Return the pool of generated images."""
     source = random.Random(seed)  # noqa: S311  # load, not secrets
-    return tuple(picture_url(size, source) for _ in range(POOL))
+    return tuple(random_image_url(size, source) for _ in range(POOL))

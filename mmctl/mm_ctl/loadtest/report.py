@@ -31,10 +31,15 @@ class Latencies(ApiModel):
     inter_token: Percentiles | None = Field(
         default=None, description="Between two pieces of one answer."
     )
-    whole_request: Percentiles | None = Field(default=None, description="To the last byte.")
+    end_to_end: Percentiles | None = Field(
+        default=None,
+        validation_alias="wholeRequest",
+        serialization_alias="wholeRequest",
+        description="To the last byte.",
+    )
 
 
-class Kept(ApiModel):
+class ObjectiveResult(ApiModel):
     """An objective and the share of all requests that were answered within it."""
 
     objective: str = Field(description="ttft, itl (mean of a request) or e2e.")
@@ -45,10 +50,10 @@ class Kept(ApiModel):
 class BenchReport(Document):
     """The result of `mmctl bench`."""
 
-    endpoint: str = Field(description="Who was asked.")
+    endpoint: str = Field(description="Address of the endpoint.")
     model: str = Field(description="Which model.")
-    load: str = Field(description="The load, in words.")
-    seed: int = Field(description="The same seed asks the same questions at the same times.")
+    load: str = Field(description="The load, as text.")
+    seed: int = Field(description="The same seed sends the same questions at the same times.")
     seconds: float = Field(description="Length of the measured part.")
     requests: int = Field(description="Requests that were due in it.")
     answered: int = Field(description="Requests that were answered.")
@@ -57,11 +62,15 @@ class BenchReport(Document):
     answered_per_second: float = Field(description="Requests answered per second.")
     output_tokens_per_second: float = Field(description="Generated tokens per second.")
     prompt_tokens_per_second: float = Field(description="Prompt tokens per second.")
-    images_per_second: float = Field(description="Pictures of answered requests per second.")
+    images_per_second: float = Field(description="Images of answered requests per second.")
     everything: Latencies = Field(description="Latencies of all requests.")
-    text_only: Latencies = Field(description="Latencies of requests without a picture.")
-    with_pictures: Latencies = Field(description="Latencies of requests with pictures.")
-    objectives: list[Kept] = Field(description="Each objective alone.")
+    text_only: Latencies = Field(description="Latencies of requests without an image.")
+    with_images: Latencies = Field(
+        validation_alias="withPictures",
+        serialization_alias="withPictures",
+        description="Latencies of requests with images.",
+    )
+    objectives: list[ObjectiveResult] = Field(description="Each objective alone.")
     goodput_share: float | None = Field(
         default=None, description="Share of all requests that were answered within every objective."
     )
@@ -77,7 +86,7 @@ class BenchReport(Document):
 _MEASURES: Final[dict[str, Callable[[Result], float | None]]] = {
     "ttft": lambda result: result.time_to_first_token,
     "itl": lambda result: sum(result.gaps) / len(result.gaps) if result.gaps else 0.0,
-    "e2e": lambda result: result.whole,
+    "e2e": lambda result: result.end_to_end,
 }
 OBJECTIVES: Final = tuple(_MEASURES)
 
@@ -97,9 +106,9 @@ def summarise(
 
     Args:
         results: every result of the run, in any order.
-        endpoint: who was asked.
+        endpoint: its address.
         model: which model.
-        load: the load in words.
+        load: the load as text.
         seed: the run's.
         begin: end of the warm-up, in seconds since the run began.
         end: when the last request was due at the latest.
@@ -126,9 +135,9 @@ def summarise(
         images_per_second=sum(one.images for one in answered) / seconds,
         everything=_latencies(answered),
         text_only=_latencies([one for one in answered if not one.images]),
-        with_pictures=_latencies([one for one in answered if one.images]),
+        with_images=_latencies([one for one in answered if one.images]),
         objectives=[
-            Kept(
+            ObjectiveResult(
                 objective=name,
                 target_seconds=target,
                 share=_share(sum(_keeps(one, name, target) for one in answered), len(counted)),
@@ -166,7 +175,7 @@ def _latencies(answered: Sequence[Result]) -> Latencies:
     return Latencies(
         time_to_first_token=percentiles(first),
         inter_token=percentiles(list(chain.from_iterable(one.gaps for one in answered))),
-        whole_request=percentiles([one.whole for one in answered]),
+        end_to_end=percentiles([one.end_to_end for one in answered]),
     )
 
 
@@ -175,5 +184,5 @@ def _keeps(result: Result, objective: str, target: float) -> bool:
     return value is not None and value <= target
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _share(part: int, total: int) -> float:
+    return part / total if total else 0.0

@@ -12,7 +12,7 @@ class Result:
             that falls behind cannot hide it.
         sent: when it was sent.
         ended: when its last byte, or its failure, came.
-        images: pictures in it.
+        images: images in it.
         error: what went wrong, as one word; empty when it was answered.
         first_token: when its first token came; None when none did.
         gaps: seconds between the pieces of its answer.
@@ -36,6 +36,6 @@ class Result:
         return None if self.first_token is None else self.first_token - self.due
 
     @property
-    def whole(self) -> float:
+    def end_to_end(self) -> float:
         """Seconds from when it was due to its end."""
         return self.ended - self.due

@@ -24,16 +24,16 @@ def _lines(report: BenchReport) -> Iterator[str]:
         f"  {'tokens per second':<24}{report.output_tokens_per_second:.1f} generated, "
         f"{report.prompt_tokens_per_second:.1f} of prompts"
     )
-    yield f"  {'pictures per second':<24}{report.images_per_second:.2f}"
+    yield f"  {'images per second':<24}{report.images_per_second:.2f}"
     yield f"  {'send lag p99':<24}{_seconds(report.send_lag_p99_seconds).strip()}"
     for kind, count in report.errors.items():
         yield f"  {'failed: ' + kind:<24}{count}"
     yield ""
     yield f"  {'':<28}" + "".join(f"{name:>10}" for name in _COLUMNS)
     yield from _rows("", report.everything)
-    if report.text_only.whole_request and report.with_pictures.whole_request:
+    if report.text_only.end_to_end and report.with_images.end_to_end:
         yield from _rows("text only: ", report.text_only)
-        yield from _rows("pictures: ", report.with_pictures)
+        yield from _rows("images: ", report.with_images)
     if report.objectives:
         yield ""
         for kept in report.objectives:
@@ -49,7 +49,7 @@ def _rows(prefix: str, latencies: Latencies) -> Iterator[str]:
     for name, values in (
         ("first token", latencies.time_to_first_token),
         ("between tokens", latencies.inter_token),
-        ("whole request", latencies.whole_request),
+        ("end to end", latencies.end_to_end),
     ):
         if values is not None:
             yield f"  {prefix + name:<28}" + "".join(_seconds(part) for part in _parts(values))

@@ -60,7 +60,7 @@ class Fleet:
         return max(waits, default=0.0)
 
     def scale(self, replicas: int, at: float) -> None:
-        """Ask for so many: new pods start cold; pods that do not serve go first, then the newest.
+        """Request so many: new pods start cold; pods that do not serve go first, then the newest.
 
         That is the ReplicaSet controller's order.
         """

@@ -9,7 +9,7 @@ from mm_operator.autoscaling import Arrivals, LatencyMetric
 
 SHORTEST_MEAN = 16
 """Tokens of the shortest answer that has an inter-token latency, the mean of its gaps: of a shorter
-one it would be the length of somebody else's prompt."""
+one it would be the length of another request's prompt."""
 
 
 class _Counters(NamedTuple):
@@ -51,7 +51,7 @@ class Meters:
             metric: [[]] for metric in LatencyMetric
         }
 
-    # --- what replicas tell -----------------------------------------------------------------
+    # --- what replicas report ---------------------------------------------------------------
 
     def arrived(self, request: Request) -> None:
         """Count a request at the door."""

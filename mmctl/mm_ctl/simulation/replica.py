@@ -58,7 +58,7 @@ class Replica:
         self._arriving.extend(requests)
 
     def advance(self, until: float, meters: Meters) -> None:  # noqa: C901 (one loop, hot: a call per branch would double its time)
-        """Move to `until`, telling `meters` every first token and every end."""
+        """Move to `until`, reporting every first token and every end to `meters`."""
         profile = self._profile
         running, waiting, arriving = self._running, self._waiting, self._arriving
         now, steps = self._now, self._steps

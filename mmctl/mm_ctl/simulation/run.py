@@ -1,4 +1,4 @@
-"""One run: a trace, a fleet, a policy that is asked at its ticks, and the score."""
+"""One run: a trace, a fleet, a policy that runs at its ticks, and the score."""
 
 import math
 import random
@@ -14,7 +14,7 @@ from mm_ctl.simulation.request import Request
 from mm_ctl.simulation.score import Change, Score, Targets
 
 SCRAPE_AGE_SECONDS = 8
-"""Age of what Prometheus shows: half a scrape interval of 15 s, in whole seconds. Every pod is
+"""Age of what Prometheus shows: half a scrape interval of 15 s, in full seconds. Every pod is
 scraped at a moment of its own, so a sum over pods is so old on the mean."""
 
 _BAD_SHARE = 0.05
@@ -140,7 +140,7 @@ def _score(
     tokens = sorted(meters.first_tokens)
     return Score(
         requests=len(trace),
-        # Requests that still run at the end are left out: nobody knows yet.
+        # Requests that still run at the end are left out: their result is unknown.
         attainment=meters.good / known if known else 1.0,
         refused=meters.refusals,
         lost=meters.lost,

@@ -19,19 +19,19 @@ class Targets:
     queue_seconds: float = math.inf
     """Before a slot was free; judged when it is taken, by `Meters.admitted`."""
 
-    def kept(self, first_token: float, inter_token: float | None, whole: float) -> bool:
-        """Return whether a request kept all that its end tells.
+    def kept(self, first_token: float, inter_token: float | None, total: float) -> bool:
+        """Return whether a request kept all that is known at its end.
 
         An answer too short for an inter-token latency kept that.
         """
-        if first_token > self.first_token_seconds or whole > self.request_seconds:
+        if first_token > self.first_token_seconds or total > self.request_seconds:
             return False
         return inter_token is None or inter_token <= self.inter_token_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The replicas that were asked for changed."""
+    """The requested replicas changed."""
 
     at: float
     before: int

@@ -1,4 +1,4 @@
-"""The operator's own policy as the simulator asks it: observation from meters, state kept."""
+"""The operator's own policy as the simulator runs it: observation from meters, state kept."""
 
 from dataclasses import replace
 

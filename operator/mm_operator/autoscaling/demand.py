@@ -35,7 +35,7 @@ class Demand:
     now: float
     """The highest of the three, as far as each is believed: what the others add to."""
     forecast: float
-    """When a replica that is asked for now becomes Ready."""
+    """When a replica that is requested now becomes Ready."""
     peak: float
     """Highest of the policy's memory, with now."""
     long_peak: float
@@ -58,7 +58,7 @@ def demand_of(
     Args:
         observation: the tick.
         traffic: its traffic.
-        objectives: what is asked for.
+        objectives: targets and bounds.
         queue: what stands before the replicas.
         memory: the steady demand of earlier ticks.
         jitter: by which share of the steady work an interval's usually differs from it.
@@ -70,7 +70,7 @@ def demand_of(
         _work_now(traffic, objectives.cost)
         if objectives.cost is not None
         # No more slots are taken than there are. A queue in front of them says that more is needed
-        # and not how much: it grows for as long as the replicas take that were asked for.
+        # and not how much: it grows until the requested replicas serve.
         else (min(taken, serving),) * 3
     )
     usual = jitter * steady
@@ -118,7 +118,7 @@ def remembered(
 
 
 def cold_start_of(observation: Observation, tuning: Tuning) -> float:
-    """Return the seconds until a replica that is asked for now serves."""
+    """Return the seconds until a replica that is requested now serves."""
     measured = observation.cold_start_seconds
     return tuning.cold_start_seconds if measured is None else measured
 

@@ -12,10 +12,10 @@ _DIGITS = 3
 """Significant digits: enough to follow a decision, few enough to be read."""
 
 
-def problem_of(traffic: Traffic | None, told: str) -> str:
+def problem_of(traffic: Traffic | None, problem: str) -> str:
     """Return why there is no traffic to decide on, one sentence; empty when there is."""
     if traffic is None:
-        return told or "Prometheus gave no answer."
+        return problem or "Prometheus gave no answer."
     for name, value in _numbers(traffic).items():
         if not math.isfinite(value) or value < 0:
             return f"Prometheus answered {value} for {name}, which no load can be."

@@ -11,7 +11,7 @@ from mm_operator.autoscaling.state import Sample, State
 def watched(observation: Observation, state: State, objectives: Objectives) -> State:
     """Return the memory after a look at the replicas.
 
-    A change counts from when it is seen, whoever made it: our own last wish, a person or GitOps.
+    A change counts from when it is observed, whatever made it: this policy, a person or GitOps.
     """
     if observation.ready > state.ready:
         before = max(1, state.ready) * max(1, objectives.slots_per_replica)
@@ -37,9 +37,9 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
 def in_one_unit(state: State, at: float, objectives: Objectives) -> State:
     """Return the memory without what was counted in another unit.
 
-    Slots taken and work are both told as full replicas, and a queue of slots is many times the work
-    behind it: kept beside each other, one would speak against a step down for the other's sake. The
-    look back begins anew, so nothing goes before it is long enough.
+    Slots taken and work are both given in full replicas, and a queue of slots is many times the
+    work behind it: kept beside each other, one would speak against a step down for the other's
+    sake. The look back restarts, so nothing goes before it is long enough.
     """
     counted = objectives.cost is not None
     if state.counted in (None, counted):
@@ -56,10 +56,10 @@ def in_one_unit(state: State, at: float, objectives: Objectives) -> State:
     )
 
 
-def after_pace(state: State, at: float, wish: int, objectives: Objectives) -> State:
-    """Return the memory with this tick's wish, as long as a stabilisation window needs it."""
+def after_pace(state: State, at: float, recommendation: int, objectives: Objectives) -> State:
+    """Add this tick's recommendation for as long as a stabilisation window needs it."""
     horizon = at - needed_seconds(objectives)
-    recent = tuple(sample for sample in state.wishes if sample.at > horizon)
+    recent = tuple(sample for sample in state.recommendations if sample.at > horizon)
     if needed_seconds(objectives) <= 0:
-        return replace(state, wishes=())
-    return replace(state, wishes=(*recent, Sample(at, float(wish))))
+        return replace(state, recommendations=())
+    return replace(state, recommendations=(*recent, Sample(at, float(recommendation))))

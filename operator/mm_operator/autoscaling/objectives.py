@@ -1,4 +1,4 @@
-"""What is asked of the policy for one model: bounds, latencies, pace, what a token costs."""
+"""What the policy must keep for one model: bounds, latencies, pace, what a token costs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -73,7 +73,7 @@ class ScalingRules:
     """
 
     stabilization_seconds: float = 0.0
-    """Upwards the lowest, downwards the highest wish of this long counts."""
+    """Upwards the lowest, downwards the highest recommendation of this long counts."""
     select: SelectPolicy = SelectPolicy.MAX
     policies: tuple[RatePolicy, ...] = ()
 
@@ -124,10 +124,10 @@ class Tuning:
     is not forgotten before the next."""
     jitter_limit: float = 1.0
     """A deviation counts at most this much: a crowd must not make the next one usual."""
-    crew: float = 1.0
+    surge: float = 1.0
     """While more arrives than all Ready replicas can work off, up to so many more for each that the
-    demand needs: until they serve a queue grows for a whole cold start."""
-    crew_excess: float = 0.2
+    demand needs: until they serve a queue grows for an entire cold start."""
+    surge_excess: float = 0.2
     """All of them when so much more arrives, as a share of what can be worked off, fewer when less
     does: the queue is in proportion to it. No more than a fifth, because a crowd is only partly
     seen at the first looks; in full at once it keeps 0.1 points more of a step and costs 0.2 h of
@@ -146,15 +146,15 @@ class Tuning:
     trend_seconds: float = 300.0
     """Furthest that a trend is followed ahead, however long a cold start takes."""
     trend_weight: float = 0.5
-    """Share of the trend that is believed: half of the rises that are seen go on."""
+    """Share of the trend that is believed: half of the observed rises continue."""
     smoothing: float = 0.6
     """Weight of the newest latency pressure; llm-d's workload-variant-autoscaler uses the same."""
     pressure_limit: float = 2.0
     """Pressure counts at most this much. Clamped before it is smoothed, else one outlier would
     stay for minutes."""
     high_pressure: float = 1.0
-    """Latency over target at which replicas are added. Demand asks before; a latency near its
-    target is what was asked for. 0.8 costs 2 to 6 % more for 0.1 points, by the simulation in
+    """Latency over target at which replicas are added. Demand acts earlier; a latency near its
+    target is as specified. 0.8 costs 2 to 6 % more for 0.1 points, by the simulation in
     `docs/studies/autoscaling.md`."""
     high_ticks: int = 2
     """So many ticks in a row: one slow scrape is no trend."""
@@ -205,14 +205,14 @@ class Tuning:
     cold_start_seconds: float = 180.0
     """Assumed until one was measured: weights of tens of GB from a network disk."""
     capacity_patience_seconds: float = 60.0
-    """A pod that has no node for this long means that there is no GPU: stop asking."""
+    """A pod that has no node for this long means that there is no GPU: add no more."""
     no_traffic_ticks: int = 4
     """After so many ticks without an answer (a minute at 15 s) the fallback counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """What is asked for one model."""
+    """Bounds, targets and costs of one model."""
 
     min_replicas: int
     max_replicas: int

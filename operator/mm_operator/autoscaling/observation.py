@@ -1,6 +1,6 @@
 """What one tick sees of one model: replicas from the API server, traffic from Prometheus.
 
-Values only. Whoever observes answers for them: only Ready pods count in latencies, counter resets
+Values only. Their reader guarantees: only Ready pods count in latencies, counter resets
 are repaired, NaN and Inf are left out. What could not be measured is `None`, never zero.
 """
 
@@ -13,7 +13,7 @@ class Arrivals:
     """What came in, per second of one window, summed over the pods.
 
     Counted on arrival, not on completion: a full engine completes at its own rate whatever is
-    asked of it. `text_tokens` are prompt tokens less image tokens.
+    sent to it. `text_tokens` are prompt tokens less image tokens.
     """
 
     requests: float
@@ -70,7 +70,7 @@ class Observation:
     at: float
     """Unix seconds of the tick. The policy has no other clock."""
     replicas: int
-    """`spec.replicas` of the workload as the API server has it: what was asked for last."""
+    """`spec.replicas` of the workload as the API server has it: the last requested number."""
     ready: int
     """Pods that are Ready, so answer requests."""
     unschedulable: int = 0
@@ -86,5 +86,5 @@ class Observation:
 
     @property
     def pending(self) -> int:
-        """Return the replicas that were asked for and do not serve yet."""
+        """Return the replicas that were requested and do not serve yet."""
         return max(0, self.replicas - self.ready)

@@ -31,19 +31,19 @@ class Paced:
 
 
 def paced(
-    wish: int,
+    recommendation: int,
     current: int,
     at: float,
     *,
-    wishes: tuple[Sample, ...],
+    recommendations: tuple[Sample, ...],
     changes: tuple[Sample, ...],
     objectives: Objectives,
 ) -> Paced:
-    """Return how far a wish may go now. `wishes` includes this one."""
-    stable = _stabilised(wish, current, at, wishes, objectives)
+    """Return how far a recommendation may go now. `recommendations` includes this one."""
+    stable = _stabilised(recommendation, current, at, recommendations, objectives)
     if stable == current:
-        held = wish != current
-        return Paced(current, (_window(wish, current),) if held else ())
+        held = recommendation != current
+        return Paced(current, (_window(recommendation, current),) if held else ())
     rules = objectives.scale_up if stable > current else objectives.scale_down
     if rules.select is SelectPolicy.DISABLED:
         way = "up" if stable > current else "down"
@@ -51,8 +51,8 @@ def paced(
     allowed = _allowed(rules, current, at, changes, up=stable > current)
     limited = min(stable, allowed) if stable > current else max(stable, allowed)
     vetoed: list[Vetoed] = []
-    if stable != wish:
-        vetoed.append(_window(wish, stable))
+    if stable != recommendation:
+        vetoed.append(_window(recommendation, stable))
     if limited != stable:
         vetoed.append(
             Vetoed(Veto.RATE, f"behavior's policies allow {replicas(limited)} now, not {stable}.")
@@ -61,19 +61,25 @@ def paced(
 
 
 def needed_seconds(objectives: Objectives) -> float:
-    """Return how long wishes and changes must be remembered."""
+    """Return how long recommendations and changes must be remembered."""
     rules = (objectives.scale_up, objectives.scale_down)
     periods = [policy.period_seconds for one in rules for policy in one.policies]
     return max([*periods, *(one.stabilization_seconds for one in rules)])
 
 
 def _stabilised(
-    wish: int, current: int, at: float, wishes: tuple[Sample, ...], objectives: Objectives
+    recommendation: int,
+    current: int,
+    at: float,
+    recommendations: tuple[Sample, ...],
+    objectives: Objectives,
 ) -> int:
     up = objectives.scale_up.stabilization_seconds
     down = objectives.scale_down.stabilization_seconds
-    lowest = min([wish, *(int(one.value) for one in wishes if one.at > at - up)])
-    highest = max([wish, *(int(one.value) for one in wishes if one.at > at - down)])
+    lowest = min([recommendation, *(int(one.value) for one in recommendations if one.at > at - up)])
+    highest = max(
+        [recommendation, *(int(one.value) for one in recommendations if one.at > at - down)]
+    )
     return min(max(current, lowest), highest)
 
 
@@ -102,9 +108,9 @@ def _limit(
     return math.ceil(share) if up else math.floor(share)
 
 
-def _window(wish: int, held: int) -> Vetoed:
+def _window(recommendation: int, held: int) -> Vetoed:
     return Vetoed(
         Veto.STABILIZATION,
         f"behavior's stabilization window holds {replicas(held)}, "
-        f"{wish} {does(wish, 'are', 'is')} wished.",
+        f"{recommendation} {does(recommendation, 'are', 'is')} recommended.",
     )

@@ -25,8 +25,8 @@ from mm_operator.autoscaling.situation import (
     fair_share,
     helpful,
     outrun,
+    rounded_up,
     utilisation,
-    whole,
 )
 from mm_operator.autoscaling.state import Sample, State
 from mm_operator.autoscaling.vetoes import against_down, capacity_limited, staying
@@ -34,8 +34,8 @@ from mm_operator.autoscaling.wording import does, replicas
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """A number with its reason."""
+class _Recommendation:
+    """A number of replicas with its reason."""
 
     replicas: int
     reason: ScalingReason
@@ -77,8 +77,11 @@ def _informed(
     )
     if outrun(situation):
         state = replace(state, outrun_at=observation.at)
-    wish, vetoes = _wish(situation, traffic)
-    if wish.reason is ScalingReason.LATENCY_PRESSURE and wish.replicas > observation.replicas:
+    recommendation, vetoes = _recommended(situation, traffic)
+    if (
+        recommendation.reason is ScalingReason.LATENCY_PRESSURE
+        and recommendation.replicas > observation.replicas
+    ):
         state = replace(
             state,
             raised_at=observation.at,
@@ -91,7 +94,7 @@ def _informed(
     inputs = inputs_of(
         observation, traffic, demand, pressure, objectives, share=share, jitter=usual, queue=queue
     )
-    return _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
+    return _settled(recommendation, vetoes, observation, state, objectives, inputs=inputs)
 
 
 def _jitter(
@@ -102,8 +105,10 @@ def _jitter(
     return jitter_of(demand.newest, demand.steady, at, before, objectives.tuning)
 
 
-def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, ...]]:
-    """Return what the policy wishes before bounds of capacity and pace."""
+def _recommended(
+    situation: Situation, traffic: Traffic
+) -> tuple[_Recommendation, tuple[Vetoed, ...]]:
+    """Return the recommendation before bounds of capacity and pace."""
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
     floors = [
@@ -122,37 +127,37 @@ def _wish(situation: Situation, traffic: Traffic) -> tuple[_Wish, tuple[Vetoed, 
     vetoes = against_down(situation)
     if vetoes:
         text = f"{need.replicas} would do; {current} {does(current, 'stay')} for now."
-        return _Wish(current, ScalingReason.VETOED, text), vetoes
+        return _Recommendation(current, ScalingReason.VETOED, text), vetoes
     return _step_down(situation, need), ()
 
 
-def _demanded(situation: Situation) -> Iterator[_Wish]:
+def _demanded(situation: Situation) -> Iterator[_Recommendation]:
     demand, objectives = situation.demand, situation.objectives
     share = fair_share(situation)
-    carrying = whole(demand.forecast / share)
+    carrying = rounded_up(demand.forecast / share)
     text = f"{_load(situation)}; at {share:.0%} each that takes {carrying}."
     if objectives.warm_replicas:
         warm = carrying + objectives.warm_replicas
         stay = does(objectives.warm_replicas, "stay")
-        yield _Wish(
+        yield _Recommendation(
             warm,
             ScalingReason.WARM_REPLICAS,
             f"{text} {objectives.warm_replicas} more {stay} warm.",
         )
     if outrun(situation):
-        crew = _crew(situation, carrying)
-        helpers = f"{crew} more {does(crew, 'work')} off the queue"
-        queue = f"{text} {helpers} that grows until {does(crew, 'they serve', 'it serves')}."
-        yield _Wish(carrying + crew, ScalingReason.DEMAND, queue)
-    yield _Wish(carrying, ScalingReason.DEMAND, text)
+        surge = _surge(situation, carrying)
+        extra = f"{surge} more {does(surge, 'work')} off the queue"
+        queue = f"{text} {extra} that grows until {does(surge, 'they serve', 'it serves')}."
+        yield _Recommendation(carrying + surge, ScalingReason.DEMAND, queue)
+    yield _Recommendation(carrying, ScalingReason.DEMAND, text)
 
 
-def _crew(situation: Situation, carrying: int) -> int:
-    """Return how many more work off the queue that grows until they serve."""
+def _surge(situation: Situation, carrying: int) -> int:
+    """Return the surge replicas: they work off the queue that grows until they serve."""
     tuning, can = situation.objectives.tuning, can_do(situation)
-    crew = tuning.crew * carrying
-    excess, large = situation.demand.now - can, tuning.crew_excess * can
-    return whole(crew if excess >= large else crew * excess / large)
+    surge = tuning.surge * carrying
+    excess, large = situation.demand.now - can, tuning.surge_excess * can
+    return rounded_up(surge if excess >= large else surge * excess / large)
 
 
 def _load(situation: Situation) -> str:
@@ -170,24 +175,26 @@ def _load(situation: Situation) -> str:
     return f"What work costs is not measured: requests take the slots of {busy}"
 
 
-def _custom(traffic: Traffic) -> Iterator[_Wish]:
+def _custom(traffic: Traffic) -> Iterator[_Recommendation]:
     if traffic.custom_replicas is not None:
-        wanted = whole(traffic.custom_replicas)
-        text = f"The custom query asks for {replicas(wanted)}."
-        yield _Wish(wanted, ScalingReason.CUSTOM_QUERY, text)
+        wanted = rounded_up(traffic.custom_replicas)
+        text = f"The custom query returns {replicas(wanted)}."
+        yield _Recommendation(wanted, ScalingReason.CUSTOM_QUERY, text)
 
 
-def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Wish]:
-    """Yield what is asked for whatever the load."""
+def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Recommendation]:
+    """Yield what is required regardless of the load."""
     schedule = floor_of(objectives.schedules, observation.at)
     if schedule is not None:
-        text = f"Schedule {schedule.name} asks for at least {replicas(schedule.replicas)} now."
-        yield _Wish(schedule.replicas, ScalingReason.SCHEDULE, text)
+        text = f"Schedule {schedule.name} requires at least {replicas(schedule.replicas)} now."
+        yield _Recommendation(schedule.replicas, ScalingReason.SCHEDULE, text)
     fewest = objectives.min_replicas
-    yield _Wish(fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less.")
+    yield _Recommendation(
+        fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less."
+    )
 
 
-def _boost(situation: Situation) -> _Wish | None:
+def _boost(situation: Situation) -> _Recommendation | None:
     """Return more replicas when a latency misses its target and more of them would help."""
     observation, tuning = situation.observation, situation.objectives.tuning
     pressure, state = situation.pressure, situation.state
@@ -199,18 +206,18 @@ def _boost(situation: Situation) -> _Wish | None:
     if not helpful(situation):
         return None
     current = observation.replicas
-    more = whole(tuning.boost * max(1, current))
+    more = rounded_up(tuning.boost * max(1, current))
     text = f"{pressure.worst} is at {pressure.value:.0%} of its target: {more} more."
-    return _Wish(current + more, ScalingReason.LATENCY_PRESSURE, text)
+    return _Recommendation(current + more, ScalingReason.LATENCY_PRESSURE, text)
 
 
-def _steady(need: _Wish, objectives: Objectives) -> _Wish:
+def _steady(need: _Recommendation, objectives: Objectives) -> _Recommendation:
     if need.reason is ScalingReason.AT_MINIMUM and need.replicas == objectives.min_replicas:
         return need
-    return _Wish(need.replicas, ScalingReason.STEADY, need.message)
+    return _Recommendation(need.replicas, ScalingReason.STEADY, need.message)
 
 
-def _step_down(situation: Situation, need: _Wish) -> _Wish:
+def _step_down(situation: Situation, need: _Recommendation) -> _Recommendation:
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
     step = max(1, math.floor(objectives.tuning.down_share * current))
@@ -221,7 +228,7 @@ def _step_down(situation: Situation, need: _Wish) -> _Wish:
         f"{replicas(fewest)} {does(fewest, 'carry', 'carries')} the highest load of the last "
         f"minutes, {replicas(situation.demand.peak, 'full')}, with room to spare."
     )
-    return _Wish(fewest, ScalingReason.CONSOLIDATION, text)
+    return _Recommendation(fewest, ScalingReason.CONSOLIDATION, text)
 
 
 # --- without metrics ----------------------------------------------------------------------------
@@ -234,17 +241,21 @@ def _silent(
     tuning = objectives.tuning
     state = replace(state, silent_ticks=state.silent_ticks + 1, high_ticks=0)
     current = observation.replicas
-    held = _Wish(current, ScalingReason.NO_METRICS, f"{problem} The replicas stay as they are.")
+    held = _Recommendation(
+        current, ScalingReason.NO_METRICS, f"{problem} The replicas stay as they are."
+    )
     floors = [held, *_fixed(observation, objectives)]
     fallback = objectives.fallback_replicas
     if fallback is not None and state.silent_ticks >= tuning.no_traffic_ticks:
-        text = f"{problem} The fallback asks for at least {replicas(fallback)}."
-        floors.append(_Wish(fallback, ScalingReason.FALLBACK, text))
-    wish = max(floors, key=lambda floor: floor.replicas)
+        text = f"{problem} The fallback is at least {replicas(fallback)}."
+        floors.append(_Recommendation(fallback, ScalingReason.FALLBACK, text))
+    recommendation = max(floors, key=lambda floor: floor.replicas)
     vetoes = (Vetoed(Veto.NO_METRICS, problem),)
     nothing, share = Pressure(None, 0, unknown=True), objectives.utilisation
     inputs = inputs_of(observation, None, None, nothing, objectives, share=share)
-    decision, state = _settled(wish, vetoes, observation, state, objectives, inputs=inputs)
+    decision, state = _settled(
+        recommendation, vetoes, observation, state, objectives, inputs=inputs
+    )
     return replace(decision, metrics_available=False), state
 
 
@@ -252,7 +263,7 @@ def _silent(
 
 
 def _settled(
-    wish: _Wish,
+    recommendation: _Recommendation,
     vetoes: tuple[Vetoed, ...],
     observation: Observation,
     state: State,
@@ -260,31 +271,32 @@ def _settled(
     *,
     inputs: dict[str, float],
 ) -> tuple[Decision, State]:
-    """Return the wish within what capacity, pace and bounds allow; bounds win over all."""
+    """Limit the recommendation to capacity, pace and bounds; bounds win over all."""
     current = observation.replicas
     limited = capacity_limited(observation, objectives)
-    wish = _bounded(wish, objectives)
-    if limited and wish.replicas > current:
+    recommendation = _bounded(recommendation, objectives)
+    if limited and recommendation.replicas > current:
         waiting = observation.unschedulable
-        text = f"{wish.message} {replicas(waiting)} {does(waiting, 'wait')} for a GPU already."
+        busy = f"{replicas(waiting)} {does(waiting, 'wait')} for a GPU already."
+        text = f"{recommendation.message} {busy}"
         vetoes = (*vetoes, Vetoed(Veto.NO_CAPACITY, "Pods wait for a GPU already."))
-        wish = _Wish(current, ScalingReason.CAPACITY_LIMITED, text)
-    state = after_pace(state, observation.at, wish.replicas, objectives)
+        recommendation = _Recommendation(current, ScalingReason.CAPACITY_LIMITED, text)
+    state = after_pace(state, observation.at, recommendation.replicas, objectives)
     pace = paced(
-        wish.replicas,
+        recommendation.replicas,
         current,
         observation.at,
-        wishes=state.wishes,
+        recommendations=state.recommendations,
         changes=state.changes,
         objectives=objectives,
     )
     granted = min(max(pace.replicas, objectives.min_replicas), objectives.max_replicas)
-    reason = ScalingReason.VETOED if pace.vetoed and granted == current else wish.reason
+    reason = ScalingReason.VETOED if pace.vetoed and granted == current else recommendation.reason
     decision = Decision(
         replicas=granted,
         current=current,
         reason=reason,
-        message=wish.message,
+        message=recommendation.message,
         inputs=inputs,
         vetoes=(*vetoes, *pace.vetoed),
         objectives=outcomes(observation.traffic, objectives),
@@ -293,8 +305,10 @@ def _settled(
     return decision, state
 
 
-def _bounded(wish: _Wish, objectives: Objectives) -> _Wish:
+def _bounded(recommendation: _Recommendation, objectives: Objectives) -> _Recommendation:
     most = objectives.max_replicas
-    if wish.replicas <= most:
-        return wish
-    return _Wish(most, ScalingReason.AT_MAXIMUM, f"{wish.message} maxReplicas is {most}.")
+    if recommendation.replicas <= most:
+        return recommendation
+    return _Recommendation(
+        most, ScalingReason.AT_MAXIMUM, f"{recommendation.message} maxReplicas is {most}."
+    )

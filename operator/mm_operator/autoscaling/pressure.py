@@ -32,7 +32,7 @@ def pressure_of(
     busy = traffic.fast.requests > 0 or traffic.in_flight > 0
     unknown = busy and len(ratios) < len(objectives.latencies)
     if not ratios:
-        # Idle pods are not slow; pods that run requests and tell nothing are as they were.
+        # Idle pods are not slow; pods that run requests and report nothing are as before.
         value = before if busy else 0.0
         return Pressure(value, 0, unknown)
     worst = max(ratios, key=lambda name: ratios[name])

@@ -83,7 +83,7 @@ def mean_work(traffic: Traffic, cost: WorkCost) -> float:
 
 
 def _growth(before: Sample | None, inside: float, at: float) -> float:
-    """Return by how much more are inside each second; of means, so over the whole fast window."""
+    """Return by how much more are inside each second; of means, so over the full fast window."""
     if before is None or not 0 < at - before.at <= FAST_WINDOW_SECONDS:
         return 0.0
     return (inside - before.value) / (at - before.at)
@@ -144,7 +144,7 @@ def _full_load(state: State, traffic: Traffic, objectives: Objectives, at: float
 
 
 def _at_cost(learned: FullLoad | None, traffic: Traffic, cost: WorkCost) -> FullLoad | None:
-    """Return what was learned, counted with the present cost: pods that come may tell another."""
+    """Return what was learned, counted with the present cost: new pods may report another."""
     if learned is None or learned.cost == cost:
         return learned
     then = mean_work(traffic, learned.cost)

@@ -1,4 +1,4 @@
-"""Which schedules ask for replicas at a moment."""
+"""Which schedules are active at a moment."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,7 +9,7 @@ from mm_operator.autoscaling.objectives import ScheduleFloor
 
 
 def problem_of(schedule: ScheduleFloor) -> str:
-    """Return what is wrong with a schedule, in words; empty when nothing is."""
+    """Return what is wrong with a schedule; empty when nothing is."""
     try:
         zone = ZoneInfo(schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError):
@@ -30,7 +30,7 @@ def problem_of(schedule: ScheduleFloor) -> str:
 def active(schedule: ScheduleFloor, at: float) -> bool:
     """Return whether the schedule's last start is not yet `duration_seconds` ago.
 
-    A schedule that cannot be read asks for nothing: admission tells its owner.
+    A schedule that cannot be read requires nothing: admission reports it to its owner.
     """
     if problem_of(schedule):
         return False
@@ -45,6 +45,6 @@ def active(schedule: ScheduleFloor, at: float) -> bool:
 
 
 def floor_of(schedules: tuple[ScheduleFloor, ...], at: float) -> ScheduleFloor | None:
-    """Return the active schedule that asks for most, the first of several; `None`: none is."""
+    """Return the active schedule with the most replicas, the first of several; `None`: none is."""
     standing = [schedule for schedule in schedules if active(schedule, at)]
     return max(standing, key=lambda schedule: schedule.replicas, default=None)

@@ -28,18 +28,18 @@ class Situation:
 _EDGE = 1e-9
 """Replicas by which a quotient may exceed a whole number and still be it. Sums and quotients of
 floats do: three pods with 0.1 in flight each, at 0.3, are 0.30000000000000004 / 0.3, and rounded up
-that was a second replica. A nanosecond of work a second is far below what anybody measures."""
+that was a second replica. A nanosecond of work a second is far below what is measurable."""
 
 
-def whole(replicas: float) -> int:
-    """Return the fewest whole replicas that are as many."""
+def rounded_up(replicas: float) -> int:
+    """Return the smallest integer that is at least as many."""
     return math.ceil(replicas - _EDGE)
 
 
 def fair_share(situation: Situation) -> float:
     """Return the share of full work that a replica should carry.
 
-    Less than asked for where a latency missed its target at less: a cost that was measured too
+    Less than specified where a latency missed its target at less: a cost that was measured too
     low, or a target too tight for it, shows there. And its share of what it did at most while a
     queue stood before it.
     """
@@ -80,7 +80,7 @@ def utilisation(situation: Situation, replicas: int) -> float:
 def helpful(situation: Situation) -> bool:
     """Return whether more replicas would lower a latency.
 
-    A picture that takes two seconds alone takes two seconds on any number of replicas. That shows
+    An image that takes two seconds alone takes two seconds on any number of replicas. That shows
     when they are idle, or when the last boost changed nothing.
     """
     state, tuning = situation.state, situation.objectives.tuning

@@ -35,11 +35,11 @@ class State:
     since: float
     """When this memory began: no step down before it covers the windows it decides on."""
     changed_at: float
-    """Last change of the replicas, in any direction and by anybody."""
+    """Last change of the replicas, in any direction, from any source."""
     grew_at: float
-    """Last time that replicas were added, by anybody."""
+    """Last time that replicas were added, from any source."""
     replicas: int
-    """What the last tick asked for; another number in the next observation is somebody else's."""
+    """What the last tick requested; another number in the next observation is another writer's."""
     counted: bool | None = None
     """Whether demand was work, not slots taken, at the last tick that saw any."""
     ready: int = 0
@@ -75,8 +75,8 @@ class State:
     """Ticks in a row without an answer of Prometheus."""
     demand: tuple[Sample, ...] = ()
     """Demand in full replicas; highest per `DEMAND_STEP_SECONDS`."""
-    wishes: tuple[Sample, ...] = ()
-    """Replicas wished before pace was applied: what stabilisation windows look at."""
+    recommendations: tuple[Sample, ...] = ()
+    """Replicas recommended before pace was applied: what stabilisation windows look at."""
     changes: tuple[Sample, ...] = ()
     """Replicas added (positive) or removed by us: what rate limits look at."""
 

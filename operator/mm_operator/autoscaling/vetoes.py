@@ -1,4 +1,4 @@
-"""What speaks against one replica less, each with its sentence. Any one of them is enough."""
+"""What prevents one replica less, each with its message. Any one of them is enough."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from mm_operator.autoscaling.decision import Veto, Vetoed
 from mm_operator.autoscaling.demand import cold_start_of, memory_seconds
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
-from mm_operator.autoscaling.situation import Situation, fair_share, utilisation, whole
+from mm_operator.autoscaling.situation import Situation, fair_share, rounded_up, utilisation
 from mm_operator.autoscaling.wording import does, replicas
 
 
@@ -49,11 +49,11 @@ def _settle_seconds(situation: Situation) -> float:
 def _carrying(peak: float, situation: Situation) -> int:
     objectives = situation.objectives
     room = fair_share(situation) * objectives.tuning.consolidation
-    return whole(peak / room) + objectives.warm_replicas
+    return rounded_up(peak / room) + objectives.warm_replicas
 
 
 def capacity_limited(observation: Observation, objectives: Objectives) -> bool:
-    """Return whether pods wait for a node so long that asking for more is pointless."""
+    """Return whether pods wait for a node so long that requesting more is pointless."""
     waited = observation.unschedulable_seconds
     patience = objectives.tuning.capacity_patience_seconds
     return observation.unschedulable > 0 and waited >= patience
@@ -73,8 +73,8 @@ def _pending(situation: Situation) -> Iterator[Vetoed]:
     observation = situation.observation
     limited = capacity_limited(observation, situation.objectives)
     if not observation.pending or (limited and observation.ready):
-        # Pods without a GPU serve nobody: giving them up costs nothing, while others do. Where no
-        # pod serves nothing is counted, and no load is no sign of none.
+        # Pods without a GPU serve no requests: giving them up costs nothing, while others do. Where
+        # no pod serves nothing is counted, and no load is no sign of none.
         return
     yield Vetoed(
         Veto.PENDING,

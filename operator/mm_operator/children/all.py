@@ -66,7 +66,7 @@ def unwanted(snapshot: Snapshot, plan: Plan, built: Iterable[Manifest]) -> tuple
 
 
 def _shared(snapshot: Snapshot, plan: Plan) -> frozenset[Ref]:
-    """Return Jobs of the current engine, and engines nobody else needs with their Jobs.
+    """Return Jobs of the current engine, and engines that no other model needs with their Jobs.
 
     A Job that built the current engine is left to Kubernetes, which deletes it when the time that
     the spec gives it is over: its pod's log can be read until then, and nothing else needs it.

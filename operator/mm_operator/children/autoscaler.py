@@ -22,7 +22,7 @@ def at_once(most: int, *, exact: bool) -> Manifest:
 
     Args:
         most: replicas there may be.
-        exact: whoever reads this knows the field `tolerance`; named only where it matters, so that
+        exact: the reader knows the field `tolerance`; named only where it matters, so that
             others take the object too.
     """
     rules: Manifest = {

@@ -39,7 +39,7 @@ during a rolling update, with it 0 of 1,300."""
 
 _LOOPBACK, _EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104
 
-_TOLD_SECONDS = 60
+_STARTUP_MARGIN_SECONDS = 60
 """A start that takes too long is ended by the server's supervisor, which says why, this long before
 the kubelet would kill both."""
 
@@ -94,7 +94,7 @@ def build_server(
         start_seconds: what it gets to start before it is started again.
         process_bytes: what the processes take on top of it.
         resources: the spec's; None: those of the language model's pods.
-        role: arguments of a server that does not answer whole requests.
+        role: arguments of a server that does not answer complete requests.
         listening: who reaches it; None: as the spec of the language model's pods says.
     """
     listening = listening or server_listening(spec)
@@ -126,7 +126,7 @@ def build_server(
             Flag.METRICS_PORT,
             str(METRICS_PORT),
             Flag.STARTUP_TIMEOUT,
-            str(start_seconds - _TOLD_SECONDS),
+            str(start_seconds - _STARTUP_MARGIN_SECONDS),
             Flag.TERMINATION_LOG,
             TERMINATION_LOG,
             *role,
@@ -221,15 +221,15 @@ def build_gateway(
     }
 
 
-def _gateway_resources(asked: Resources, memory_bytes: int) -> Manifest:
+def _gateway_resources(requested: Resources, memory_bytes: int) -> Manifest:
     """Return the gateway's resources; its default limit is never below the spec's own request."""
-    found = pod.compute(asked, gpu=Gpu(), defaults=_GATEWAY_REQUESTS)
-    most = max(memory_bytes, bytes_of(asked.requests.get("memory", 0)))
+    found = pod.compute(requested, gpu=Gpu(), defaults=_GATEWAY_REQUESTS)
+    most = max(memory_bytes, bytes_of(requested.requests.get("memory", 0)))
     return {**found, "limits": {"memory": _mebibytes(most), **found.get("limits", {})}}
 
 
 def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the volume of the gateway's tokens, if it asks for any."""
+    """Return the volume of the gateway's tokens, if it requires any."""
     secret = spec.gateway.auth_secret_ref
     if secret is None:
         return []

@@ -115,7 +115,7 @@ def build_encoders(
         "kind": "Service",
         "metadata": own_metadata(snapshot, name=name, component=component),
         "spec": {
-            # Headless: servers choose the encoder by the picture, so they need every address.
+            # Headless: servers choose the encoder by the image, so they need every address.
             "clusterIP": "None",
             "selector": selected,
             "ports": [

@@ -1,9 +1,9 @@
-"""What pods ask for because the plan says so: GPUs, their product, host memory."""
+"""What pods request because the plan says so: GPUs, their product, host memory."""
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.families import FAMILIES
-from mm_api.golden import asking_bytes, is_asked
+from mm_api.golden import golden_answer_bytes, records_golden_answer
 from mm_api.v1alpha1 import Gpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.export_memory import export_bytes
@@ -14,47 +14,47 @@ _BUILD_BYTES = 1 << 30
 """At least: exporting and checking the tiny model took below 0.9 GB."""
 
 
-def planned_gpu(asked: Gpu, engine: EnginePlan | None) -> Gpu:
+def planned_gpu(requested: Gpu, engine: EnginePlan | None) -> Gpu:
     """Return the GPUs of a pod: one for each rank, of the product that was planned for.
 
     An engine runs on no other product, wherever the scheduler would find room.
     """
     if engine is None or not engine.memory.per_gpu:
-        return asked
-    return _of(asked, engine, len(engine.memory.per_gpu))
+        return requested
+    return _of(requested, engine, len(engine.memory.per_gpu))
 
 
-def encoder_gpu(asked: Gpu, engine: EnginePlan) -> Gpu:
+def encoder_gpu(requested: Gpu, engine: EnginePlan) -> Gpu:
     """Return the GPU of an encoder in a pod of its own; one that computes without it has none."""
     encoder = engine.memory.encoder
     if not engine.memory.per_gpu or (encoder is not None and encoder.context_bytes is None):
         return Gpu()
-    return _of(asked, engine, 1)
+    return _of(requested, engine, 1)
 
 
-def building_gpu(asked: Gpu, engine: EnginePlan | None) -> Gpu:
+def building_gpu(requested: Gpu, engine: EnginePlan | None) -> Gpu:
     """Return the GPUs of a build: one at least, because each rank's engine is built in turn.
 
     Without commands there is nothing to run on a GPU.
     """
     if engine is None or engine.build_plan.trtllm is None:
-        return asked
-    return _of(asked, engine, max(1, asked.count))
+        return requested
+    return _of(requested, engine, max(1, requested.count))
 
 
 def building_requests(plan: BuildPlan) -> dict[str, str]:
     """Return what a build sets aside; the spec's own numbers count instead.
 
-    Upstream's converters and the quantizer read the whole checkpoint into host memory. Without
+    Upstream's converters and the quantizer read the entire checkpoint into host memory. Without
     commands weights are copied file by file, and only the vision half is loaded (in float32, and
-    several times over: the exporter), or the whole of an engine that is asked.
+    several times over: the exporter), or an entire engine for its golden answer.
     """
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
         needed += plan.facts.weight_bytes
     else:
-        if is_asked(plan):
-            needed = max(needed, asking_bytes(plan))
+        if records_golden_answer(plan):
+            needed = max(needed, golden_answer_bytes(plan))
         if plan.engine.backend == "Reference" and plan.engine.vision is not None:
             needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
@@ -62,11 +62,11 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
 
 
-def _of(asked: Gpu, engine: EnginePlan, count: int) -> Gpu:
-    product = asked.product
+def _of(requested: Gpu, engine: EnginePlan, count: int) -> Gpu:
+    product = requested.product
     if product is None and engine.gpu is not None and engine.gpu.product != CUSTOM_PRODUCT:
         product = engine.gpu.product
-    return asked.model_copy(update={"count": count, "product": product})
+    return requested.model_copy(update={"count": count, "product": product})
 
 
 def encoder_host_bytes(engine: EnginePlan) -> int:
@@ -74,7 +74,7 @@ def encoder_host_bytes(engine: EnginePlan) -> int:
 
     With a GPU the engine is read into host memory before it is copied there.
     """
-    assert engine.memory.encoder is not None  # noqa: S101  # asked for where there are encoders
+    assert engine.memory.encoder is not None  # noqa: S101  # called where there are encoders
     return engine.memory.encoder.vision_bytes + engine.memory.encoder.feature_cache_bytes
 
 

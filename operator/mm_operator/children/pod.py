@@ -12,7 +12,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 
 SHARE_PROCESSES = True
 """For pods of Jobs. The kernel ignores SIGTERM for a container's first process until it has a
-handler, and Python takes a second to get there: an evicted build went on for its whole 30 s of
+handler, and Python takes a second to get there: an evicted build ran on for its full 30 s of
 grace. With a shared namespace the pause process is the first one."""
 
 

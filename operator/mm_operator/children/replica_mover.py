@@ -1,4 +1,4 @@
-"""Which of our objects moves a model's replicas: at most one, and only while nobody else does."""
+"""Which of our objects moves a model's replicas: at most one, and only without another writer."""
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import Plan, Ref, Snapshot

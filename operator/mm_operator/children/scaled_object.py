@@ -5,8 +5,8 @@ settings belong together: `ignoreNullValues: "false"` makes an empty answer an e
 default it is 0, which takes the pods away when a Prometheus restarts), and the fallback makes of an
 error the replicas there are.
 
-KEDA asks one address for each trigger, and its autoscaler follows the highest answer: with a pair
-of Prometheus there are two triggers, and while one of them is away replicas do not fall.
+KEDA queries one address for each trigger, and its autoscaler follows the highest answer: with a
+pair of Prometheus there are two triggers, and while one of them is away replicas do not fall.
 """
 
 from mm_api import labels
@@ -21,7 +21,7 @@ METRIC = "mm_autoscaling_desired_replicas"
 """What the operator says on /metrics; the leader only."""
 
 POLL_SECONDS = 15
-"""As often as the autoscaler decides, and the controller of HorizontalPodAutoscalers asks."""
+"""As often as the autoscaler decides, and the controller of HorizontalPodAutoscalers queries."""
 
 EXCLUDED_LABELS = "scaledobject.keda.sh/hpa-excluded-labels"
 """Annotation: labels that KEDA does not copy to the HorizontalPodAutoscaler it makes. Without it
@@ -67,7 +67,7 @@ def build_scaled_object(
                 "behavior": "currentReplicasIfHigher",
             },
             "advanced": {
-                # Whoever removes the object, for another engine too, leaves the replicas alone.
+                # Removal of the object, for another engine too, leaves the replicas alone.
                 "restoreToOriginalReplicaCount": False,
                 # KEDA knows the tolerance since 2.18, as it does the annotation above.
                 "horizontalPodAutoscalerConfig": {
@@ -99,7 +99,7 @@ def build_trigger_authentication(
 
 
 def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
-    """Return what KEDA cannot do of what the spec asks for, as a sentence; empty when it can."""
+    """Return what KEDA cannot do of what the spec requires, as a message; empty when it can."""
     prometheus = spec.prometheus
     if prometheus is None:
         if keda.addresses:
@@ -111,7 +111,7 @@ def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
     if prometheus.tls.server_name:
         return (
             "KEDA cannot look for another name in a certificate: remove prometheus.tls.serverName "
-            "and ask by a name that the certificate has, or set autoscaling.engine to Builtin"
+            "and use a name that the certificate has, or set autoscaling.engine to Builtin"
         )
     if prometheus.tls.insecure_skip_verify and prometheus.tls.client_secret_ref:
         return (

@@ -41,7 +41,7 @@ def build_serving_config(
             component=labels.Component.SERVER,
         ),
         "data": {
-            # No part of the revision: an engine that is built anew keeps the pods that run.
+            # No part of the revision: an engine that is built again keeps the pods that run.
             SERVING_FILE: plan.serving_plan.model_copy(
                 update={"manifest_sha256": plan.build.manifest_sha256}
             ).to_json(indent=2),

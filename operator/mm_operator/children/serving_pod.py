@@ -1,4 +1,4 @@
-"""What the pods of a model have in common, whether they answer requests or only encode pictures."""
+"""What the pods of a model have in common, whether they answer requests or only encode images."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ OLD_REPLICA_SETS = 1
 
 @dataclass(frozen=True, slots=True)
 class ServingPod:
-    """What tells one kind of pod from the other."""
+    """What differs between the two kinds of pods."""
 
     component: str
     containers: list[Manifest]

@@ -86,10 +86,10 @@ def store_volume(spec: MultimodalModelSpec) -> Manifest:
 def beside_servers(
     snapshot: Snapshot, spec: MultimodalModelSpec, attached: list[Manifest]
 ) -> Manifest:
-    """Return the wish to run where serving pods hold a claim that one node may attach.
+    """Return the preference to run where serving pods hold a claim that one node may attach.
 
-    A wish only: a build may need a GPU of another node, and then waits until the claim is free. An
-    affinity of the user's counts instead.
+    A preference only: a build may need a GPU of another node, and then waits until the claim is
+    free. An affinity of the user's counts instead.
 
     Args:
         snapshot: says which claims of the user's are such, and whose pods hold them.
@@ -101,18 +101,20 @@ def beside_servers(
     store, own = store_of(spec), snapshot.claims_of_one_node
     claims = {one["persistentVolumeClaim"]["claimName"] for one in attached}
     models = {model for claim in claims & own.keys() for model in own[claim]}
-    wishes = [_wish(sorted(models))] if models else []
+    preferences = [_preference(sorted(models))] if models else []
     if store.operator_made and not store.bucket and store.claim in claims:
-        wishes.append(_wish([]))
-    if not wishes:
+        preferences.append(_preference([]))
+    if not preferences:
         return {}
     return {
-        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+        "affinity": {
+            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferences}
+        }
     }
 
 
-def _wish(models: list[str]) -> Manifest:
-    """Return the wish to be beside serving pods of models; without any: of the namespace."""
+def _preference(models: list[str]) -> Manifest:
+    """Return the preference to be beside serving pods of models; without any: of the namespace."""
     servers = {
         labels.APP_NAME: labels.APP_NAME_VALUE,
         labels.APP_COMPONENT: labels.Component.SERVER,

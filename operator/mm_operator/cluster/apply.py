@@ -20,7 +20,7 @@ from mm_api import labels
 from mm_api.conditions import Reason
 from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.covers import covers
+from mm_operator.cluster.drift import is_in_sync
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
@@ -74,7 +74,7 @@ class Applier:
     Args:
         client: sends the requests.
         cache: what is there; the answers to our own writes go into it at once.
-        wake: asks for a model to be reconciled.
+        wake: requests that a model be reconciled.
         owners_delay_seconds: see `mm_operator.cluster.owners`; 0 writes owners at once.
     """
 
@@ -140,7 +140,7 @@ class Applier:
         return done
 
     def would_make_again(self, prepared: Iterable[Prepared]) -> bool:
-        """Return whether something that was applied before and is gone would be made anew."""
+        """Return whether something that was applied before and is gone would be created again."""
         return any(item.seen == 0 and item.address in self._known for item in prepared)
 
     def forget_gone(self) -> None:
@@ -225,7 +225,7 @@ class Applier:
             return True
         there = live.parse()
         digest = (there["metadata"].get("annotations") or {}).get(labels.INTENT_HASH)
-        same = digest == intent.digest and covers(there, intent.content())
+        same = digest == intent.digest and is_in_sync(there, intent.content())
         if same:
             self._known[address] = (live.version, intent.digest)
         return same

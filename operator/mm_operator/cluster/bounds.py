@@ -1,6 +1,6 @@
 """How much of an object is held: who may use our label may make any number of objects of 1 MB.
 
-What is left out is the payload. Metadata stays: the object exists, it is somebody's, it has a
+What is left out is the payload. Metadata stays: the object exists, it has an owner, it has a
 version. A child of ours whose payload is not held looks changed, and is applied again.
 """
 
@@ -24,7 +24,7 @@ _STRANGER_BYTES = 32 * 1024
 _NAMESPACE_BYTES = 4 * 1024 * 1024
 _OWNER_BYTES = 512 * 1024
 """ConfigMaps of a namespace: for each model that owns some, ten times what a model's have. Owners
-that do not exist help nobody: Kubernetes deletes what they own."""
+that do not exist do not count: Kubernetes deletes what they own."""
 
 _REFERENCE_BYTES = 128
 """Of an owner reference to a model with the shortest name. References are metadata and held anyway;
@@ -52,10 +52,10 @@ class Bounds:
     def __init__(self) -> None:
         self._bytes: dict[str, int] = defaultdict(int)
         self._owners: dict[str, Counter[str]] = defaultdict(Counter)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def admit(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> bool:
-        """Return whether an object's payload is held; of one that is not the log tells once.
+        """Return whether an object's payload is held; one that is not is logged once.
 
         Args:
             kind: of the object.
@@ -72,11 +72,11 @@ class Bounds:
             most = _NAMESPACE_BYTES + _OWNER_BYTES * owning
             fits = self._bytes[namespace] + size <= most
         if not fits:
-            self._tell(kind, namespace)
+            self._report(kind, namespace)
         return bool(fits)
 
     def add(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> None:
-        """Note an object that is held from now on, whole or without its payload."""
+        """Note an object that is held from now on, with or without its payload."""
         if kind == CONFIG.kind:
             self._bytes[namespace] += size
             self._owners[namespace].update(owners)
@@ -91,9 +91,9 @@ class Bounds:
                 if not counts[uid]:
                     del counts[uid]
 
-    def _tell(self, kind: str, namespace: str) -> None:
-        if namespace not in self._told:
-            self._told.add(namespace)
+    def _report(self, kind: str, namespace: str) -> None:
+        if namespace not in self._reported:
+            self._reported.add(namespace)
             _LOG.warning(
                 "a %s of namespace %s carries our label and more than a model's objects have: its "
                 "content is not held. Look for objects that the operator did not make.",

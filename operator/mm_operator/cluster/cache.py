@@ -73,7 +73,7 @@ class Cached:
 
         Args:
             make: the reading.
-            beside: what else the reading depends on; another one makes it anew.
+            beside: what else the reading depends on; another one makes it again.
             name: stands for `make` where that is another function each time.
         """
         known = self._made.get(name or make)
@@ -166,7 +166,7 @@ class Cache:
             self._drop(address)
 
     def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Take one listed, added or changed object and tell the models concerned."""
+        """Take one listed, added or changed object and notify the models concerned."""
         metadata = item["metadata"]
         held = self._objects.get((kind, metadata["namespace"], metadata["name"]))
         if held is not None and held.version >= int(metadata["resourceVersion"]):
@@ -174,14 +174,14 @@ class Cache:
         fresh = _cached(kind, item)
         concerned = self.keys_of(held) if held is not None else set()
         self._store(fresh)
-        self._tell(concerned | self.keys_of(fresh))
+        self._notify(concerned | self.keys_of(fresh))
 
     def put_own(self, kind: str, item: dict[str, Any], *, by: Key | None) -> Cached:
         """Take what the API server answered to a write of ours.
 
-        The models that share the object are told, but not the one (`by`) whose reconcile wrote it:
-        it looks again by itself. None: only the list of owners was written, and nobody is told
-        unless somebody else's change, whose event is no news any more, came with the answer.
+        The models that share the object are notified, but not the one (`by`) whose reconcile wrote
+        it: it reconciles again by itself. None: only the list of owners was written, and no model
+        is notified unless the answer brought another writer's change, whose event is then no news.
         """
         fresh = _cached(kind, item)
         held = self._objects.get((kind, fresh.namespace, fresh.name))
@@ -190,7 +190,7 @@ class Cache:
         concerned = self.keys_of(held) if held is not None else set()
         fresh = self._store(fresh)
         if by is not None or held is None or _content(held) != _content(fresh):
-            self._tell((concerned | self.keys_of(fresh)) - {by})
+            self._notify((concerned | self.keys_of(fresh)) - {by})
         return fresh
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class Cache:
             self._drop(address)
 
     def keys_of(self, item: Cached) -> set[Key]:
-        """Return the models an object concerns: its own, or everybody who shares it."""
+        """Return the models an object concerns: its own, or all that share it."""
         if item.model:
             return {Key(item.namespace, item.model)}
         sharers = {Key(item.namespace, name) for name, _ in item.owners}
@@ -238,7 +238,7 @@ class Cache:
         del self._objects[address]
         self._bounds.remove(*_weight(held))
         self._ungroup(address, held)
-        self._tell(concerned)
+        self._notify(concerned)
 
     def _ungroup(self, address: Address, held: Cached) -> None:
         for group in _groups_of(held):
@@ -253,7 +253,7 @@ class Cache:
         addresses = self._groups.get((group, namespace, value), ())
         return (self._objects[address] for address in sorted(addresses))
 
-    def _tell(self, keys: Iterable[Key]) -> None:
+    def _notify(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self.on_change(key)
 

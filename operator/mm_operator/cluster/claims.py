@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
 
+from mm_operator.cluster.claim_cache import ClaimCache
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.kept import Kept
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import CLAIM
 
@@ -39,7 +39,7 @@ class ClaimModes:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._known = Kept[Attached](clock)
+        self._known = ClaimCache[Attached](clock)
 
     async def gather(self, record: ModelRecord) -> None:
         """Read the claims of a model that are not known or were read long ago.
@@ -54,7 +54,7 @@ class ClaimModes:
             found = await self._client.get(CLAIM, *key)
             bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
             attached = attached_by(found or {})
-            # One that is refused is soon made anew, and the model waits for that.
+            # One that is refused is soon created again, and the model waits for that.
             self._known.keep(key, attached, bound=bound and attached is not Attached.BY_ONE_POD)
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class ClaimModes:
 
 
 def attached_by(claim: Mapping[str, Any]) -> Attached:
-    """Return who may have a claim at one time; unbound, as it asks for its volume."""
+    """Return who may have a claim at one time; unbound, as it requests its volume."""
     status, spec = claim.get("status") or {}, claim.get("spec") or {}
     modes = frozenset(status.get("accessModes") or spec.get("accessModes") or ())
     if modes == {_ONE_POD}:

@@ -104,8 +104,8 @@ class Client:
     Args:
         api: the library's client: connection, TLS, credentials that renew themselves.
         timeout_seconds: for one request; watch streams have their own limits.
-        listener: told of each finished request.
-        may_write: asked before each write; a replica that lost the Lease stops here.
+        listener: called after each finished request.
+        may_write: checked before each write; a replica that lost the Lease stops here.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ class Client:
             self._listener(verb, counted, "error")
             raise
         self._listener(verb, counted, str(answer.status))
-        if answer.status >= 400:  # noqa: PLR2004  # the border between answers and errors in HTTP
+        if answer.status >= 400:  # noqa: PLR2004  # the lowest error status in HTTP
             async with answer:
                 text = await _within(answer.text(errors="replace"), resource, name)
             raise ClusterError(answer.status, resource.kind, name, _message(text))

@@ -42,7 +42,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
 
 
 def claim_state(item: Mapping[str, Any]) -> ClaimState | None:
-    """Return a claim as it was asked for, and whether it is bound; None as for a Deployment."""
+    """Return a claim as it was requested, and whether it is bound; None as for a Deployment."""
     if "spec" not in item:
         return None
     metadata, spec = item["metadata"], item["spec"]

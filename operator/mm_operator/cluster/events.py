@@ -63,7 +63,7 @@ class EventPoster:
         self._dropped: Counter[str] = Counter()
         self._refusal = ""
 
-    def tell(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def add(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Take what changed between two statuses of a model."""
         now = datetime.now(UTC)
         for event in transitions(old, new):
@@ -116,12 +116,12 @@ class EventPoster:
         self._on_drop(reason)
 
 
-def _name(model: str, now: datetime, told: int) -> str:
+def _name(model: str, now: datetime, posted: int) -> str:
     """Return a name that sorts by time, microsecond first, then by order within it.
 
-    Events carry whole seconds, and kubectl lists those of one second by their names.
+    Events carry full seconds, and kubectl lists those of one second by their names.
     """
-    return f"{model[:200]}.{int(now.timestamp() * 1e6):014x}{told % 0x10000:04x}"
+    return f"{model[:200]}.{int(now.timestamp() * 1e6):014x}{posted % 0x10000:04x}"
 
 
 def _body(

@@ -18,9 +18,9 @@ from mm_operator.errors import ClusterError
 LOG_LINES = 10
 _LINE_LIMIT = 300
 """Characters: a traceback's line, not a dumped tensor."""
-_FIRST_LOOK_SECONDS = 5.0
+_FIRST_POLL_SECONDS = 5.0
 """The Job controller makes a pod within a second; an event about a refusal comes as quickly."""
-_LAST_LOOK_SECONDS = 300.0
+_LAST_POLL_SECONDS = 300.0
 
 _EVENTS_PAGE = 5
 _MOST_EVENTS = 50
@@ -33,7 +33,7 @@ pushes it out of these, and one that prints more keeps the last one that was see
 _PROGRESS_LIMIT = 8192
 """Characters of a line with progress, ten times what a build of many steps writes."""
 _PROGRESS_SECONDS = (2.0, 30.0)
-"""Shortest and longest pause between two looks at a running build: a tenth of its age in between.
+"""Shortest and longest pause between two polls of a running build: a tenth of its age in between.
 A build of a minute is followed closely; 1,000 builds at once cost 33 requests a second."""
 
 
@@ -45,13 +45,13 @@ class Evidence:
         self._cache = cache
         self._tails: dict[str, tuple[str, ...]] = {}
         self._blocked: dict[str, str] = {}
-        self._next_look: dict[str, float] = {}
+        self._next_poll: dict[str, float] = {}
         self._progress: dict[str, str] = {}
         self._read_at: dict[str, datetime] = {}
 
     async def gather(self, jobs: Sequence[Cached], now: datetime) -> float | None:
-        """Read what is missing about these Jobs; return seconds until a Job needs another look."""
-        waits = [await self._look(job, now) for job in jobs]
+        """Read what is missing about these Jobs; return seconds until a Job needs another poll."""
+        waits = [await self._poll(job, now) for job in jobs]
         return min((wait for wait in waits if wait is not None), default=None)
 
     @property
@@ -71,11 +71,11 @@ class Evidence:
     def forget_gone(self) -> None:
         """Drop what concerns objects that the cache no longer holds."""
         held = self._cache.uids()
-        for memory in (self._tails, self._blocked, self._next_look, self._progress, self._read_at):
+        for memory in (self._tails, self._blocked, self._next_poll, self._progress, self._read_at):
             for uid in [uid for uid in memory if uid not in held]:
                 del memory[uid]
 
-    async def _look(self, job: Cached, now: datetime) -> float | None:
+    async def _poll(self, job: Cached, now: datetime) -> float | None:
         pods = list(self._cache.of_job(job.namespace, job.name))
         for pod in pods:
             if pod.uid not in self._tails:
@@ -86,12 +86,12 @@ class Evidence:
             waits = [await self._follow(pod, now) for pod in pods] if job.engine else []
             return min((wait for wait in waits if wait is not None), default=None)
         age = (now - (created_at or now)).total_seconds()
-        due = self._next_look.setdefault(job.uid, _FIRST_LOOK_SECONDS)
+        due = self._next_poll.setdefault(job.uid, _FIRST_POLL_SECONDS)
         if age < due:
             return due - age
         self._blocked[job.uid] = await self._refusal(job)
-        pause = min(max(age, _FIRST_LOOK_SECONDS), _LAST_LOOK_SECONDS)
-        self._next_look[job.uid] = age + pause
+        pause = min(max(age, _FIRST_POLL_SECONDS), _LAST_POLL_SECONDS)
+        self._next_poll[job.uid] = age + pause
         return pause
 
     async def _read_log(self, pod: Cached) -> None:
@@ -99,7 +99,7 @@ class Evidence:
             try:
                 text = await self._client.log(pod.namespace, pod.name, container, LOG_LINES)
             except ClusterError:
-                text = ""  # a tail is a courtesy: without it the exit code still tells
+                text = ""  # a tail is a courtesy: without it the exit code is still known
             lines = tuple(line[:_LINE_LIMIT] for line in text.splitlines() if line.strip())
             self._tails[pod.uid] = lines[-LOG_LINES:]
 
@@ -118,7 +118,7 @@ class Evidence:
         try:
             text = await self._client.log(pod.namespace, pod.name, container, PROGRESS_LINES)
         except ClusterError:
-            return pause  # progress is a courtesy, and the next look comes anyway
+            return pause  # progress is a courtesy, and the next poll comes anyway
         lines = [
             line
             for line in text.splitlines()

@@ -1,6 +1,6 @@
 """Which model comes first of those of a namespace that use a store: kept as objects change.
 
-One of them sweeps the store. Asked at every reconcile, so it must not walk the store's engines.
+One of them sweeps the store. Read at every reconcile, so it must not walk the store's engines.
 """
 
 import heapq
@@ -14,7 +14,7 @@ Place = tuple[str, str]
 """Store and namespace."""
 
 _SPARE = 2
-"""A heap is made anew when this many times as long as there are users; then it costs each change
+"""A heap is rebuilt when this many times as long as there are users; then it costs each change
 no more than a constant."""
 
 
@@ -46,7 +46,7 @@ class FirstUsers:
             self._heaps[place] = sorted(counts)  # a sorted list is a heap
 
     def first(self, place: Place) -> User | None:
-        """Return the first user by name; None: nobody uses the store."""
+        """Return the first user by name; None: no model uses the store."""
         counts, heap = self._counts.get(place), self._heaps.get(place)
         if not counts or not heap:
             return None

@@ -80,7 +80,7 @@ class Flights:
                 fresh = {**found, "spec": spec}
                 await self._client.update(LEASE, self._namespace, name, fresh)
         except ClusterError as error:
-            if error.status == _CONFLICT:  # somebody else was faster
+            if error.status == _CONFLICT:  # another replica was faster
                 return False
             raise
         self._held.add((shared, holder))
@@ -99,7 +99,7 @@ class Flights:
                     LEASE, self._namespace, name, uid=found["metadata"]["uid"]
                 )
         except ClusterError as error:
-            _LOG.info("%s stays, which hinders nobody: %s", name, error)
+            _LOG.info("%s stays, which has no effect: %s", name, error)
 
     def _counts(
         self, spec: dict[str, Any], builds: Callable[[str], bool], patience: timedelta

@@ -78,6 +78,6 @@ def _phase(
         if found.get("status") == "True":
             return phase, found
     phases = {(pod.get("status") or {}).get("phase") for pod in pods}
-    # A pod that ended well is told before its Job: the Job is as good as done, and not waiting.
+    # A pod that ended well is reported before its Job: the Job is as good as done, and not waiting.
     running = not phases.isdisjoint({"Running", "Succeeded"})
     return (JobPhase.RUNNING if running else JobPhase.PENDING), {}

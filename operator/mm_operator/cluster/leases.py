@@ -10,7 +10,7 @@ REQUEST_SECONDS = 3.0
 
 
 class LeaseObject:
-    """A Lease by namespace and name. Implements `mm_operator.leadership.keeper.LeaseApi`."""
+    """A Lease by namespace and name. Implements `mm_operator.leadership.lease_thread.LeaseApi`."""
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self._client = client

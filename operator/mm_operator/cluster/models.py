@@ -20,7 +20,7 @@ from mm_operator.status.series import Sample, samples_of
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """Who wrote a field, as the API server noted it; nobody is noted for a scale subresource."""
+    """Who wrote a field, as the API server noted it; none is noted for a scale subresource."""
 
     manager: str = ""
     at: float = 0.0
@@ -53,7 +53,7 @@ class ModelRecord:
     status: Packed
     replicas_set_by: Setter
     samples: tuple[Sample, ...]
-    """What Prometheus is told of it."""
+    """Its metrics."""
 
 
 class ModelCache:
@@ -93,7 +93,7 @@ class ModelCache:
         return sum(record.ready for record in self._records.values())
 
     def samples(self, serves: Callable[[str], bool] = lambda _namespace: True) -> Iterator[Sample]:
-        """Return what Prometheus is told of every model in the namespaces that are served."""
+        """Return the metrics of every model in the namespaces that are served."""
         for record in self._records.values():
             if serves(record.key.namespace):
                 yield from record.samples
@@ -122,7 +122,7 @@ class ModelCache:
         """Take an added or changed object; `own` for the answer to a write of a status of ours.
 
         Such an answer holds what users have changed meanwhile, too. The event of their change is
-        no news after it, so the answer tells of it.
+        no news after it, so the answer announces it.
         """
         metadata = item["metadata"]
         held = self._records.get(Key(metadata["namespace"], metadata["name"]))

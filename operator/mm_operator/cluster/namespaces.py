@@ -28,10 +28,10 @@ SILENT_SECONDS = 60.0
 """A leader Lease without a change for this long has no leader. Six times its validity: a restart of
 the only replica must not cost the namespace."""
 
-BEAT_SECONDS = 60.0
+HEARTBEAT_SECONDS = 60.0
 """Between two marks that a refused installation leaves in the holder's Lease."""
 
-CONTENDER_SECONDS = 3 * BEAT_SECONDS
+CONTENDER_SECONDS = 3 * HEARTBEAT_SECONDS
 """A mark that did not change for this long is of an installation that no longer wants to serve."""
 
 _CONFLICT = 409
@@ -45,9 +45,9 @@ class _Held:
     lease: dict[str, Any]
     holder: str
     contender: str
-    beat: str
+    heartbeat: str
     """When the contender left its mark, in its own clock's words: only compared for equality."""
-    beat_seen: float
+    heartbeat_seen: float
     """Monotonic seconds since when it reads so."""
 
 
@@ -83,7 +83,7 @@ class ServedNamespaces:
         self._clock = clock
         self._held: dict[str, _Held] = {}
         self._refused: dict[str, str] = {}
-        self._beats: dict[str, float] = {}
+        self._heartbeats: dict[str, float] = {}
         self._leaders: dict[str, tuple[str, float]] = {}
         """Holder -> resource version of its leader Lease, and since when it is that."""
 
@@ -94,14 +94,16 @@ class ServedNamespaces:
         if metadata["name"] != LEASE_NAME:
             return
         before, marks = self._held.get(metadata["namespace"]), metadata.get("annotations") or {}
-        beat = marks.get(labels.REFUSED_AT, "")
-        unchanged = before is not None and before.beat == beat
+        heartbeat = marks.get(labels.REFUSED_AT, "")
+        unchanged = before is not None and before.heartbeat == heartbeat
         now = _Held(
             lease=item,
             holder=(item.get("spec") or {}).get("holderIdentity") or "",
             contender=marks.get(labels.REFUSED_OPERATOR, ""),
-            beat=beat,
-            beat_seen=before.beat_seen if before is not None and unchanged else self._clock(),
+            heartbeat=heartbeat,
+            heartbeat_seen=before.heartbeat_seen
+            if before is not None and unchanged
+            else self._clock(),
         )
         self._held[metadata["namespace"]] = now
         if before is None or (before.holder, before.contender) != (now.holder, now.contender):
@@ -154,8 +156,8 @@ class ServedNamespaces:
         if held is None or not held.holder or await self._gone(held.holder):
             return await self._write(namespace, held)
         self._refuse(namespace, held.holder)
-        if self._clock() - self._beats.get(namespace, float("-inf")) >= BEAT_SECONDS:
-            self._beats[namespace] = self._clock()
+        if self._clock() - self._heartbeats.get(namespace, float("-inf")) >= HEARTBEAT_SECONDS:
+            self._heartbeats[namespace] = self._clock()
             await self._leave_mark(namespace, held)
         return False
 
@@ -164,7 +166,7 @@ class ServedNamespaces:
             self._on_change(namespace)
 
     def _outdated(self, held: _Held) -> bool:
-        return self._clock() - held.beat_seen >= CONTENDER_SECONDS
+        return self._clock() - held.heartbeat_seen >= CONTENDER_SECONDS
 
     def _refuse(self, namespace: str, holder: str) -> None:
         if self._refused.get(namespace) == holder:
@@ -224,7 +226,7 @@ class ServedNamespaces:
                 if held.holder != self._me:
                     _LOG.info("serving namespace %s after %r", namespace, held.holder)
         except ClusterError as error:
-            if error.status == _NOT_FOUND:  # deleted, which the watch did not tell yet
+            if error.status == _NOT_FOUND:  # deleted, which the watch did not report yet
                 self._forget(namespace)
             if error.status in {_CONFLICT, _NOT_FOUND}:
                 return await self._is_mine(namespace)
@@ -263,7 +265,7 @@ class ServedNamespaces:
         return {"ownerReferences": [owner]}
 
     async def _leave_mark(self, namespace: str, held: _Held) -> None:
-        """Tell the holder, which shows it in a condition of its models."""
+        """Notify the holder, which shows it in a condition of its models."""
         marks = {labels.REFUSED_OPERATOR: self._me, labels.REFUSED_AT: _now()}
         metadata = held.lease["metadata"]
         marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **marks}}

@@ -38,25 +38,25 @@ class NodeCache:
         self._nodes[item["metadata"]["name"]] = gpu_node(item)
         self._uids[item["metadata"]["name"]] = item["metadata"]["uid"]
         if self._known is not None:  # else the list is not complete yet
-            self._tell()
+            self._notify()
 
     def keep(
         self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
     ) -> None:
-        """End a list: nodes that are not in it are gone; nobody but the list and the watch adds."""
+        """End a list: nodes that are not in it are gone; only the list and the watch add nodes."""
         del kind, namespace, version
         for name in [name for name, uid in self._uids.items() if uid not in uids]:
             del self._nodes[name], self._uids[name]
-        self._tell()
+        self._notify()
 
     def remove(self, kind: str, item: dict[str, Any]) -> None:
         """Forget a node that went or lost its label."""
         del kind
         self._nodes.pop(item["metadata"]["name"], None)
         self._uids.pop(item["metadata"]["name"], None)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         now = tuple(self._nodes[name] for name in sorted(self._nodes))
         if now != self._known:
             self._known = now

@@ -162,9 +162,9 @@ class Observer:
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
-            siblings=_Asked(lambda key: self.siblings(key, beside=record.key.namespace)),
-            sweepers=_Asked(lambda store: self._sweeper(store, record.key.namespace)),
-            stored=_Asked(self.stored),
+            siblings=_Lookup(lambda key: self.siblings(key, beside=record.key.namespace)),
+            sweepers=_Lookup(lambda store: self._sweeper(store, record.key.namespace)),
+            stored=_Lookup(self.stored),
             store=store.once(claim_state) if store else None,
             deployment=_deployment(deployments.get(labels.Component.SERVER)),
             pods=tuple(pods.get(labels.Component.SERVER, ())),
@@ -176,7 +176,7 @@ class Observer:
                 for item in items
                 if item.kind in _CHILD_KINDS
                 # Labels alone are no proof: KEDA's own HorizontalPodAutoscaler copies them from the
-                # ScaledObject that it belongs to, and anybody may write them.
+                # ScaledObject that it belongs to, and any client may write them.
                 and record.uid in item.owner_uids
             ),
         )
@@ -238,7 +238,7 @@ def _deployment(item: Cached | None) -> DeploymentState | None:
 
 
 class _Engines(Mapping[str, EngineState]):
-    """A live view: an engine is read when a decision asks for it, not for each of 1,000 models."""
+    """A live view: an engine is read when a decision needs it, not for each of 1,000 models."""
 
     def __init__(self, observer: Observer, namespace: str) -> None:
         self._observer = observer
@@ -257,14 +257,14 @@ class _Engines(Mapping[str, EngineState]):
         return len(self._observer.engine_names(self._namespace))
 
 
-class _Asked(Mapping[str, T]):
-    """A live view of other namespaces that is asked by a key and never walked."""
+class _Lookup(Mapping[str, T]):
+    """A live view of other namespaces that is read by key and never iterated."""
 
-    def __init__(self, ask: Callable[[str], T]) -> None:
-        self._ask = ask
+    def __init__(self, find: Callable[[str], T]) -> None:
+        self._find = find
 
     def __getitem__(self, key: str) -> T:
-        return self._ask(key)
+        return self._find(key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())

@@ -69,7 +69,7 @@ class OwnerWriter:
         cache: the objects as they are when the delay has passed.
         same_content: whether a live object still is what an intent says, owners aside.
         send: applies an intent that must still be at a version.
-        wake: asks for a model to be reconciled.
+        wake: requests that a model be reconciled.
     """
 
     def __init__(

@@ -17,8 +17,9 @@ Metadata = Mapping[str, Any]
 def is_ours(metadata: Metadata, intent: Intent) -> bool:
     """Return whether an intent may be applied to the object of its name.
 
-    One of its owners says so, also where somebody removed the labels. The labels say so too (a
-    restored backup, a model made anew under its name), unless something else controls the object.
+    One of its owners says so, also where the labels were removed. The labels say so too (a
+    restored backup, a model created again under its name), unless something else controls the
+    object.
     """
     owners = metadata.get("ownerReferences") or ()
     if any(owner["uid"] in intent.owners for owner in owners):
@@ -39,7 +40,7 @@ def why_taken(metadata: Metadata, intent: Intent) -> str:
     todo = "delete or rename it" if intent.shared else "delete it, or give the model another name"
     return (
         f"{intent.kind} {intent.name} exists already and {whose}: it is left as it is, and nothing "
-        f"of the model is changed; {todo}; the model goes on by itself afterwards"
+        f"of the model is changed; {todo}; the model continues by itself afterwards"
     )
 
 

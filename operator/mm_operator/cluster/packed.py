@@ -28,7 +28,7 @@ class Packed:
         return zlib.decompress(self.content)
 
     def read(self) -> Any:
-        """Return the value, made anew at each call."""
+        """Return the value, parsed again at each call."""
         return orjson.loads(self.text())
 
 

@@ -29,10 +29,10 @@ ITSELF = "(the role itself)"
 """Stands for the name of the role that holds the rule."""
 
 GIVEN = "(names of the chart's value)"
-"""Stands for the names that whoever installs the chart gives."""
+"""Stands for the names that the chart's user gives."""
 
 _CHILD = ("create", "delete", "get", "list", "patch", "watch")
-"""Server-side apply of a new object asks for create and patch; the caches for list and watch."""
+"""Server-side apply of a new object needs create and patch; the caches need list and watch."""
 
 MODEL_NAMESPACES: tuple[Permission, ...] = (
     Permission(
@@ -161,6 +161,6 @@ CLUSTER: tuple[Permission, ...] = (
         (ITSELF,),
     ),
 )
-"""Only where every namespace is served: an operator of single namespaces asks `spec` for the GPU,
+"""Only where every namespace is served: an operator of single namespaces takes the GPU from `spec`,
 and shares engines within namespaces only.
 kopf's scanning of namespaces and CRDs is switched off."""

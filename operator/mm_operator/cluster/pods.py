@@ -9,7 +9,7 @@ from mm_api.contract import ExitCode
 from mm_operator.model import PodDamage, PodEnd, PodStart, PodState
 
 _SEVERITY = ("CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
-"""Reasons of a waiting container that tell more than `ContainerCreating`, worst first."""
+"""Reasons of a waiting container that say more than `ContainerCreating`, worst first."""
 
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of every container that starts as it should, and of one that does not wait."""
@@ -135,10 +135,11 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
 
 
 def _start(pod: Mapping[str, Any]) -> PodStart | None:
-    """Return what a pod that is not ready does, as the kubelet's probes tell it.
+    """Return what a pod that is not ready does, as the kubelet's probes show.
 
-    The startup probe of the server asks whether its models are loaded, and the gateway's readiness
-    waits for the answers that warm it up. A pod of an encoder has no gateway: it loads, or answers.
+    The startup probe of the server checks whether its models are loaded, and the gateway's
+    readiness waits for the answers that warm it up. A pod of an encoder has no gateway: it loads,
+    or answers.
     """
     status = pod.get("status") or {}
     marks = pod["metadata"].get("labels") or {}

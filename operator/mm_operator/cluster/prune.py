@@ -16,11 +16,11 @@ async def prune(
 ) -> tuple[list[Ref], list[StageError]]:
     """Delete objects of a model; return what was deleted and what was refused.
 
-    Each delete names the uid that was seen, so that an object somebody made anew under the same
+    Each delete names the uid that was seen, so that an object that was created again under the same
     name stays; what models share is only deleted as it was seen, so that one that joins wins.
 
     Raises:
-        OutdatedError: an object changed or was made anew since the decision.
+        OutdatedError: an object changed or was created again since the decision.
     """
     deleted: list[Ref] = []
     errors: list[StageError] = []

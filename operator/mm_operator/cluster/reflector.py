@@ -1,6 +1,6 @@
 """Keeps a cache equal to what the API server holds of one kind: list once, then watch.
 
-kopf watches too, but it never tells of an object that was deleted while its watch was down, and it
+kopf watches too, but it never reports an object that was deleted while its watch was down, and it
 keeps no copy. A cache that is trusted for "does not exist" needs the list to replace everything.
 """
 
@@ -60,7 +60,7 @@ class Reflector:
     """Fills a sink with the objects of one resource that match a label and a field selector.
 
     `synced` is set after the first complete list, `answered` after the first answer, be it that the
-    operator lacks the right to list or that nobody defined the kind; `missing` says so until a list
+    operator lacks the right to list or that the kind is not defined; `missing` says so until a list
     succeeds. `problem` says why the stream is down, empty while it is up: it is shown by `/readyz`.
     """
 
@@ -113,7 +113,7 @@ class Reflector:
                     continue
                 if error.status:  # the server answered: whatever we had may no longer be valid
                     version = ""
-                if self.problem != str(error):  # told once: a right that is missing stays so
+                if self.problem != str(error):  # logged once: a right that is missing stays so
                     _LOG.warning("watch of %s is down: %s", self.name, error)
                 self.problem = str(error)
                 if error.status in {_FORBIDDEN, _NOT_FOUND}:

@@ -86,7 +86,7 @@ CHILDREN: tuple[Resource, ...] = (
 """Kinds the operator applies and prunes."""
 
 KEDA_CHILDREN: tuple[Resource, ...] = (TRIGGER_AUTHENTICATION, SCALED_OBJECT)
-"""The same, where the operator was told of a KEDA in the cluster."""
+"""The same, where the operator is configured for KEDA."""
 
 WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)
 """Kinds whose labelled objects are cached; the custom resource itself comes through kopf."""

@@ -9,7 +9,7 @@ from mm_operator.cluster.resources import MODEL
 
 
 def merge_patch(old: Any, new: Any) -> Any:
-    """Return the JSON merge patch (RFC 7396) from old to new; lists are replaced as a whole."""
+    """Return the JSON merge patch (RFC 7396) from old to new; lists are replaced entirely."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return new
     patch = {name: None for name in old if name not in new}
@@ -30,7 +30,7 @@ async def write_status(
 ) -> bool:
     """Write a status and return whether a write was needed.
 
-    The patch carries the uid: a model that was deleted and made anew keeps its own status.
+    The patch carries the uid: a model that was deleted and created again keeps its own status.
 
     Raises:
         ClusterError: refused; 404 and 409 mean that the model is gone or another one.

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from mm_operator.cluster.claim_cache import ClaimCache
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.kept import Kept
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import CLAIM, VOLUME
 from mm_operator.errors import ClusterError
@@ -52,14 +52,14 @@ class StoreIdentities:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._known = Kept[str](clock)
+        self._known = ClaimCache[str](clock)
         self._may_read = True
 
     async def gather(self, record: ModelRecord) -> None:
         """Read the volume of a model's store when it is not known or long ago.
 
         Raises:
-            ClusterError: it could not be read; to go on without would tear siblings apart.
+            ClusterError: it could not be read; to continue without would separate siblings.
         """
         claim = claim_of(record)
         if not claim or not self._may_read:
@@ -78,7 +78,7 @@ class StoreIdentities:
         self._known.keep(key, identity, bound=bool(identity))
 
     def identity(self, record: ModelRecord) -> str:
-        """Return what tells the store's volume from others; empty when it is not known."""
+        """Return what identifies the store's volume; empty when it is not known."""
         return self._known.of((record.key.namespace, claim_of(record)), "")
 
     async def _read(self, namespace: str, claim: str) -> str:

@@ -12,7 +12,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Reports(Protocol):
-    """What a controller tells about itself; `mm_operator.telemetry` implements it."""
+    """What a controller reports about itself; `mm_operator.telemetry` implements it."""
 
     def reconciled(self, result: str, seconds: float) -> None:
         """Count one reconcile: `ok`, `error` or `fenced`."""
@@ -27,9 +27,9 @@ class Controller(Generic[K]):
 
     Args:
         queue: where keys wait.
-        reconcile: does the work; returns seconds until a key wants another look, or None.
+        reconcile: does the work; returns seconds until a key is requeued, or None.
         everything: every key there is, for the start and for the safety net.
-        reports: told of each reconcile.
+        reports: called after each reconcile.
         workers: how many keys at once; different keys only.
         fence: raised by a write while this replica may not write. It costs the round, never the
             worker: who loses the Lease for good has `lead` cancelled.
@@ -57,7 +57,7 @@ class Controller(Generic[K]):
         self._turn = asyncio.Lock()
 
     async def lead(self) -> None:
-        """Reconcile everything, then whatever is asked for, until cancelled."""
+        """Reconcile everything, then what is requested, until cancelled."""
         self._queue.clear()
         for key in self._everything():
             self._queue.add(key)

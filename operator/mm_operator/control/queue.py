@@ -1,4 +1,4 @@
-"""A queue of keys: each once, none twice at a time, later or with back-off where asked.
+"""A queue of keys: each once, none twice at a time, later or with back-off where requested.
 
 The rules are those of client-go's work queue. A key that is added while it is worked on is handed
 out again afterwards, so no event is lost and no object is reconciled by two workers. As in
@@ -59,7 +59,7 @@ class WorkQueue(Generic[K]):
         return len(self._active)
 
     def add(self, key: K, *, priority: bool = False) -> None:
-        """Ask for a key as soon as a worker is free; asking twice is asking once.
+        """Request a key as soon as a worker is free; two requests count once.
 
         Args:
             key: what is to be worked on.
@@ -74,7 +74,7 @@ class WorkQueue(Generic[K]):
             self._offer(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Ask for a key later; of two requests the earlier one counts."""
+        """Request a key later; of two requests the earlier one counts."""
         if key in self._dirty and key not in self._active:
             return
         loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_later(seconds, self.add, key)
 
     def retry(self, key: K) -> float:
-        """Ask for a key after its back-off and return the delay in seconds."""
+        """Request a key after its back-off and return the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = min(self._first * 2.0 ** min(failures, 30), self._longest)
@@ -109,7 +109,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Give a key back; it comes again when it was asked for meanwhile."""
+        """Give a key back; it comes again when it was requested meanwhile."""
         self._active.discard(key)
         if key in self._dirty:
             self._offer(key)

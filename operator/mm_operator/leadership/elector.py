@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mm_operator.leadership.keeper import RELEASE_SECONDS, Keeper, OpenLease
 from mm_operator.leadership.lease import Timing
+from mm_operator.leadership.lease_thread import RELEASE_SECONDS, LeaseThread, OpenLease
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,12 +46,12 @@ class Elector:
         self._identity = identity
         self._lead = lead
         self._on_change = on_change
-        self._keeper = Keeper(connect, identity, timing or Timing(), clock)
+        self._lease_thread = LeaseThread(connect, identity, timing or Timing(), clock)
         self._turned = asyncio.Event()
 
     def leads(self) -> bool:
         """Return whether this replica may write right now; see `Keeper.leads`."""
-        return self._keeper.leads()
+        return self._lease_thread.leads()
 
     async def run(self) -> None:
         """Take part until cancelled, then give the Lease back when it is held.
@@ -62,20 +62,20 @@ class Elector:
         loop = asyncio.get_running_loop()
 
         def turned() -> None:
-            with contextlib.suppress(RuntimeError):  # the process is ending: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the process is ending: the loop is closed
                 loop.call_soon_threadsafe(self._turned.set)
 
-        keeping = asyncio.wrap_future(self._keeper.start(turned))
+        keeping = asyncio.wrap_future(self._lease_thread.start(turned))
         try:
             while not keeping.done():
-                term = self._keeper.term
+                term = self._lease_thread.term
                 if term:
                     await self._work(term, keeping)
                 else:
                     await self._while(term, keeping)
             keeping.result()
         finally:
-            self._keeper.stop()
+            self._lease_thread.stop()
             # Longer than the thread gives itself, for the time that its last step takes.
             await asyncio.wait({keeping}, timeout=RELEASE_SECONDS + 1)
 
@@ -98,7 +98,7 @@ class Elector:
 
     async def _while(self, term: int, *futures: asyncio.Future[None]) -> None:
         """Wait until another term runs, or one of some futures is done."""
-        while self._keeper.term == term and not any(future.done() for future in futures):
+        while self._lease_thread.term == term and not any(future.done() for future in futures):
             turning = asyncio.ensure_future(self._turned.wait())
             waited: list[asyncio.Future[Any]] = [turning, *futures]
             try:

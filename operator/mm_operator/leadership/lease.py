@@ -15,7 +15,7 @@ class Timing:
 
     A leader killed right after a renewal is replaced within duration + 2 x retry = 14 s (the
     candidate may see the renewal one retry late, and looks once per retry); the limit is 20 s. A
-    leader that cannot renew stops writing after `renew_deadline`, 3.5 s before anybody else may
+    leader that cannot renew stops writing after `renew_deadline`, 3.5 s before another replica may
     start.
     """
 
@@ -70,7 +70,7 @@ def claimed(
 
 
 def released(lease: dict[str, Any], wall_clock: datetime) -> dict[str, Any]:
-    """Return the spec of a Lease that its holder gives back: the next look of anybody takes it."""
+    """Return the spec of a Lease that its holder releases: the next candidate takes it."""
     old = lease.get("spec") or {}
     return {
         **old,

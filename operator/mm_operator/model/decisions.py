@@ -16,7 +16,7 @@ from mm_operator.model.objects import Builder, Ref
 
 
 class Step(StrEnum):
-    """What a decision asks for."""
+    """What a decision requires."""
 
     DONE = "Done"
     """Nothing to do: the result is there."""
@@ -87,13 +87,13 @@ class BuildDecision:
 
     @property
     def manifest_sha256(self) -> str | None:
-        """Return the digest of the built engine's manifest; None: not built, or not told."""
+        """Return the digest of the built engine's manifest; None: not built, or not reported."""
         return self.result.manifest_sha256 if self.result else None
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Whether and how the model's store is swept of engines that nobody uses."""
+    """Whether and how the model's store is swept of unused engines."""
 
     job: str = ""
     """Name of the last or the next sweep's Job; empty when this model sweeps nothing."""
@@ -104,7 +104,7 @@ class Collection:
     due_in: float | None = None
     """Seconds until the next sweep; None when none is due by time alone."""
     problem: str = ""
-    """Why nothing is removed although the spec asks for it."""
+    """Why nothing is removed although the spec requires it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Plan:
     keep: frozenset[Ref] = frozenset()
     """Existing objects that stay as they are: neither applied again nor pruned."""
     relieved: frozenset[Ref] = frozenset()
-    """Pods that refused an engine which is whole again: deleted, so that others start at once."""
+    """Pods that refused an engine that is complete again: deleted, so that others start now."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
     collection: Collection = Collection()

@@ -19,7 +19,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Owner:
-    """An entry of ownerReferences, reduced to what tells owners apart."""
+    """An entry of ownerReferences, reduced to what distinguishes owners."""
 
     name: str
     uid: str
@@ -235,6 +235,6 @@ class PodState:
     """Only to delete it by."""
     load_seconds: float | None = None
     """From the server's container running to the server being up; None: it is not up, or was not
-    with the first attempt: then the times tell of a repair."""
+    with the first attempt: then the times are those of a repair."""
     start: PodStart | None = None
     """None: it is ready, or its server does not run."""

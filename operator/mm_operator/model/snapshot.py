@@ -29,7 +29,7 @@ class Observed:
 
     `configs` and `jobs` (by name) carry the label `labels.MODEL` of this model. `engines` maps the
     name of an engine's ConfigMap to what the namespace shares about that engine; it holds every
-    engine of the namespace, may be a live view of a cache and is only asked by name.
+    engine of the namespace, may be a live view of a cache and is only read by name.
     `owned_engines` names those of them that this model owns. `refs` lists every existing object
     labelled with this model, for pruning.
     """
@@ -39,12 +39,12 @@ class Observed:
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     owned_engines: frozenset[str] = frozenset()
     siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
-    """Key of an engine in its store -> what other namespaces have of it; asked like `engines`."""
+    """Key of an engine in its store -> what other namespaces have of it; read like `engines`."""
     stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
-    """Key of a store -> its engines in use, of every namespace; asked like `engines`, and only by
+    """Key of a store -> its engines in use, of every namespace; read like `engines`, and only by
     the one model that sweeps the store when it does: the answer is as long as the store."""
     sweepers: Mapping[str, Owner | None] = field(default_factory=dict)
-    """Key of a store -> the first of this namespace's models that use it; asked like `engines`."""
+    """Key of a store -> the first of this namespace's models that use it; read like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     """Of the language model's pods."""
@@ -63,7 +63,7 @@ class KedaSettings:
     match_labels: tuple[tuple[str, str], ...] = ()
     insecure: bool = False
     authentication: str = ""
-    """Name of a ClusterTriggerAuthentication; empty: the Prometheus asks for nothing."""
+    """Name of a ClusterTriggerAuthentication; empty: the Prometheus requires none."""
     auth_modes: str = ""
     """What it holds, in KEDA's words: bearer, basic, tls; several joined by commas."""
 
@@ -83,7 +83,7 @@ class PlanSettings:
     scrape_annotations: bool = True
     """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     keda: KedaSettings | None = None
-    """None: the operator was not told of a KEDA in the cluster, and makes no objects for one."""
+    """None: the operator is not configured for KEDA, and makes no objects for one."""
     sharing: tuple[frozenset[str], ...] = ()
     """Groups of namespaces that share builds of one store, as the administrator agreed to."""
 
@@ -140,7 +140,7 @@ class Snapshot:
     gpu_nodes: tuple[GpuNode, ...] | None = None
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     store_identity: str = ""
-    """What tells the volume of the user's store from others; empty when nobody else can use it."""
+    """What identifies the volume of the user's store; empty when no other namespace can use it."""
     claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Claims of the user's that the model's Jobs attach and only one node may have -> the models
     whose serving pods attach them."""
@@ -152,4 +152,4 @@ class Snapshot:
     servers: tuple[ServerState, ...] = ()
     """What those servers said that are in trouble."""
     scaling: ScalingView | None = None
-    """None while the autoscaler did not look at the model yet; the status then stays as it is."""
+    """None while the autoscaler did not evaluate the model yet; the status then stays as it is."""

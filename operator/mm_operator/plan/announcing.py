@@ -34,7 +34,7 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
     recorded = recorded_revision(snapshot, rollout.serving_hash)
     if recorded is not None:
         return recorded.announced
-    # The Deployment says it too, but there anybody may have changed it.
+    # The Deployment says it too, but any client may have changed that.
     if deployment is not None and deployment.serving_hash == rollout.serving_hash:
         return deployment.announced
     return snapshot.settings.scrape_annotations
@@ -44,5 +44,5 @@ def announces(template: Mapping[str, Any]) -> bool:
     """Return whether a pod template has the annotations."""
     try:
         return bool(template["metadata"]["annotations"][_SCRAPE] == "true")
-    except (KeyError, TypeError):  # without, or a record that somebody wrote over
+    except (KeyError, TypeError):  # without, or an overwritten record
         return False

@@ -60,14 +60,14 @@ def decide_build(
         built = _built(wanted, result, read_builder(config), built_at(config))
         if found and is_news(found, config):
             return _damaged(built, found, damage, engine, wanted.config)
-        return _mended(built, damage)
+        return _repaired(built, damage)
     strangers = (attempt_of(job) for job in engine.jobs if not is_of(job, config))
     former = max((damage.former_attempt if damage else 0, *strangers))
     job = latest(job for job in engine.jobs if is_of(job, config) and attempt_of(job) > former)
     if job is None:
         return _again(_start(wanted.config, attempt=former + 1), damage)
     decision = _follow(wanted, job, inspect, now)
-    if _asked_anew(decision, job) and terms.replace(job, config):
+    if _is_replaceable(decision, job) and terms.replace(job, config):
         decision = _start(wanted.config, attempt=attempt_of(job) + 1)
     return _again(_awaited(decision, config, terms.model_uid), damage)
 
@@ -89,7 +89,7 @@ def _damaged(
             step=Step.FAILED,
             reason=Reason.ENGINE_CORRUPT,
             message=f"the engine was built again and is damaged again: {found.message}\n"
-            f"look after the store's disk, then delete ConfigMap {name} to build it anew",
+            f"check the store's disk, then delete ConfigMap {name} to build it again",
             phase="Failed",
             damage=written(before),
         )
@@ -106,9 +106,9 @@ def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
     if damage is None:
         return decision
     if decision.step is Step.DONE:
-        return _mended(decision, damage)
+        return _repaired(decision, damage)
     if decision.step is Step.START:
-        # The round that took the record back is followed at once by this one and tells no status.
+        # The round that took the record back is followed at once by this one and writes no status.
         return replace(
             decision,
             reason=Reason.ENGINE_CORRUPT,
@@ -119,10 +119,10 @@ def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
     return replace(decision, message=message, damage=written(damage))
 
 
-def _mended(built: BuildDecision, damage: Damage | None) -> BuildDecision:
+def _repaired(built: BuildDecision, damage: Damage | None) -> BuildDecision:
     """Return an engine that is there, with what had happened to the one before it.
 
-    A rebuild may take seconds: whoever looks at the status later still learns of a bad disk.
+    A rebuild may take seconds: the status still shows a bad disk afterwards.
     """
     if damage is None:
         return built
@@ -133,7 +133,7 @@ def _mended(built: BuildDecision, damage: Damage | None) -> BuildDecision:
 def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> BuildDecision:
     """Return the decision as a model reads it that waits for the Job of another one.
 
-    The Job of a model that left goes on for those that still want the engine: it is theirs.
+    The Job of a model that left runs on for those that still want the engine: it is theirs.
     """
     builder = decision.builder
     owners = {owner.uid for owner in config.owners}
@@ -149,7 +149,7 @@ def _awaited(decision: BuildDecision, config: ConfigState, model_uid: str) -> Bu
     )
 
 
-def _asked_anew(decision: BuildDecision, job: JobState) -> bool:
+def _is_replaceable(decision: BuildDecision, job: JobState) -> bool:
     """Return whether a change of spec.build counts now: a pod that runs is not disturbed."""
     waits = job.phase is JobPhase.PENDING and not job.deleting
     return decision.step is Step.FAILED or (waits and decision.step is Step.RUNNING)

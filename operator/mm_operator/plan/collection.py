@@ -1,7 +1,7 @@
 """When the engines of a store are swept, and which of them are in use.
 
 In use is what a ConfigMap of an engine says in any namespace that shares the store: these exist
-while a model wants or serves the engine, and go with the last one. They are counted anew for each
+while a model wants or serves the engine, and go with the last one. They are counted again for each
 sweep; what any namespace keeps is kept, and a damaged record of one that does not share with the
 model's holds no sweep up. Since when an engine is not in use is noted in the store itself, by the
 sweep.

@@ -1,4 +1,4 @@
-"""What a pod that found its engine damaged leads to: one rebuild, told; a second one is a person's.
+"""What follows when a pod finds its engine damaged: one reported rebuild; a second is manual.
 
 The runtime ends with an exit code of its own when a file of the engine is missing or has other
 bytes than its manifest says. The recorded result is taken back then, and a new Job replaces the
@@ -108,7 +108,7 @@ def found_at(record: str) -> datetime | None:
 def built_at(config: ConfigState) -> datetime | None:
     """Return when the recorded engine was built; None when an older operator recorded it.
 
-    A text that is no time with a zone counts as none: anybody may have written it.
+    A text that is no time with a zone counts as none: any client may have written it.
     """
     try:
         time = datetime.fromisoformat(config.data.get(BUILT_AT_KEY, ""))

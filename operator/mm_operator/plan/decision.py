@@ -1,4 +1,4 @@
-"""The whole plan of one reconcile: every stage asked in order, each by its own module."""
+"""The complete plan of one reconcile: every stage in order, each in its own module."""
 
 from dataclasses import dataclass, replace
 
@@ -111,8 +111,8 @@ def _own_write(inspect: InspectDecision, build: BuildDecision) -> float | None:
 def _unheard(snapshot: Snapshot, wanted: WantedEngine | None) -> float | None:
     """Return a delay while this model does not own its engine yet.
 
-    What happens to a shared engine is told to its owners; a model that is about to join them would
-    miss the end of the build.
+    What happens to a shared engine is reported to its owners; a model that is about to join them
+    would miss the end of the build.
     """
     if wanted is None or wanted.config in snapshot.observed.owned_engines:
         return None
@@ -144,7 +144,7 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
 
 
 def _frozen(problem: SpecError) -> Plan:
-    """Return the plan that changes nothing: whatever serves goes on."""
+    """Return the plan that changes nothing: whatever serves keeps serving."""
     return Plan(
         inspect=InspectDecision(Step.WAITING, problem.reason, str(problem)),
         build=BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first"),

@@ -103,7 +103,7 @@ def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
     if job.phase is JobPhase.RUNNING:
         return decided(Step.RUNNING, Reason.INSPECTING, "the checkpoint is being inspected")
     if job.phase is JobPhase.SUCCEEDED and attempt == 1:
-        # The facts went with the pod; the same inspection finds them again. Once: then it is told.
+        # The facts went with the pod; the same inspection finds them again. Twice is a failure.
         return _started(snapshot, wanted, round_, attempt=attempt + 1)
     return _failed(snapshot, job, round_)
 

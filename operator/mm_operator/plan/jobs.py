@@ -23,7 +23,7 @@ class Terms:
 
         A Job of another model that still wants the engine (it owns `config`) is left to that one:
         two models of different terms would replace each other's Jobs without end. So is a Job that
-        tells no terms: it is not ours to judge.
+        records no terms: it is not ours to judge.
         """
         owners = {owner.uid for owner in config.owners} if config else set()
         others = owners - {self.model_uid}
@@ -50,7 +50,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
 
 
 _MOST_DIGITS = 9
-"""Of an attempt's number; the annotation is a text that anybody may have written."""
+"""Of an attempt's number; the annotation is a text that any client may have written."""
 
 
 def attempt_of(job: JobState) -> int:
@@ -63,7 +63,7 @@ def attempt_of(job: JobState) -> int:
 def is_of(job: JobState, config: ConfigState) -> bool:
     """Return whether a build Job belongs to this record of an engine.
 
-    It does not when somebody deleted the record, and it was written anew before the garbage
+    It does not when the record was deleted and written again before the garbage
     collector came for the Jobs of the former one.
     """
     return job.owner_uid in {"", config.uid}

@@ -1,4 +1,4 @@
-"""Can the pods that are planned load the engine that was built? Asked before any of them starts.
+"""Can the pods that are planned load the engine that was built? Checked before any of them starts.
 
 TensorRT engines run on one compute capability and with one version of TensorRT-LLM. Both were
 planned for and are part of the fingerprint; what the manifest says is what the builder's image and
@@ -33,7 +33,7 @@ def with_match(decision: BuildDecision, plan: BuildPlan, engine_config: str) -> 
         reason=Reason.ENGINE_MISMATCH,
         message=f"the engine cannot be served as planned: {found}\n"
         "give build and serving the same image and GPU (spec.build, spec.runtime), then delete "
-        f"ConfigMap {engine_config} and the engine in the store to build it anew",
+        f"ConfigMap {engine_config} and the engine in the store to build it again",
         phase="Failed",
     )
 

@@ -1,4 +1,4 @@
-"""Can the spec be carried out at all? Asked before anything is inspected.
+"""Can the spec be carried out at all? Checked before anything is inspected.
 
 The API server's rules refuse most of this already; a CRD of an older version may not. An ordered
 tuple of checkers: the first hit is the problem that the user reads.
@@ -51,14 +51,14 @@ def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
 
 
 def _pods_end_after_their_requests(spec: MultimodalModelSpec) -> SpecError | None:
-    asked = spec.rollout.drain_timeout
+    requested = spec.rollout.drain_timeout
     least = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
-    if asked is None or duration.parse(asked) >= least:
+    if requested is None or duration.parse(requested) >= least:
         return None
     return SpecError(
         reason="InvalidSpec",
         path="spec.rollout.drainTimeout",
-        message=f"{asked} is less than 2s above gateway.requestTimeout "
+        message=f"{requested} is less than 2s above gateway.requestTimeout "
         f"{spec.gateway.request_timeout}: requests would be cut off when a pod ends; raise it, or "
         "remove it",
     )

@@ -88,7 +88,7 @@ def read_gpu(config: ConfigState | None) -> GpuModel | None:
 
 
 def read_build_plan(config: ConfigState | None, fingerprint: str) -> BuildPlan | None:
-    """Return the recorded plan when it is the plan of this fingerprint, which is computed anew."""
+    """Return the recorded plan when it is the plan of this fingerprint, which is computed again."""
     plan = parse(BuildPlan, config.data.get(PLAN_FILE)) if config else None
     return plan if plan and fingerprint_of(plan) == plan.fingerprint == fingerprint else None
 

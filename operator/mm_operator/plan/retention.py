@@ -40,7 +40,7 @@ def kept(
         # Recorded facts are replaced by new ones, never missed: they say which round this is.
         keep.add(Ref("ConfigMap", names.facts_config(snapshot.name)))
     if rollout.held and snapshot.observed.encoders is None:
-        # A held revision's encoders are made from their live Deployment, which somebody deleted:
+        # A held revision's encoders are made from their live Deployment, which was deleted:
         # another one comes with the next revision, and finds its address there.
         keep |= {Ref(kind, names.encoders(snapshot.name)) for kind in _OF_ENCODERS}
     return frozenset(keep)
@@ -64,7 +64,7 @@ def released(snapshot: Snapshot, wanted: str, rollout: RolloutDecision) -> tuple
         snapshot: the model.
         wanted: the ConfigMap of the current plan's engine; empty while there is no plan, and then
             nothing is let go, because the next plan may want it.
-        rollout: while it is held by a lost record nobody knows which engine serves: all stay.
+        rollout: while it is held by a lost record, the serving engine is unknown: all stay.
     """
     if not wanted or (rollout.held and not _recorded_engine(snapshot, rollout)):
         return ()

@@ -1,7 +1,7 @@
 """What is recorded of a revision beside its serving plan: numbers that its pods keep.
 
-Never a pod template: whoever may write a ConfigMap must not say what runs. A held revision's
-template is that of the live Deployment.
+Never a pod template: a client that may write ConfigMaps must not decide what runs. A held
+revision's template is that of the live Deployment.
 """
 
 from pydantic import Field, ValidationError
@@ -13,7 +13,7 @@ from mm_operator.model import Snapshot
 REVISION_KEY = "revision.json"
 
 LEAST_SECONDS, MOST_SECONDS = 600, 6 * 3600
-"""Of a server's start: without what grows with the engine, and what nobody waits for."""
+"""Of a server's start: without what grows with the engine, and the longest that is waited for."""
 
 
 class Revision(Document):

@@ -1,7 +1,7 @@
 """Which revision the pods get, and how far they are.
 
 A revision is the serving plan with everything else that goes into a pod. While the engine of the
-current plan is not there, the pods keep the recorded revision: serving goes on.
+current plan is not there, the pods keep the recorded revision: serving continues.
 """
 
 from math import ceil
@@ -12,7 +12,7 @@ from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.engine.encoders import is_apart
 from mm_operator.plan.engine_plan import WantedEngine
-from mm_operator.plan.rollout_progress import first_obstacle, told_starts
+from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
 
 HASH_DIGITS = 32
 """Digits of a revision's hash: short enough for a label, long enough never to collide."""
@@ -41,10 +41,10 @@ def _exposed(spec: MultimodalModelSpec) -> TritonSpec:
 
 
 def drain_seconds(spec: MultimodalModelSpec) -> int:
-    """Return how long a pod may take to finish its requests, in whole seconds, rounded up."""
-    asked = spec.rollout.drain_timeout
-    if asked is not None:
-        return ceil(duration.parse(asked).total_seconds())
+    """Return how long a pod may take to finish its requests, in seconds, rounded up."""
+    requested = spec.rollout.drain_timeout
+    if requested is not None:
+        return ceil(duration.parse(requested).total_seconds())
     longest = duration.parse(spec.gateway.request_timeout) + duration.DRAIN_MARGIN
     return ceil(longest.total_seconds())
 
@@ -86,7 +86,7 @@ def _follow(
         reason, message = obstacle
         return RolloutDecision(Step.RUNNING, reason, message, current, held=held)
     answering = f"{deployment.available} of {spec.replicas} replicas of the revision answer"
-    starts = told_starts(deployment, snapshot.observed.pods)
+    starts = starts_in_progress(deployment, snapshot.observed.pods)
     return RolloutDecision(
         Step.RUNNING,
         Reason.PODS_STARTING,

@@ -1,4 +1,4 @@
-"""What keeps pods from becoming ready: an ordered tuple of checkers, the first hit is told.
+"""What keeps pods from becoming ready: an ordered tuple of checkers, the first hit is reported.
 
 Only pods of the wanted revision are looked at; sentences name containers, never pods.
 """
@@ -28,20 +28,20 @@ def _current(deployment: DeploymentState, pods: tuple[PodState, ...]) -> tuple[P
     )
 
 
-def told_starts(deployment: DeploymentState, pods: tuple[PodState, ...]) -> str:
+def starts_in_progress(deployment: DeploymentState, pods: tuple[PodState, ...]) -> str:
     """Return what pods of the wanted revision do that run and are not ready; empty: there are none.
 
-    A moment is told, not a duration, so that a status is written when something happens.
+    A moment is reported, not a duration, so that a status is written when something happens.
     """
     starts = [pod.start for pod in _current(deployment, pods) if pod.start]
-    told = []
+    described = []
     for phase in ("Loading", "WarmingUp"):
         alike = [start.since for start in starts if start.phase == phase]
         since = min(filter(None, alike), default=None)
         if alike:
             moment = f" since {since:%Y-%m-%dT%H:%M:%SZ}" if since else ""
-            told.append(f"{len(alike)} {phase}{moment}")
-    return ", ".join(told)
+            described.append(f"{len(alike)} {phase}{moment}")
+    return ", ".join(described)
 
 
 def _refused(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstacle | None:

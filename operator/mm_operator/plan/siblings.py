@@ -25,7 +25,7 @@ def siblings_of(snapshot: Snapshot, shared: str) -> tuple[Sibling, ...]:
 
     Args:
         snapshot: the model.
-        shared: key of the engine in its store; empty when nobody shares it.
+        shared: key of the engine in its store; empty when it is not shared.
     """
     partners = snapshot.settings.partners(snapshot.namespace)
     if not shared or not partners:

@@ -61,7 +61,7 @@ def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
     """Return the slowest start of the planned engine so far; None: none was seen.
 
     Only a start that nothing interrupted is seen, and while another engine serves until this one is
-    built, no pod tells of this one.
+    built, no pod reports this one.
     """
     known, rollout = _known(snapshot, plan), plan.rollout
     seen = [
@@ -69,7 +69,7 @@ def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
         for pod in snapshot.observed.pods
         if not rollout.held
         and pod.serving_hash == rollout.serving_hash
-        and pod.ready  # told with its being ready, so that a start costs no further write
+        and pod.ready  # reported together with readiness, so that a start costs no further write
         and pod.load_seconds is not None
     ]
     if known is not None:
@@ -101,7 +101,7 @@ def _product(plan: Plan) -> str | None:
 def _recorded_seconds(snapshot: Snapshot, rollout: RolloutDecision) -> int | None:
     """Return what the pods of a revision have; None: it was not rolled out, or its record is gone.
 
-    The Deployment says it too, but there anybody may have changed it.
+    The Deployment says it too, but any client may have changed that.
     """
     deployment = snapshot.observed.deployment
     recorded = recorded_revision(snapshot, rollout.serving_hash)
@@ -119,6 +119,6 @@ def probe_seconds(template: Mapping[str, Any]) -> int | None:
             if container["name"] == _SERVER:
                 probe = container["startupProbe"]
                 return int(probe["periodSeconds"]) * int(probe["failureThreshold"])
-    except (KeyError, TypeError, ValueError):  # a record that somebody wrote over
+    except (KeyError, TypeError, ValueError):  # an overwritten record
         return None
     return None

@@ -21,7 +21,7 @@ class Store:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what tells this store from others of the namespace."""
+        """Return what identifies this store within the namespace."""
         return (self.bucket, "") if self.bucket else (self.claim, self.path)
 
     @property
@@ -45,7 +45,7 @@ class Store:
 
 
 def store_of(spec: MultimodalModelSpec) -> Store:
-    """Return the store the spec asks for."""
+    """Return the store of the spec."""
     claim, s3 = spec.build.store.persistent_volume_claim, spec.build.store.s3
     bucket = bucket_address(s3) if s3 else ""
     if claim is None:
@@ -54,13 +54,13 @@ def store_of(spec: MultimodalModelSpec) -> Store:
 
 
 def identity_of(spec: MultimodalModelSpec, volume: str) -> str:
-    """Return what tells the place of a model's store from others; empty when that is not known.
+    """Return what identifies the place of a model's store; empty when that is not known.
 
     A name of a host without a dot means another host in each namespace.
 
     Args:
         spec: the model's spec.
-        volume: what tells the volume of a claim of the user's from others; empty when unknown.
+        volume: what identifies the volume of a claim of the user's; empty when unknown.
     """
     s3 = spec.build.store.s3
     if s3 is None:

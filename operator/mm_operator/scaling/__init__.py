@@ -1,7 +1,7 @@
-"""The autoscaler's edge: reads Prometheus and pods, asks the policy, moves replicas, remembers why.
+"""The autoscaler's edge: reads Prometheus and pods, runs the policy, moves replicas, records why.
 
 Belongs here: the Prometheus client, the queries and what their answers mean, cold starts as pods
 show them, the tick loop. Must not: decide how many replicas (`mm_operator.autoscaling` does), write
 status (the reconcile does, from `Scaler.view`). Pure modules: `answers`, `cold_starts`,
-`latencies`, `movers`, `pods`, `queries`, `traffic`, `view`, `wishes`.
+`latencies`, `movers`, `objectives`, `pods`, `queries`, `traffic`, `view`.
 """

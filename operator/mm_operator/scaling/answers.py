@@ -33,7 +33,7 @@ def read_vector(document: Any) -> list[Sample]:
     """
     kind, result = _result(document)
     if kind != "vector" or not isinstance(result, list):
-        raise MetricsError("Prometheus answered something else where a vector was asked for")
+        raise MetricsError("Prometheus answered something else where a vector was requested")
     try:
         found = [Sample(one["metric"], float(one["value"][1])) for one in result]
     except _NO_VALUE as error:

@@ -1,4 +1,4 @@
-"""How long pods of a model take from scheduled to Ready, as their own status tells. Pure."""
+"""How long pods of a model take from scheduled to Ready, as their own status shows. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """From what pods measured of their work to the costs that are counted with. Pure.
 
 Middles of pods, so that one on a busy node does not decide. A cost that is not above zero is none:
-the one before holds; where there never was one, a picture's token counts as one of text, and for
-any other unit slots are counted. Each is told.
+the one before holds; where there never was one, an image's token counts as one of text, and for
+any other unit slots are counted. Each is reported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,35 +16,35 @@ WORK_UNITS = ("request", "image_token", "text_token", "output_token")
 
 
 AT_LEAST: Mapping[str, str] = {"image_token": "text_token"}
-"""Unit -> one that costs no more. The language model reads a row of a picture as it reads a word;
-the encoder's part comes on top, and was too little to be told from noise."""
+"""Unit -> one that costs no more. The language model reads a row of an image as it reads a word;
+the encoder's part comes on top, and was too small to be distinguished from noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the pods of one model told."""
+    """What the pods of one model reported."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """By unit, above zero. A unit that no pod told is no kind of work of this model."""
+    """By unit, above zero. A unit that no pod reported is no kind of work of this model."""
     refused: tuple[str, ...] = ()
     """Units of which no pod measured a cost above zero."""
 
     def __bool__(self) -> bool:
-        """Return whether any pod told anything."""
+        """Return whether any pod reported anything."""
         return bool(self.seconds or self.refused)
 
 
 def measured(pods: Sequence[Mapping[str, float]]) -> Measured:
-    """Return the middle of what pods told; of two pods the quicker one, as noise only adds.
+    """Return the median of what pods reported; of two pods the quicker one, as noise only adds.
 
     Args:
         pods: seconds by unit, of each pod.
     """
-    told = {unit: [one[unit] for one in pods if unit in one] for unit in WORK_UNITS}
-    costs = {unit: [one for one in values if one > 0] for unit, values in told.items()}
+    reported = {unit: [one[unit] for one in pods if unit in one] for unit in WORK_UNITS}
+    costs = {unit: [one for one in values if one > 0] for unit, values in reported.items()}
     return Measured(
         {unit: median_low(values) for unit, values in costs.items() if values},
-        tuple(unit for unit in WORK_UNITS if told[unit] and not costs[unit]),
+        tuple(unit for unit in WORK_UNITS if reported[unit] and not costs[unit]),
     )
 
 
@@ -52,7 +52,7 @@ def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, s
     """Return the costs to count with, and as a sentence why they are not those measured last.
 
     Args:
-        new: what pods told, at least one of them.
+        new: what pods reported, at least one of them.
         before: what was counted with until now.
     """
     known = {} if before is None else _by_unit(before)
@@ -68,7 +68,7 @@ def believed(new: Measured, before: WorkCost | None) -> tuple[WorkCost | None, s
         return None, (
             f"the pods measured no cost above zero for {' and '.join(unknown)}, and none is known "
             "from before: requests in flight are counted instead; restart a pod on a quiet node to "
-            "have it measured anew"
+            "have it measured again"
         )
     seconds = {**new.seconds, **kept, **guessed}
     cost = WorkCost(**{f"{unit}_seconds": seconds.get(unit, 0.0) for unit in WORK_UNITS})

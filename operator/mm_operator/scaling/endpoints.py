@@ -12,7 +12,7 @@ from mm_operator.cluster.resources import SECRET
 from mm_operator.errors import ClusterError
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.own_prometheus import SECRET_SECONDS, OwnPrometheus
-from mm_operator.scaling.peers import why_not_asked
+from mm_operator.scaling.peers import why_not_queried
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
 
@@ -26,7 +26,7 @@ class Endpoints:
         client: reads Secrets.
         own: for models that name no Prometheus.
         allowed_hosts: the only ones that a spec may name, and named by the administrator: they are
-            asked wherever they are, and a status says how they fail. Empty: every host that is
+            queried wherever they are, and a status says how they fail. Empty: every host that is
             neither this pod's, its node's, nor a metadata service.
         clock: monotonic seconds.
     """
@@ -54,8 +54,8 @@ class Endpoints:
         if spec is None:
             return await self._own.endpoint()
         for address in spec.addresses:
-            if why := why_not_asked(address, self._allowed):
-                raise MetricsError(f"{address} in autoscaling.prometheus is not asked: {why}")
+            if why := why_not_queried(address, self._allowed):
+                raise MetricsError(f"{address} in autoscaling.prometheus is refused: {why}")
         tls = spec.tls
         token = username = password = ca = certificate = key = ""
         if (ref := spec.token_secret_ref) is not None:

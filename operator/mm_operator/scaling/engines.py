@@ -14,7 +14,7 @@ class Engines:
 
     Attributes:
         metrics_api: external.metrics.k8s.io is served by the operator.
-        keda: how KEDA reads metrics; None: the operator was told of none.
+        keda: how KEDA reads metrics; None: not configured.
         keda_missing: why KEDA's objects cannot be read; empty while they can.
     """
 
@@ -36,8 +36,8 @@ class Engines:
     def _keda(self, spec: AutoscalingSpec) -> str:
         if self.keda is None:
             return (
-                "engine KEDA needs KEDA in the cluster, and the operator told of it: set the "
-                "chart's keda.enabled, or autoscaling.engine to Builtin"
+                "engine KEDA needs KEDA in the cluster, and the operator configured for it: set "
+                "the chart's keda.enabled, or autoscaling.engine to Builtin"
             )
         if missing := self.keda_missing():
             return f"engine KEDA needs KEDA's definitions in the cluster: install KEDA ({missing})"

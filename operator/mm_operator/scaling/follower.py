@@ -39,7 +39,7 @@ REPUBLISH_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """What the API server holds of a model this tick."""
 
     spec: AutoscalingSpec
@@ -55,7 +55,7 @@ class Follower:
     Args:
         status: `status.scaling` as last written.
         now: Unix seconds.
-        replicas: what is asked for now.
+        replicas: what is requested now.
     """
 
     def __init__(self, status: Mapping[str, Any], now: float, replicas: int) -> None:
@@ -89,16 +89,16 @@ class Follower:
 
     def decide(
         self,
-        asked: Asked,
+        requested: Requested,
         objectives: Objectives,
         *,
         pods: Sequence[ScaledPod],
         reading: Reading,
         now: float,
     ) -> Decision:
-        """Ask the policy and remember what it said."""
+        """Run the policy and remember its decision."""
         self.cold_starts.see(pods)
-        if reading.costs:  # else pods are new and have not told theirs: what is known holds
+        if reading.costs:  # else pods are new and reported none yet: what is known holds
             self.cost, self.cost_problem = believed(reading.costs, self.cost)
         waiting = sum(pod.unschedulable for pod in pods)
         if not waiting:
@@ -107,7 +107,7 @@ class Follower:
             self._unschedulable_since = min(pod.created_at for pod in pods if pod.unschedulable)
         observation = Observation(
             at=now,
-            replicas=asked.replicas,
+            replicas=requested.replicas,
             ready=sum(pod.ready and not pod.terminating for pod in pods),
             unschedulable=waiting,
             unschedulable_seconds=now - (self._unschedulable_since or now),
@@ -137,20 +137,20 @@ class Follower:
         self.counts["mm_autoscaling_reversals_total", ""] += undoes
 
     def changes_engine(self, engine: str) -> bool:
-        """Return whether another engine is asked for than at the last look, and note it."""
+        """Return whether the engine differs from the last tick's, and note it."""
         changed, self._engine = engine != self._engine, engine
         return changed
 
     def is_settled(self, now: float, seconds: float) -> bool:
-        """Return whether nobody moved the replicas for so long."""
+        """Return whether the replicas were not moved for so long."""
         return not self.history or now - moment_of(self.history[0]) >= seconds
 
     def publish(
-        self, asked: Asked, decision: Decision, standing: Standing, now: float
+        self, requested: Requested, decision: Decision, standing: Standing, now: float
     ) -> ScalingView | None:
         """Return what the status should say now, or None when it says so already."""
         view = make_view(
-            asked.spec,
+            requested.spec,
             decision,
             history=self.history,
             cold_start_seconds=self.cold_starts.seconds(),
@@ -166,11 +166,13 @@ class Follower:
         self._published, self._published_at = view, now
         return view
 
-    def others_moved(self, asked: Asked, now: float) -> bool:
-        """Return whether somebody else set the replicas, and note it."""
-        moved = asked.replicas != self._replicas
+    def others_moved(self, requested: Requested, now: float) -> bool:
+        """Return whether another client set the replicas, and note it."""
+        moved = requested.replicas != self._replicas
         if moved:
-            self.moved(self._replicas, asked.replicas, f"SetBy {asked.set_by or 'others'}", now)
+            self.moved(
+                self._replicas, requested.replicas, f"SetBy {requested.set_by or 'others'}", now
+            )
         return moved
 
 

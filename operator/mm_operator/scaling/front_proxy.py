@@ -1,4 +1,4 @@
-"""Who may ask an aggregated API: the API server, by the certificate that it publishes itself.
+"""Who may call an aggregated API: the API server, by the certificate that it publishes itself.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
 """

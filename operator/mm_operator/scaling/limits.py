@@ -1,4 +1,4 @@
-"""How much an answer of Prometheus may be, by what was asked for, and its parsing. Pure.
+"""How much an answer of Prometheus may be, by what was requested, and its parsing. Pure.
 
 Parsing holds the interpreter's lock from the first byte to the last, in whatever thread it runs, so
 the bound on bytes is the bound on how long the loop that renews the Lease stands still.
@@ -48,7 +48,7 @@ def parse(body: bytes, pods: int) -> Any:
     Brackets and commas are counted first: empty lists take thirty times their bytes.
 
     Raises:
-        MetricsError: more elements than were asked for.
+        MetricsError: more elements than were requested.
         ValueError: no JSON.
         RecursionError: nested too deeply to be an answer.
     """
@@ -57,5 +57,5 @@ def parse(body: bytes, pods: int) -> Any:
     if brackets > _BRACKETS_OF_A_SAMPLE * samples or (
         body.count(b",") > _COMMAS_OF_A_SAMPLE * samples
     ):
-        raise MetricsError("an answer has more elements than were asked for")
+        raise MetricsError("an answer has more elements than were requested")
     return json.loads(body)

@@ -1,7 +1,7 @@
 """`external.metrics.k8s.io`: replicas wanted by model, for HorizontalPodAutoscalers.
 
 Answered from the status in the cache, so every replica of the operator answers the same, also while
-none leads: the last recommendation stands. Only the API server is answered, which asked RBAC
+none leads: the last recommendation stands. Only the API server is answered, which checked by RBAC
 whether its caller may read the metric.
 """
 
@@ -36,7 +36,7 @@ def make_app(
     async def only_the_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
         transport = request.transport
         if transport is None or not front_proxy.admits(transport.get_extra_info("peercert")):
-            return _failure(403, "Forbidden", "only the API server may ask")
+            return _failure(403, "Forbidden", "only the API server may call this")
         return await handler(request)
 
     async def resources(_: web.Request) -> web.Response:

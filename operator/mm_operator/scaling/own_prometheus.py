@@ -37,7 +37,7 @@ class OwnPrometheusSettings:
 
 @dataclass(slots=True)
 class OwnPrometheus:
-    """Makes the endpoint, anew when its Secret may have changed."""
+    """Makes the endpoint, again when its Secret may have changed."""
 
     settings: OwnPrometheusSettings
     clock: Callable[[], float] = time.monotonic

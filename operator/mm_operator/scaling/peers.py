@@ -1,7 +1,7 @@
-"""Which servers the operator asks because a model's spec names them. Pure.
+"""Which servers that a model's spec names the operator queries. Pure.
 
-Prometheus lives in the cluster, so private addresses are asked. What only the operator's own pod or
-node can reach is not: loopback, link-local, the metadata services of clouds.
+Prometheus lives in the cluster, so private addresses are allowed. What only the operator's own pod
+or node can reach is not: loopback, link-local, the metadata services of clouds.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _COMPATIBLE = IPv6Network("::/96")
 
 
-def why_not_asked(address: str, allowed: Sequence[str]) -> str:
-    """Return why the operator does not ask a base address of a spec; empty when it may.
+def why_not_queried(address: str, allowed: Sequence[str]) -> str:
+    """Return why the operator does not query a base address of a spec; empty when it may.
 
     Args:
         address: as the type of `spec.autoscaling.prometheus.addresses` admits it.

@@ -1,4 +1,4 @@
-"""From a serving pod's status to what scaling asks of it: Ready, placed, how it started. Pure."""
+"""From a serving pod's status to what scaling needs of it: Ready, placed, how it started. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

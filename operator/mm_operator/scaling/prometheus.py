@@ -1,11 +1,11 @@
 """One Prometheus, or several that are replicas of each other: instant queries with deadlines.
 
-The next address is asked when one fails, and the one that answered is asked first from then on. No
-redirect is followed: the token would go where nobody sent it.
+The next address is queried when one fails, and the one that answered is first from then on. No
+redirect is followed: the token would reach another server.
 
-An address of a spec may be anybody's server. What it answers is read up to a bound that follows
-from what was asked, in one sentence for every failure: otherwise a status would say which ports of
-the cluster are open. One that costs a whole time-out is asked at growing distances.
+An address of a spec may be any server. What it answers is read up to a bound that follows
+from the query, with one message for every failure: otherwise a status would say which ports of
+the cluster are open. One that costs a full time-out is retried with back-off.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ REQUEST_SECONDS = 6.0
 
 _FIRST_PAUSE_SECONDS = 20.0
 _LAST_PAUSE_SECONDS = 240.0
-"""Between two questions to a server that never ends its answer, or answers what nobody asked."""
+"""Between two queries to a server that never ends its answer, or answers another query."""
 
 _UNAUTHORIZED = frozenset({401, 403})
 _CONNECTIONS = 8
@@ -42,12 +42,12 @@ _REFUSED_OURS = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_U
 
 
 class _CostlyError(MetricsError):
-    """The failure took a whole time-out, or as many bytes as an answer may have."""
+    """The failure took a full time-out, or as many bytes as an answer may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to ask and how to be trusted. Texts of Secrets never show in a repr."""
+    """Where to send queries and how to be trusted. Texts of Secrets never show in a repr."""
 
     addresses: tuple[str, ...]
     match_labels: tuple[tuple[str, str], ...] = ()
@@ -66,7 +66,7 @@ class Endpoint:
 
     @property
     def has_credentials(self) -> bool:
-        """Return whether a query is sent with more rights than anybody's."""
+        """Return whether a query is sent with rights of the operator's own."""
         return bool(self.token or self.username or self.certificate)
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Prometheus:
     """A client of one endpoint.
 
     Args:
-        endpoint: where to ask.
+        endpoint: where queries are sent.
         tls: how https is trusted; made by `mm_operator.scaling.trust`.
     """
 
@@ -119,10 +119,10 @@ class Prometheus:
 
         Args:
             promql: the query.
-            pods: how many it asks about; the answer may be longer with each.
+            pods: how many it is about; the answer may be longer with each.
 
         Raises:
-            MetricsError: no address gave an answer; the text is about the first that was asked.
+            MetricsError: no address gave an answer; the text is about the first that was queried.
         """
         if self._clock() < self._not_before:
             raise MetricsError(self._problem)
@@ -132,7 +132,7 @@ class Prometheus:
         for turn in range(len(addresses)):
             place = (self._preferred + turn) % len(addresses)
             try:
-                answer = await self._ask(addresses[place], promql, pods)
+                answer = await self._query(addresses[place], promql, pods)
             except RefusedQueryError:
                 raise
             except MetricsError as error:
@@ -142,12 +142,12 @@ class Prometheus:
                 self._preferred = place
                 self._pause = 0.0
                 return answer
-        failure = self._told(first or MetricsError("no address of Prometheus is set"))
+        failure = self._for_status(first or MetricsError("no address of Prometheus is set"))
         if costly and self.endpoint.of_tenant:
             self._wait_longer(str(failure))
         raise failure
 
-    def _told(self, error: MetricsError) -> MetricsError:
+    def _for_status(self, error: MetricsError) -> MetricsError:
         """Return what a status may say of a failure."""
         if not self.endpoint.of_tenant:
             return error
@@ -169,10 +169,10 @@ class Prometheus:
         self._problem = problem
 
     def prefer_another(self) -> None:
-        """Ask the next address first: this one answered, but knows nothing."""
+        """Query the next address first: this one answered, but knows nothing."""
         self._preferred = (self._preferred + 1) % len(self.endpoint.addresses)
 
-    async def _ask(self, address: str, promql: str, pods: int) -> Any:
+    async def _query(self, address: str, promql: str, pods: int) -> Any:
         url = f"{address.rstrip('/')}/api/v1/query"
         form = {"query": promql, "timeout": f"{self._seconds:.0f}s"}
         name = self.endpoint.server_name or None
@@ -244,7 +244,7 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
             "Prometheus: check the address"
         )
     why = error_text(document)
-    if not why and answer.status < 400:  # noqa: PLR2004  # the border to errors in HTTP
+    if not why and answer.status < 400:  # noqa: PLR2004  # the lowest error in HTTP
         return document
     refusal = f"Prometheus at {address} refused the query: {why or f'HTTP {answer.status}'}"
     if document.get("errorType") == "bad_data":

@@ -1,6 +1,6 @@
 """The PromQL of one tick: a few queries for all models that share a Prometheus. Pure.
 
-Everything is asked for per pod and by its name, because only the operator knows which pods are a
+Everything is queried per pod and by its name, because only the operator knows which pods are a
 model's and Ready: series of another cluster are no pod of ours. `max by`
 instead of `sum by` makes a pod that two jobs scrape count once.
 """

@@ -16,7 +16,7 @@ Answers = Mapping[Address, PodSeries]
 async def read_all(client: Prometheus, pods: Iterable[Address], metrics: Sequence[str]) -> Answers:
     """Return what a Prometheus knows of some pods.
 
-    One that answers but knows nothing, as after a restart, makes the next one be asked first.
+    One that answers but knows nothing, as after a restart, puts the next one first.
 
     Raises:
         MetricsError: no usable answer.
@@ -38,15 +38,15 @@ async def _read_some(
         *(client.query(text, len(pods)) for text in (traffic_query(scope), *latencies.values()))
     )
     traffic, *buckets = await asyncio.to_thread(lambda: [read_vector(one) for one in answers])
-    asked, series = set(pods), by_pod(traffic, dict(zip(latencies, buckets, strict=True)))
-    return {pod: one for pod, one in series.items() if pod in asked}
+    requested, series = set(pods), by_pod(traffic, dict(zip(latencies, buckets, strict=True)))
+    return {pod: one for pod, one in series.items() if pod in requested}
 
 
 async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: bool) -> float:
-    """Return the number of replicas that a model's own query asks for.
+    """Return the number of replicas that a model's own query returns.
 
     Args:
-        client: what is asked.
+        client: what is queried.
         template: the query.
         key: of the model.
         of_spec: the spec names this Prometheus, and with it whose credentials are sent.
@@ -54,12 +54,12 @@ async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: b
     The operator's own credentials are not for queries of a spec: they may read every namespace.
 
     Raises:
-        MetricsError: it is not asked, or has no answer that is a number of replicas.
+        MetricsError: it is not queried, or has no answer that is a number of replicas.
     """
     endpoint = client.endpoint
     if not of_spec and endpoint.has_credentials:
         raise MetricsError(
-            "customQuery is not asked of the operator's own Prometheus, which the operator reads "
+            "customQuery is not sent to the operator's own Prometheus, which the operator reads "
             "with credentials of its own: set autoscaling.prometheus to one that this namespace "
             "may read, or remove customQuery"
         )

@@ -1,4 +1,4 @@
-"""Names of tenants' servers to addresses that may be asked, in threads of their own.
+"""Names of tenants' servers to addresses that may be queried, in threads of their own.
 
 The connection goes to the address that was judged: a name that answers otherwise the next time
 leads nowhere else.
@@ -17,7 +17,7 @@ _THREADS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="resolve")
 
 
 class JudgingResolver(AbstractResolver):
-    """Resolves a name, and refuses it as soon as one of its addresses is not to be asked."""
+    """Resolves a name, and refuses it as soon as one of its addresses is refused."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -25,7 +25,7 @@ class JudgingResolver(AbstractResolver):
         """Return the addresses of a name.
 
         Raises:
-            OSError: it has none, or one that is not to be asked.
+            OSError: it has none, or one that is refused.
         """
         found = await asyncio.get_running_loop().run_in_executor(
             _THREADS, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
@@ -33,7 +33,7 @@ class JudgingResolver(AbstractResolver):
         results = []
         for place, _, protocol, _, address in found:
             if why := why_not_reached(str(address[0])):
-                raise OSError(f"{host} is not asked: {why}")
+                raise OSError(f"{host} is refused: {why}")
             results.append(
                 ResolveResult(
                     hostname=host,

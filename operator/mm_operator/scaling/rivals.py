@@ -1,8 +1,8 @@
-"""HorizontalPodAutoscalers that move the replicas of our models beside the engine asked for.
+"""HorizontalPodAutoscalers that move the replicas of our models beside the configured engine.
 
 The API server does not note who used the scale subresource of a custom resource, so the one way to
 know is to look for who would. KEDA works through such an object as well: one that belongs to our
-ScaledObject is a rival only while another engine is asked for, until KEDA has taken it away.
+ScaledObject is a rival only while another engine is configured, until KEDA has taken it away.
 
 One that targets a model's Deployment (`kubectl autoscale deployment`) is a rival of any engine: the
 reconcile sets back what it writes there.
@@ -24,8 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 _DEPLOYMENT = "Deployment"
 
-_LOOK_SECONDS = 300.0
-"""Between two looks at a namespace where nobody else moved anything."""
+_REFRESH_SECONDS = 300.0
+"""Between two lists of a namespace where no other writer moved replicas."""
 
 
 class Rivals:
@@ -39,7 +39,7 @@ class Rivals:
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._looked: dict[str, float] = {}
+        self._refreshed: dict[str, float] = {}
         self._names: dict[Key, dict[str, str]] = {}
         """Of each model: name of an object -> the engine it works for, empty: it is not ours."""
 
@@ -48,27 +48,27 @@ class Rivals:
 
         Args:
             key: of the model.
-            engine: the one asked for; its own object is no rival.
+            engine: the configured one; its own object is no rival.
         """
         others = sorted(name for name, of in self._names.get(key, {}).items() if of != engine)
         return next(iter(others), "")
 
     def suspect(self, key: Key) -> None:
-        """Look again at the next chance: somebody else moved the replicas."""
-        self._looked.pop(key.namespace, None)
+        """List again at the next refresh: another writer moved the replicas."""
+        self._refreshed.pop(key.namespace, None)
 
-    async def look(self, keys: Iterable[Key]) -> None:
-        """Look around models whose last look is old. A refusal is logged: others still move."""
+    async def refresh(self, keys: Iterable[Key]) -> None:
+        """List again where the last list is old. A refusal is logged: others still move."""
         now = self._clock()
         models: dict[str, set[str]] = defaultdict(set)
         for key in keys:
             models[key.namespace].add(key.name)
         for namespace in sorted(models):
             known = self._names_in(namespace)
-            seconds = _LOOK_SECONDS / 10 if known else _LOOK_SECONDS
-            if now - self._looked.get(namespace, float("-inf")) < seconds:
+            seconds = _REFRESH_SECONDS / 10 if known else _REFRESH_SECONDS
+            if now - self._refreshed.get(namespace, float("-inf")) < seconds:
                 continue
-            self._looked[namespace] = now
+            self._refreshed[namespace] = now
             try:
                 found = await self._find(namespace, models[namespace])
             except ClusterError as error:
@@ -94,7 +94,7 @@ class Rivals:
                 owners = metadata.get("ownerReferences") or ()
                 owned = {(one["kind"], one["name"]) for one in owners}
                 if (labels.KIND, target["name"]) in owned:
-                    continue  # of engine HPA: the reconcile deletes it when another is asked for
+                    continue  # of engine HPA: the reconcile deletes it when another is configured
                 through_keda = (SCALED_OBJECT.kind, names.autoscaler(target["name"])) in owned
                 engine = "KEDA" if through_keda else ""
                 found[Key(namespace, target["name"])][metadata["name"]] = engine

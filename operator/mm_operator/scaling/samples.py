@@ -1,4 +1,4 @@
-"""What the autoscaler tells Prometheus about each model it follows."""
+"""Metrics of the autoscaler about each model it follows."""
 
 import time
 from collections.abc import Iterator

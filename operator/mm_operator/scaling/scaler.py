@@ -1,4 +1,4 @@
-"""The tick: at each interval every model is looked at, decided on and, where asked for, moved.
+"""The tick: at each interval every model is evaluated and, in mode Enforce, scaled.
 
 Runs on the leader only. One batch of queries for all models that share a Prometheus; a Prometheus
 that hangs delays its own models only.
@@ -29,35 +29,35 @@ from mm_operator.scaling import movers
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import Engines
-from mm_operator.scaling.follower import Asked, Follower
+from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers, read_all, read_custom
 from mm_operator.scaling.rivals import Rivals
 from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import Standing
-from mm_operator.scaling.wishes import objectives_of
 
 _LOG = logging.getLogger(__name__)
 
 NO_ENGINES = Engines()
 
 SCALE_MANAGER = f"{labels.FIELD_MANAGER}-scale"
-"""Field manager of the scale subresource: tells our own moves from those of others."""
+"""Field manager of the scale subresource: marks our own moves."""
 
 _BATCH = 100
-"""Models whose pods are asked for in one query: 1,000 at once took a Prometheus of one core longer
+"""Models whose pods are in one query: 1,000 at once took a Prometheus of one core longer
 than a request may take, and a slow batch costs only its own models a decision."""
 
 _BATCHES_AT_ONCE = 2
 """Each is several queries already; more of them would only queue in Prometheus."""
 
 _SETTLED_TICKS = 4
-"""KEDA reads the recommendation through Prometheus, a scrape and a look later. Its object is made
+"""KEDA reads the recommendation through Prometheus, a scrape and a query later. Its object is made
 when the last move is older than that, or it would undo the move with the number before it."""
 
 _TENANT_SECONDS = 12.0
-"""For all that is asked of a Prometheus of a spec in one tick: the next tick waits for nobody."""
+"""For all queries to a Prometheus of a spec in one tick: the next tick does not wait for it."""
 
 _TURN = 50
 """Models between two turns of others on the event loop: 10 ms, to parse a spec or decide."""
@@ -67,11 +67,11 @@ _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
 
 
 @dataclass(slots=True)
-class _Look:
+class _Evaluation:
     """One model in one tick."""
 
     record: ModelRecord
-    asked: Asked
+    requested: Requested
     follower: Follower
     pods: Sequence[ScaledPod]
     names: Sequence[str]
@@ -83,9 +83,9 @@ class _Look:
     series: Answers = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Note what is asked of the policy."""
+        """Note the objectives."""
         self.objectives = objectives_of(
-            self.asked.spec, slots_per_replica=self.asked.slots_per_replica
+            self.requested.spec, slots_per_replica=self.requested.slots_per_replica
         )
 
 
@@ -98,11 +98,11 @@ class Scaler:
         client: writes the scale subresource.
         endpoints: where metrics are read.
         rivals: who else moves replicas.
-        wake: asks for a model to be reconciled, which writes its status.
+        wake: requests that a model be reconciled, which writes its status.
         interval_seconds: between two ticks.
         engines: what can move replicas beside the operator itself.
         clock: Unix seconds.
-        told: told the seconds of each tick.
+        report_seconds: called with the seconds of each tick.
         serves: whether the models of a namespace are this installation's.
     """
 
@@ -118,7 +118,7 @@ class Scaler:
         interval_seconds: float,
         engines: Engines = NO_ENGINES,
         clock: Callable[[], float] = time.time,
-        told: Callable[[float], None] = lambda _seconds: None,
+        report_seconds: Callable[[float], None] = lambda _seconds: None,
         serves: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
         self._models = models
@@ -130,7 +130,7 @@ class Scaler:
         self._interval = interval_seconds
         self._engines = engines
         self._clock = clock
-        self._told = told
+        self._report_seconds = report_seconds
         self._serves = serves
         self._followers: dict[str, Follower] = {}
         self._views: dict[str, ScalingView] = {}
@@ -138,7 +138,7 @@ class Scaler:
         self._pods: dict[str, tuple[int, ScaledPod]] = {}
 
     def view(self, uid: str) -> ScalingView | None:
-        """Return what the status of a model should say; None before the first look."""
+        """Return what the status of a model should say; None before the first evaluation."""
         return self._views.get(uid)
 
     def followers(self) -> Iterator[tuple[Key, int, Follower]]:
@@ -161,47 +161,47 @@ class Scaler:
                 except Exception:  # noqa: BLE001  # one tick's defect must not end the operator
                     _LOG.exception("a tick of the autoscaler failed; the next one comes")
                 took = time.monotonic() - started
-                self._told(took)
+                self._report_seconds(took)
                 await asyncio.sleep(max(self._interval / 15, self._interval - took))
         finally:
             await self._endpoints.close()
 
     async def tick(self) -> None:
         """Look at every model once."""
-        looks = await self._looks()
-        self._forget({look.record.uid for look in looks})
-        for look in looks:
-            if look.follower.changes_engine(look.asked.spec.engine):
-                self._rivals.suspect(look.record.key)  # what the former engine left behind
-        await self._rivals.look(look.record.key for look in looks)
-        await self._resolve(looks)
-        groups: dict[Endpoint, list[_Look]] = defaultdict(list)
-        alone: list[_Look] = []
-        for look in looks:
-            (groups[look.endpoint] if look.endpoint else alone).append(look)
+        evaluations = await self._evaluations()
+        self._forget({evaluation.record.uid for evaluation in evaluations})
+        for evaluation in evaluations:
+            if evaluation.follower.changes_engine(evaluation.requested.spec.engine):
+                self._rivals.suspect(evaluation.record.key)  # what the former engine left behind
+        await self._rivals.refresh(evaluation.record.key for evaluation in evaluations)
+        await self._resolve(evaluations)
+        groups: dict[Endpoint, list[_Evaluation]] = defaultdict(list)
+        alone: list[_Evaluation] = []
+        for evaluation in evaluations:
+            (groups[evaluation.endpoint] if evaluation.endpoint else alone).append(evaluation)
         await self._endpoints.keep(set(groups))
         async with asyncio.TaskGroup() as group:
             for endpoint, members in groups.items():
                 group.create_task(self._together(endpoint, members))
             group.create_task(self._decide_all(alone))
 
-    async def _looks(self) -> list[_Look]:
+    async def _evaluations(self) -> list[_Evaluation]:
         """Return what there is to decide about every model."""
-        looks: list[_Look] = []
+        evaluations: list[_Evaluation] = []
         for number, key in enumerate(self._models):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
             try:
-                look = self._look(key)
+                evaluation = self._evaluation_of(key)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
                 _LOG.exception("%s could not be looked at; replicas stay", key)
                 continue
-            if look is not None:
-                looks.append(look)
-        return looks
+            if evaluation is not None:
+                evaluations.append(evaluation)
+        return evaluations
 
-    def _look(self, key: Key) -> _Look | None:
-        """Return what there is to decide about a model, None when nothing is asked for."""
+    def _evaluation_of(self, key: Key) -> _Evaluation | None:
+        """Return what there is to decide about a model, None when nothing is configured."""
         record = self._models.find(key)
         if record is None or not record.scales or record.deleting:
             return None
@@ -218,115 +218,127 @@ class Scaler:
         if record.version < follower.written_version:
             return None  # the cache has not seen our own last move yet
         mover = record.replicas_set_by.manager
-        asked = Asked(spec.autoscaling, spec.replicas, spec.engine.max_batch_size, mover)
+        requested = Requested(spec.autoscaling, spec.replicas, spec.engine.max_batch_size, mover)
         pods = self._pods_of(key)
-        return _Look(record, asked, follower, pods, follower.names(pods, self._clock()))
+        return _Evaluation(record, requested, follower, pods, follower.names(pods, self._clock()))
 
-    async def _resolve(self, looks: Sequence[_Look]) -> None:
-        for look in looks:
+    async def _resolve(self, evaluations: Sequence[_Evaluation]) -> None:
+        for evaluation in evaluations:
             try:
-                look.endpoint = await self._endpoints.resolve(
-                    look.record.key.namespace, look.asked.spec.prometheus
+                evaluation.endpoint = await self._endpoints.resolve(
+                    evaluation.record.key.namespace, evaluation.requested.spec.prometheus
                 )
             except MetricsError as error:
-                look.problem = str(error)
+                evaluation.problem = str(error)
 
-    async def _together(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+    async def _together(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
         """Read one Prometheus for its models, batch by batch, and decide on each."""
         turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
         ends = asyncio.get_running_loop().time() + _TENANT_SECONDS if endpoint.of_tenant else None
 
-        async def one(batch: Sequence[_Look]) -> None:
+        async def one(batch: Sequence[_Evaluation]) -> None:
             async with turns:
                 try:
                     async with asyncio.timeout_at(ends):
                         await self._read(endpoint, batch)
                 except TimeoutError:
-                    for look in batch:
-                        look.problem = _TOO_SLOW
+                    for evaluation in batch:
+                        evaluation.problem = _TOO_SLOW
                 except Exception:  # noqa: BLE001  # a server of one tenant must not stop the others
                     _LOG.exception("what %r answered could not be read; replicas stay", endpoint)
-                    for look in batch:
-                        look.problem = _UNREADABLE
+                    for evaluation in batch:
+                        evaluation.problem = _UNREADABLE
             await self._decide_all(batch)
 
         async with asyncio.TaskGroup() as group:
-            for first in range(0, len(looks), _BATCH):
-                group.create_task(one(looks[first : first + _BATCH]))
+            for first in range(0, len(evaluations), _BATCH):
+                group.create_task(one(evaluations[first : first + _BATCH]))
 
-    async def _read(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+    async def _read(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
         """Fill in what Prometheus knows, or why it does not."""
-        metrics = {one.metric for look in looks for one in look.asked.spec.objectives}
-        pods = [(look.record.key.namespace, name) for look in looks for name in look.names]
+        metrics = {
+            one.metric for evaluation in evaluations for one in evaluation.requested.spec.objectives
+        }
+        pods = [
+            (evaluation.record.key.namespace, name)
+            for evaluation in evaluations
+            for name in evaluation.names
+        ]
         try:
             client = await self._endpoints.client(endpoint)
             series = await read_all(client, pods, sorted(metrics)) if pods else {}
         except MetricsError as error:
-            for look in looks:
-                look.problem = str(error)
+            for evaluation in evaluations:
+                evaluation.problem = str(error)
         else:
-            for look in looks:
-                look.series = series
-            await self._customs(endpoint, looks)
+            for evaluation in evaluations:
+                evaluation.series = series
+            await self._customs(endpoint, evaluations)
 
-    async def _customs(self, endpoint: Endpoint, looks: Sequence[_Look]) -> None:
+    async def _customs(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
         client = await self._endpoints.client(endpoint)
 
-        async def one(look: _Look, template: str) -> None:
+        async def one(evaluation: _Evaluation, template: str) -> None:
             try:
-                of_spec = look.asked.spec.prometheus is not None
-                look.custom = await read_custom(client, template, look.record.key, of_spec=of_spec)
+                of_spec = evaluation.requested.spec.prometheus is not None
+                evaluation.custom = await read_custom(
+                    client, template, evaluation.record.key, of_spec=of_spec
+                )
             except MetricsError as error:
-                look.problem = str(error)
+                evaluation.problem = str(error)
 
         async with asyncio.TaskGroup() as group:
-            for look in looks:
-                if look.asked.spec.custom_query:
-                    group.create_task(one(look, look.asked.spec.custom_query))
+            for evaluation in evaluations:
+                if evaluation.requested.spec.custom_query:
+                    group.create_task(one(evaluation, evaluation.requested.spec.custom_query))
 
-    async def _decide_all(self, looks: Sequence[_Look]) -> None:
-        for number, look in enumerate(looks):
+    async def _decide_all(self, evaluations: Sequence[_Evaluation]) -> None:
+        for number, evaluation in enumerate(evaluations):
             try:
-                await self._decide(look)
+                await self._decide(evaluation)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
-                _LOG.exception("%s could not be decided on; replicas stay", look.record.key)
+                _LOG.exception("%s could not be decided on; replicas stay", evaluation.record.key)
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _decide(self, look: _Look) -> None:
-        now, asked, follower = self._clock(), look.asked, look.follower
-        objectives = look.objectives
-        reading = Reading(None, look.problem)
-        if not look.problem:
+    async def _decide(self, evaluation: _Evaluation) -> None:
+        now, requested, follower = self._clock(), evaluation.requested, evaluation.follower
+        objectives = evaluation.objectives
+        reading = Reading(None, evaluation.problem)
+        if not evaluation.problem:
             reading = read_traffic(
-                namespace=look.record.key.namespace,
-                pods=look.pods,
-                former=look.names,
-                series=look.series,
+                namespace=evaluation.record.key.namespace,
+                pods=evaluation.pods,
+                former=evaluation.names,
+                series=evaluation.series,
                 objectives=objectives.latencies,
                 now=now,
-                custom_replicas=look.custom,
+                custom_replicas=evaluation.custom,
             )
-        if follower.others_moved(asked, now):
-            self._rivals.suspect(look.record.key)
-        decision = follower.decide(asked, objectives, pods=look.pods, reading=reading, now=now)
-        standing = self._standing(look, now)
+        if follower.others_moved(requested, now):
+            self._rivals.suspect(evaluation.record.key)
+        decision = follower.decide(
+            requested, objectives, pods=evaluation.pods, reading=reading, now=now
+        )
+        standing = self._standing(evaluation, now)
         free = not (standing.others or standing.problem)
-        if asked.spec.mode == "Enforce" and asked.spec.engine == "Builtin" and free:
-            await self._move(look, decision.replicas, f"{decision.reason}: {decision.message}")
-        view = follower.publish(asked, decision, standing, now)
+        if requested.spec.mode == "Enforce" and requested.spec.engine == "Builtin" and free:
+            await self._move(
+                evaluation, decision.replicas, f"{decision.reason}: {decision.message}"
+            )
+        view = follower.publish(requested, decision, standing, now)
         if view is not None:
-            self._views[look.record.uid] = view
-            self._wake(look.record.key)
+            self._views[evaluation.record.uid] = view
+            self._wake(evaluation.record.key)
 
-    async def _move(self, look: _Look, replicas: int, reason: str) -> None:
+    async def _move(self, evaluation: _Evaluation, replicas: int, reason: str) -> None:
         """Write the scale subresource; a model that changed meanwhile is looked at next tick."""
-        before = look.asked.replicas
+        before = evaluation.requested.replicas
         if replicas == before:
             return
-        key = look.record.key
+        key = evaluation.record.key
         body = {
-            "metadata": {"resourceVersion": str(look.record.version)},
+            "metadata": {"resourceVersion": str(evaluation.record.version)},
             "spec": {"replicas": replicas},
         }
         try:
@@ -338,36 +350,36 @@ class Scaler:
         except ClusterError as error:
             _LOG.info("%s was not scaled to %d: %s", key, replicas, error)
             return
-        look.follower.written_version = int(answer["metadata"]["resourceVersion"])
-        look.follower.moved(before, replicas, reason, self._clock())
+        evaluation.follower.written_version = int(answer["metadata"]["resourceVersion"])
+        evaluation.follower.moved(before, replicas, reason, self._clock())
 
-    def _standing(self, look: _Look, now: float) -> Standing:
+    def _standing(self, evaluation: _Evaluation, now: float) -> Standing:
         """Return who should move the replicas, and what stands against it."""
-        spec = look.asked.spec
+        spec = evaluation.requested.spec
         if problem := self._engines.problem(spec):
             return Standing(problem=problem)
-        others = self._rivals.name(look.record.key, spec.engine)
+        others = self._rivals.name(evaluation.record.key, spec.engine)
         object_moves = spec.engine != "Builtin" and spec.mode == "Enforce" and not others
         return Standing(
             others=others,
-            trouble=self._trouble(look, now) if object_moves else "",
-            schedules=next(filter(None, map(problem_of, look.objectives.schedules)), ""),
-            mover=spec.engine if object_moves and self._may_take_over(look, now) else "",
+            trouble=self._trouble(evaluation, now) if object_moves else "",
+            schedules=next(filter(None, map(problem_of, evaluation.objectives.schedules)), ""),
+            mover=spec.engine if object_moves and self._may_take_over(evaluation, now) else "",
         )
 
-    def _trouble(self, look: _Look, now: float) -> str:
-        key, kind = look.record.key, movers.KINDS[look.asked.spec.engine]
+    def _trouble(self, evaluation: _Evaluation, now: float) -> str:
+        key, kind = evaluation.record.key, movers.KINDS[evaluation.requested.spec.engine]
         found = self._cache.find(kind, key.namespace, names.autoscaler(key.name))
         return movers.trouble(found.parse(), now) if found is not None else ""
 
-    def _may_take_over(self, look: _Look, now: float) -> bool:
+    def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
         """Return whether an object of the engine sees the recommendation as it is now."""
-        if look.asked.spec.engine != "KEDA":
+        if evaluation.requested.spec.engine != "KEDA":
             return True
-        name = names.autoscaler(look.record.key.name)
-        if self._cache.find(SCALED_OBJECT.kind, look.record.key.namespace, name) is not None:
+        name = names.autoscaler(evaluation.record.key.name)
+        if self._cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True
-        return look.follower.is_settled(now, _SETTLED_TICKS * self._interval)
+        return evaluation.follower.is_settled(now, _SETTLED_TICKS * self._interval)
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)

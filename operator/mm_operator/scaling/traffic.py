@@ -103,7 +103,7 @@ def read_traffic(
         pods: the serving pods there are.
         former: names of pods that went within the longest window: what came to them came.
         series: the answers of this tick.
-        objectives: which percentiles are asked for.
+        objectives: which percentiles are needed.
         now: Unix seconds.
         custom_replicas: what the model's own query answered.
     """

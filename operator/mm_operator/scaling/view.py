@@ -158,7 +158,7 @@ def _condition(
 
 
 def _obstacle(decision: Decision, standing: Standing) -> tuple[Reason, str] | None:
-    """Return why replicas are not, or not wholly, moved; the gravest of several."""
+    """Return why replicas are not, or not entirely, moved; the gravest of several."""
     if standing.problem:
         return Reason.ENGINE_NOT_AVAILABLE, standing.problem
     if standing.others:

@@ -1,6 +1,6 @@
-"""What running servers know of themselves and their pods' status cannot say; asked for, not pushed.
+"""What running servers know of themselves and their pods' status cannot say; pulled, not pushed.
 
-Belongs here: which pods to ask (`pods`, pure) and the rounds that ask them (`rounds`). Must not:
-decide what the answers mean for a model, which is `mm_operator.status`'s, or read Prometheus, which
-a model without autoscaling need not have. May import: `mm_api`, `mm_operator.cluster`.
+Belongs here: which pods to query (`pods`, pure) and the rounds that query them (`rounds`). Must
+not: decide what the answers mean for a model, which is `mm_operator.status`'s, or read Prometheus,
+which a model without autoscaling need not have. May import: `mm_api`, `mm_operator.cluster`.
 """

@@ -1,6 +1,6 @@
-"""Asks every running server how it is, round by round, on the leader only.
+"""Queries the state of every running server, round by round, on the leader only.
 
-What a server said stays until its pod goes: silence is no news, and the pod's status tells it.
+What a server said stays until its pod goes: no answer is no news, and the pod's status shows it.
 Pods are a tenant's: each request ends after a fixed time whatever arrives meanwhile, an answer is
 read up to a bound, and the pods of one namespace hold a few connections and one deadline only.
 """
@@ -67,7 +67,7 @@ class Servers:
     Args:
         models: the custom resources as last seen.
         cache: their pods.
-        wake: asks for a model to be reconciled, which writes its status.
+        wake: requests that a model be reconciled, which writes its status.
         interval_seconds: between two rounds.
         port: where servers answer.
     """
@@ -88,7 +88,7 @@ class Servers:
         self._port = port
         self._said: dict[str, ServerState] = {}
         self._troubled: dict[Key, tuple[ServerState, ...]] = {}
-        self._unheard = False
+        self._silent = False
 
     def troubled(self, key: Key) -> tuple[ServerState, ...]:
         """Return what those servers of a model said that are in trouble, by the pods' names."""
@@ -98,18 +98,18 @@ class Servers:
         """Go round until cancelled, with no memory of an earlier time as leader."""
         self._said.clear()
         self._troubled.clear()
-        async with session() as asking:
+        async with session() as opened:
             while True:
                 started = time.monotonic()
                 try:
-                    await self.go_round(asking)
+                    await self.go_round(opened)
                 except Exception:  # noqa: BLE001  # one round's defect must not end the operator
-                    _LOG.exception("a round of questions to servers failed; the next one comes")
+                    _LOG.exception("a round of queries to servers failed; the next one comes")
                 took = time.monotonic() - started
                 await asyncio.sleep(max(self._interval / 10, self._interval - took))
 
     async def go_round(self, session: aiohttp.ClientSession) -> None:
-        """Ask every running server once, and wake the models of which something new is known."""
+        """Query every running server once, and wake the models of which something new is known."""
         pods: dict[Key, tuple[ServerPod, ...]] = {}
         for number, key in enumerate(self._models):
             pods[key] = self._pods_of(key)
@@ -123,30 +123,30 @@ class Servers:
         for key, some in pods.items():
             namespaces[key.namespace][key] = some
         turns = asyncio.Semaphore(_AT_ONCE)
-        heard: set[str] = set()
+        answered: set[str] = set()
         async with asyncio.TaskGroup() as group:
             for members in namespaces.values():
-                group.create_task(self._ask_namespace(session, members, turns, heard))
-        self._tell_of_silence(every, heard)
+                group.create_task(self._query_namespace(session, members, turns, answered))
+        self._report_silence(every, answered)
         for key in self._troubled.keys() - pods.keys():
             self._note(key, ())
 
-    async def _ask_namespace(
+    async def _query_namespace(
         self,
         session: aiohttp.ClientSession,
         pods: Mapping[Key, Sequence[ServerPod]],
         turns: asyncio.Semaphore,
-        heard: set[str],
+        answered: set[str],
     ) -> None:
-        """Ask the pods of one namespace and note each model of it, however the others answer."""
+        """Query the pods of one namespace and note each model of it, however the others answer."""
         own = asyncio.Semaphore(_NAMESPACE_AT_ONCE)
 
         async def one(pod: ServerPod) -> None:
             async with own, turns:
-                said = await self._ask(session, pod)
+                said = await self._query(session, pod)
             if said is not None:
                 self._said[pod.uid] = said
-                heard.add(pod.uid)
+                answered.add(pod.uid)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NAMESPACE_SECONDS), asyncio.TaskGroup() as group:
@@ -164,7 +164,7 @@ class Servers:
             if item.kind == POD.kind and not item.job and (pod := item.once(server_pod))
         )
 
-    async def _ask(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:
+    async def _query(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:
         """Return what a server says; None when it says nothing that is understood."""
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
         url = f"http://{host}:{self._port}{PATH}"
@@ -192,10 +192,10 @@ class Servers:
             del self._troubled[key]
         self._wake(key)
 
-    def _tell_of_silence(self, every: list[ServerPod], heard: set[str]) -> None:
-        """Say once that nobody answers at all: then a rule of the network is in between."""
-        unheard = bool(every) and not heard
-        if unheard and not self._unheard:
+    def _report_silence(self, every: list[ServerPod], answered: set[str]) -> None:
+        """Log once that no server answers at all: then a rule of the network is in between."""
+        silent = bool(every) and not answered
+        if silent and not self._silent:
             _LOG.warning(
                 "none of %d servers answers on port %d of its pod: full memory pools will not show "
                 "in conditions. Let the operator's pod through the NetworkPolicies of the models' "
@@ -203,6 +203,6 @@ class Servers:
                 len(every),
                 self._port,
             )
-        elif heard and self._unheard:
+        elif answered and self._silent:
             _LOG.info("servers answer again")
-        self._unheard = unheard if every else self._unheard
+        self._silent = silent if every else self._silent

@@ -16,7 +16,7 @@ Truth = Literal["True", "False", "Unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Aspect:
+class Condition:
     """One condition as it is now, without its history."""
 
     type: ConditionType
@@ -32,7 +32,7 @@ def truth(claim: bool) -> Truth:  # noqa: FBT001  # the value itself, not a swit
 
 def set_conditions(
     previous: Iterable[Mapping[str, Any]],
-    aspects: Iterable[Aspect],
+    conditions: Iterable[Condition],
     *,
     generation: int,
     now: datetime,
@@ -42,7 +42,7 @@ def set_conditions(
     Conditions of types that are no longer known disappear.
     """
     before = {condition.get("type"): condition for condition in previous}
-    current = {aspect.type: aspect for aspect in aspects}
+    current = {condition.type: condition for condition in conditions}
     return [
         _condition(before.get(kind.value, {}), current[kind], generation, now)
         for kind in ConditionType
@@ -56,14 +56,14 @@ def timestamp(moment: datetime) -> str:
 
 
 def _condition(
-    before: Mapping[str, Any], aspect: Aspect, generation: int, now: datetime
+    before: Mapping[str, Any], condition: Condition, generation: int, now: datetime
 ) -> dict[str, Any]:
-    flipped = before.get("status") != aspect.status or "lastTransitionTime" not in before
+    flipped = before.get("status") != condition.status or "lastTransitionTime" not in before
     return {
-        "type": aspect.type.value,
-        "status": aspect.status,
-        "reason": str(aspect.reason),
-        "message": _cut(aspect.message),
+        "type": condition.type.value,
+        "status": condition.status,
+        "reason": str(condition.reason),
+        "message": _cut(condition.message),
         "lastTransitionTime": timestamp(now) if flipped else before["lastTransitionTime"],
         "observedGeneration": generation,
     }

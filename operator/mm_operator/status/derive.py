@@ -1,4 +1,4 @@
-"""The whole status of a model, computed once at the end of a reconcile, also after an error."""
+"""The complete status of a model, computed once at the end of a reconcile, also after an error."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from mm_operator import names
 from mm_operator.digests import plain
 from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
 from mm_operator.plan.starts import slowest_start
-from mm_operator.status.aspects import aspects
 from mm_operator.status.conditions import set_conditions, timestamp
 from mm_operator.status.encoders import encoders_summary
+from mm_operator.status.model_conditions import conditions
 from mm_operator.status.plan_summary import plan_summary
 from mm_operator.status.scaling import scaling_summary
 
@@ -22,7 +22,7 @@ _PLANNED = ("plan", "build", "start")
 """Parts of the status that follow from a plan."""
 
 _PERCENT_STEP = 5
-"""A step's percentage is told in steps of this: each change is a write of the status."""
+"""A step's percentage is reported in steps of this: each change is a write of the status."""
 
 SELECTOR = f"{labels.MODEL}={{model}},{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
@@ -37,7 +37,7 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
         "observedGeneration": snapshot.generation,
         "conditions": set_conditions(
             snapshot.status.get("conditions", ()),
-            aspects(snapshot, plan, outcome),
+            conditions(snapshot, plan, outcome),
             generation=snapshot.generation,
             now=snapshot.now,
         ),
@@ -126,8 +126,8 @@ def _reused_from(snapshot: Snapshot, build: BuildDecision) -> str | None:
 
 
 def _step_seconds(build: BuildDecision, before: dict[str, float] | None) -> dict[str, float] | None:
-    """Return what the finished steps took, as the newest source tells that knows of any."""
-    told = build.result.step_seconds if build.result else {}
-    if not told and build.progress:
-        told = build.progress.step_seconds
-    return dict(told) or before
+    """Return what the finished steps took, as the newest source reports that has any."""
+    reported = build.result.step_seconds if build.result else {}
+    if not reported and build.progress:
+        reported = build.progress.step_seconds
+    return dict(reported) or before

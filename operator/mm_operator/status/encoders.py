@@ -5,13 +5,13 @@ from typing import Any
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.encoders import is_apart
-from mm_operator.plan.rollout_progress import first_obstacle, told_starts
-from mm_operator.status.conditions import Aspect
+from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
+from mm_operator.status.conditions import Condition
 
 MEANWHILE = "the language model's pods encode what is not answered themselves"
 
 
-def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
+def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     """Return the condition EncodersReady; None where encoders have no pods of their own."""
     kind, deployment, spec = ConditionType.ENCODERS_READY, snapshot.observed.encoders, snapshot.spec
     wanted = spec is not None and is_apart(spec)
@@ -21,7 +21,7 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
         text = "the encoders' pods come with the language model's"
         if plan.rollout.held:
             text = f"their Deployment is gone; it comes with the next revision; {MEANWHILE}"
-        return Aspect(kind, "False", Reason.PODS_STARTING, text)
+        return Condition(kind, "False", Reason.PODS_STARTING, text)
     if not wanted and not plan.rollout.held:
         return None  # they are about to go
     number = deployment.wanted
@@ -30,13 +30,13 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Aspect | None:
     counts = {number, deployment.updated, deployment.available, deployment.replicas}
     if settled and len(counts) == 1:
         text = f"{of} answer{'s' if number == 1 else ''}"
-        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+        return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     pods = snapshot.observed.encoder_pods
     if obstacle := first_obstacle(deployment, pods):
         reason, message = obstacle
-        return Aspect(kind, "False", reason, f"{message}; {MEANWHILE}")
-    told = (f"{of} of the revision answer", told_starts(deployment, pods), MEANWHILE)
-    return Aspect(kind, "False", Reason.PODS_STARTING, "; ".join(filter(None, told)))
+        return Condition(kind, "False", reason, f"{message}; {MEANWHILE}")
+    reported = (f"{of} of the revision answer", starts_in_progress(deployment, pods), MEANWHILE)
+    return Condition(kind, "False", Reason.PODS_STARTING, "; ".join(filter(None, reported)))
 
 
 def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:

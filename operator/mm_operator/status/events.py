@@ -13,7 +13,7 @@ SCALED_UP = "ScaledUp"
 SCALED_DOWN = "ScaledDown"
 
 _QUIET = frozenset({Reason.AS_EXPECTED, Reason.AUTOSCALING_OFF, Reason.WAITING_FOR_PLAN})
-"""Reasons that tell nobody anything new."""
+"""Reasons without news."""
 
 _WAITING = frozenset(
     {
@@ -29,7 +29,7 @@ _WAITING = frozenset(
 )
 """Reasons of a False condition that are part of every ordinary life."""
 
-_TOLD_BY_OTHERS = frozenset({ConditionType.READY, ConditionType.AVAILABLE})
+_REPEATED = frozenset({ConditionType.READY, ConditionType.AVAILABLE})
 """Conditions that repeat another one's reason while they are False."""
 
 
@@ -54,16 +54,16 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
         for condition in after.get("conditions", ())
         if _changed(old.get(condition["type"], {}), condition)
     )
-    told = _distinct(event for event in events if event)
+    reported = _distinct(event for event in events if event)
     steps = _steps(before.get("build", {}), after.get("build", {}))
     scaled = (Event("Normal", reason, _cut(text)) for reason, text in moves(before, after))
-    return (*steps, *told, *scaled)
+    return (*steps, *reported, *scaled)
 
 
 def finished_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
     """Return the build steps that finished between two `status.build`, with their seconds.
 
-    None of an engine that another model built: its own Events and metrics told them.
+    None of an engine that another model built: its own Events and metrics reported them.
     """
     if after.get("reusedFrom") or after.get("phase") == "Waiting":
         return {}
@@ -103,7 +103,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def _event(condition: Mapping[str, Any]) -> Event | None:
     kind, reason = condition["type"], condition["reason"]
     holds = condition["status"] == "True"
-    if reason in _QUIET or (kind in _TOLD_BY_OTHERS and not holds):
+    if reason in _QUIET or (kind in _REPEATED and not holds):
         return None
     bad = holds if kind == ConditionType.DEGRADED else not holds and is_failure(kind, reason)
     return Event(
@@ -122,14 +122,14 @@ def is_failure(kind: str, reason: str) -> bool:
 
 
 def _distinct(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return the events less those whose reason was told with the same text already.
+    """Return the events less those whose reason was reported with the same text already.
 
     Degraded repeats the condition that it comes from and makes its Event a warning.
     """
-    told: dict[tuple[str, str], Event] = {}
+    reported: dict[tuple[str, str], Event] = {}
     for event in events:
         key = (event.reason, event.message.split(": ", 1)[1])
-        first = told.setdefault(key, event)
+        first = reported.setdefault(key, event)
         if event.type == "Warning":
-            told[key] = replace(first, type="Warning")
-    return tuple(told.values())
+            reported[key] = replace(first, type="Warning")
+    return tuple(reported.values())

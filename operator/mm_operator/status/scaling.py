@@ -5,26 +5,26 @@ from typing import Any
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.digests import plain
 from mm_operator.model import Snapshot
-from mm_operator.status.conditions import Aspect, truth
+from mm_operator.status.conditions import Condition, truth
 
 
-def scaling_active(snapshot: Snapshot) -> Aspect:
+def scaling_active(snapshot: Snapshot) -> Condition:
     """Return the condition ScalingActive."""
     kind, view = ConditionType.SCALING_ACTIVE, snapshot.scaling
     if not _is_on(snapshot):
-        return Aspect(
+        return Condition(
             kind,
             "False",
             Reason.AUTOSCALING_OFF,
             "spec.replicas is followed; kubectl scale and autoscalers may set it",
         )
     if view is not None:
-        return Aspect(kind, truth(view.active), view.reason, view.message)
+        return Condition(kind, truth(view.active), view.reason, view.message)
     # A new leader looks within a tick; until then what the last one said stands.
     for former in snapshot.status.get("conditions", ()):
         if former.get("type") == kind and former.get("reason") != Reason.AUTOSCALING_OFF:
-            return Aspect(kind, former["status"], former["reason"], former.get("message", ""))
-    return Aspect(
+            return Condition(kind, former["status"], former["reason"], former.get("message", ""))
+    return Condition(
         kind, "Unknown", Reason.WAITING_FOR_METRICS, "metrics are looked at within 15 seconds"
     )
 

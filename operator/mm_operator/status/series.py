@@ -61,8 +61,8 @@ def _objective(model: tuple[str, str], objective: Mapping[str, Any]) -> Iterator
 def bucket_at(histogram: str, seconds: float) -> str:
     """Return the `le` of the largest bucket up to a latency, as Prometheus clients write it.
 
-    Between two buckets the lower one counts: attainment is never told better than it is. Below the
-    smallest bucket it is the smallest: the histogram has nothing finer.
+    Between two buckets the lower one counts: attainment is never reported better than it is. Below
+    the smallest bucket it is the smallest: the histogram has nothing finer.
     """
     buckets = _BUCKETS[histogram]
     fitting = [bucket for bucket in buckets if bucket <= seconds] or buckets[:1]

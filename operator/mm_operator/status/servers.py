@@ -19,7 +19,7 @@ _COSTS: dict[Pool, str] = {
 
 
 def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
-    """Return why somebody should look at a model's servers; None when nothing is wrong."""
+    """Return why a model's servers need attention; None when nothing is wrong."""
     pools = [text for pool in _FIELDS if (text := _full(pool, snapshot, plan))]
     pools += [text for pool in _FIELDS if (text := _full_in_encoders(pool, snapshot, plan))]
     if pools:
@@ -28,7 +28,7 @@ def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
     if problems:
         text = (
             f"encoder and language model take turns on the GPU, because MPS does not work there: "
-            f"{'; '.join(problems)}. Tokens take two to three times as long while pictures are "
+            f"{'; '.join(problems)}. Tokens take two to three times as long while images are "
             "encoded: use an image and nodes with MPS, or set spec.vision.sharing to TimeSlicing "
             "to accept it."
         )
@@ -43,7 +43,7 @@ def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
         return ""
     present = max(one.planned_bytes for one in found)
     return (
-        f"{_told(pool, found, present, Role.SERVER, snapshot.observed.pods)}: {_COSTS[pool]}. "
+        f"{_described(pool, found, present, Role.SERVER, snapshot.observed.pods)}: {_COSTS[pool]}. "
         f"{_room(pool, plan)}{_advice(pool, present, _planned(pool, plan), plan)}"
     )
 
@@ -54,14 +54,14 @@ def _full_in_encoders(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
     if not found:
         return ""
     present = max(one.planned_bytes for one in found)
-    told = _told(pool, found, present, Role.ENCODER, snapshot.observed.encoder_pods)
+    described = _described(pool, found, present, Role.ENCODER, snapshot.observed.encoder_pods)
     if pool == "cuda":
         return (
-            f"{told}: a plan puts nothing into it, because features leave as host memory. Let "
-            "nobody but the model's servers send tensors to the encoders' port."
+            f"{described}: a plan puts nothing into it, because features leave as host memory. Let "
+            "only the model's servers send tensors to the encoders' port."
         )
     advice = _advice(pool, present, _planned(pool, plan), plan)
-    return f"{told}: {_COSTS[pool]}. {advice}"
+    return f"{described}: {_COSTS[pool]}. {advice}"
 
 
 def _found(pool: Pool, snapshot: Snapshot, role: Role) -> list[PoolState]:
@@ -76,7 +76,7 @@ def _of(pool: Pool, server: ServerState) -> PoolState | None:
     return next((one for one in server.pools if one.pool == pool), None)
 
 
-def _told(
+def _described(
     pool: Pool, found: Sequence[PoolState], present: int, noun: Role, pods: Sequence[PodState]
 ) -> str:
     """Return whose pool of which size was full, and how often."""

@@ -1,6 +1,6 @@
-"""The lines of the log that tell a model's story: builds, rollouts, scale steps, refusals. Pure.
+"""The lines of the log about a model's life: builds, rollouts, scale steps, refusals. Pure.
 
-Events tell each change to the owner of a model and go after an hour. These lines are for who runs
+Events report each change to the owner of a model and go after an hour. These lines are for who runs
 the operator: few, and each the begin or the end of something.
 """
 

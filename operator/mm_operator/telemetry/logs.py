@@ -18,7 +18,7 @@ STORY = logging.getLogger("mm_operator.status.story")
 """What became of models, one line for each begin and end; see `mm_operator.status.story`."""
 
 _QUIET = ("kopf", "kubernetes", "aiohttp", "asyncio")
-"""Libraries that tell at level info what our own lines tell already."""
+"""Libraries that repeat at level info what our own lines say."""
 
 
 class KeyedFormatter(JsonFormatter):
@@ -33,7 +33,7 @@ class KeyedFormatter(JsonFormatter):
         return super().format(record)
 
 
-def tell_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def log_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Log what happened between two statuses of the model that the current task works on."""
     for line in story(before, after):
         STORY.info("%s", line.text, extra={"event": line.event})

@@ -17,7 +17,7 @@ async def serve(
     metrics: Callable[[], Callable[[], bytes]],
     address: str = "0.0.0.0",  # noqa: S104  # the kubelet and Prometheus come from outside the pod
 ) -> tuple[web.AppRunner, int]:
-    """Start the server; return its runner (to clean up) and the port (chosen when 0 was asked)."""
+    """Start the server; return its runner (to clean up) and the port (chosen when 0 was given)."""
 
     def answer(check: Check) -> web.Response:
         problem = check()
@@ -30,7 +30,7 @@ async def serve(
         return answer(ready)
 
     async def show_metrics(_: web.Request) -> web.Response:
-        text = await asyncio.to_thread(metrics())  # the loop goes on meanwhile
+        text = await asyncio.to_thread(metrics())  # the loop continues meanwhile
         return web.Response(
             body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )

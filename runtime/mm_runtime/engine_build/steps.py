@@ -2,7 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
-from mm_api.golden import is_asked
+from mm_api.golden import records_golden_answer
 from mm_runtime.engine_build.staging_steps import staging_steps
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
@@ -46,7 +46,7 @@ def steps(plan: BuildPlan) -> tuple[Step, ...]:
     if plan.lora:
         chosen.append(fetch_adapters_step(plan, "engine/adapters"))
     chosen += tokenizer_steps(plan, "engine/processor")
-    if engine.vision is None and is_asked(plan):
+    if engine.vision is None and records_golden_answer(plan):
         chosen.append(
             module_step(
                 plan,

@@ -13,7 +13,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import (
     DECODERS,
-    KNOWN_PICTURE_BYTES,
+    KNOWN_IMAGE_BYTES,
     body_bytes,
     decoder_bytes,
     largest_body_bytes,
@@ -139,7 +139,7 @@ def build_gateway(
         reduce=image_processor.reduced if image_processor else unreduced,
         reduce_frame=image_processor.reduced_frame if image_processor else same,
         # A plan that pays memory for features of known images keeps their pixels too.
-        known=DecodedImageCache(KNOWN_PICTURE_BYTES if serving.feature_cache_bytes else 0),
+        known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,
         bodies=bodies,
     )

@@ -72,7 +72,7 @@ class EncoderDecoderModel(UnbatchedModel):
         self._encoder: Any = self._model.get_encoder()
         self.adapt({"encoder": self._encoder, "decoder": self._model.get_decoder()}, adapters)
         self._model.to(device)
-        self._accepts_audio = FAMILIES[family].reads_sound
+        self._accepts_audio = FAMILIES[family].reads_audio
         self._max_encoder_length = max_encoder_length
         config, generation = self._model.config, self._model.generation_config
         # Whisper never says its marks of music and speakers, and never begins with a space.

@@ -230,7 +230,7 @@ def _folder(_: str, folder: Path, dtype: torch.dtype) -> Parts:
 
 _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype], Parts]] = {
     Decoder.BESIDE_TOWER: _beside_a_tower,
-    Decoder.WHOLE_MODEL: _decoder_of_model,
+    Decoder.NESTED_MODEL: _decoder_of_model,
     Decoder.FOLDER: _folder,
 }
 

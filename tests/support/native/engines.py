@@ -93,7 +93,7 @@ def _plans(family: str, version: str, facts: ModelFacts) -> tuple[BuildPlan, Ser
     engine: dict[str, Any] = {"maxBatchSize": BATCH}
     if FAMILIES[family].kind is Kind.ENCODER_DECODER:
         engine |= {"maxBeamWidth": BEAMS, "maxSeqLen": ENCODER_INPUT}
-        if not FAMILIES[family].reads_sound:
+        if not FAMILIES[family].reads_audio:
             engine |= {"maxEncoderInputLen": ENCODER_INPUT}
     else:
         engine |= {"maxInputLen": 400, "maxSeqLen": 480, "maxNumTokens": 1024}

@@ -121,7 +121,7 @@ def check_plugins(now: Case) -> Iterator[SpecError]:
     try:
         dtype, _ = choose_dtype(now.request.dtype, now.family, now.gpu, now.version)
     except SpecError:
-        return  # that error is the one to mend first
+        return  # that error has to be fixed first
     recipe = now.family.recipe
     fixed: dict[str, set[str]] = {}
     for name, value in (*recipe.encoder_flags, *recipe.build_flags):

@@ -22,7 +22,7 @@ LARGEST_SHARE = 0.99
 
 SHARE_SLACK_PERMILLE = 11
 """A share between 1 % and 99 % that is rounded to four digits makes one of the two pools at most
-1.1 % too small: the whole is planned bigger by that."""
+1.1 % too small: the total is planned bigger by that."""
 
 _KEY_AND_VALUE = 2
 
@@ -34,7 +34,7 @@ class CacheSize:
     bytes_per_token: int
     cross_bytes_per_token: int
     sequence_bytes: int
-    """One sequence of maxSeqLen with its cross attention, in whole blocks."""
+    """One sequence of maxSeqLen with its cross attention, rounded up to blocks."""
     needed_bytes: int
     cross_fraction: float | None
 
@@ -62,13 +62,13 @@ def cache_size(
     element = 1 if quantization == "FP8" else DTYPE_BYTES[dtype]  # --kv_cache_dtype fp8
     layer = _KEY_AND_VALUE * max(1, text.key_value_heads // ranks) * text.head_size * element
     both = family.kind is Kind.ENCODER_DECODER
-    crossing = text.layers if both else (text.cross_attention_layers or 0)
-    own = (text.layers if both else text.layers - crossing) // stages
+    cross_layers = text.layers if both else (text.cross_attention_layers or 0)
+    own = (text.layers if both else text.layers - cross_layers) // stages
     own_tokens = ceil_to(limits.max_seq_len, tokens_per_block)
-    read = (limits.max_encoder_input_len or 0) if crossing else 0
+    read = (limits.max_encoder_input_len or 0) if cross_layers else 0
     cross_tokens = ceil_to(read, tokens_per_block)
     own_bytes = limits.max_beam_width * own_tokens * own * layer
-    cross_bytes = cross_tokens * crossing * layer  # beams share what was read
+    cross_bytes = cross_tokens * cross_layers * layer  # beams share what was read
     share = _cross_share(own_bytes, cross_bytes, cross_fraction)
     sequence = own_bytes + cross_bytes
     if cross_bytes and cross_fraction is None:
@@ -82,19 +82,19 @@ def cache_size(
     needed = limits.max_batch_size * sequence
     return CacheSize(
         bytes_per_token=own * layer,
-        cross_bytes_per_token=crossing * layer,
+        cross_bytes_per_token=cross_layers * layer,
         sequence_bytes=sequence,
         needed_bytes=needed,
         cross_fraction=share,
     )
 
 
-def _cross_share(own: int, cross: int, asked: float | None) -> float | None:
-    """Return the share of cross attention: what was asked, else what full sequences need."""
+def _cross_share(own: int, cross: int, requested: float | None) -> float | None:
+    """Return the share of cross attention: what was requested, else what full sequences need."""
     if not cross:
         return None
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     share = min(LARGEST_SHARE, max(1 - LARGEST_SHARE, cross / (own + cross)))
     return round(share, SHARE_DIGITS)
 

@@ -38,18 +38,18 @@ def check_family(now: Case) -> Iterator[SpecError]:
 
 def check_quantization(now: Case) -> Iterator[SpecError]:
     """Yield errors for a quantization that the family or the GPU lacks."""
-    asked = now.request.quantization
-    if asked is None:
+    requested = now.request.quantization
+    if requested is None:
         return
-    if asked not in now.family.quantizations:
+    if requested not in now.family.quantizations:
         can = ", ".join(now.family.quantizations) or "none"
         yield plan_error(
             "engine.quantization",
             "QuantizationNotSupported",
-            f"{asked} is not supported for {now.family.name} (supported: {can}): use one of them "
-            "or remove the field",
+            f"{requested} is not supported for {now.family.name} (supported: {can}): use one of "
+            "them or remove the field",
         )
-    if asked == "FP8" and capability(now.gpu) < FP8_SINCE:
+    if requested == "FP8" and capability(now.gpu) < FP8_SINCE:
         yield plan_error(
             "engine.quantization",
             "Fp8NeedsGpu",
@@ -108,12 +108,12 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
 
 def check_images(now: Case) -> Iterator[SpecError]:
     """Yield errors for images and videos that upstream's models do not take."""
-    asked, most = now.request.max_images, now.family.max_images
-    if now.facts.vision is not None and asked > most:
+    requested, most = now.request.max_images, now.family.max_images
+    if now.facts.vision is not None and requested > most:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "TooManyImages",
-            f"{asked} images are not possible for {now.family.name}: "
+            f"{requested} images are not possible for {now.family.name}: "
             f"{now.family.max_images_reason}; use at most {most}",
         )
     if now.request.max_video_frames is not None and not now.family.video_upstream:
@@ -139,11 +139,11 @@ def check_limits(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.maxEncoderInputLen",
             "NoEncoder",
-            f"{now.family.name} has no encoder of text or sound (mllama's limit follows from its "
+            f"{now.family.name} has no encoder of text or audio (mllama's limit follows from its "
             "tiles): remove the field",
         )
-    crossing = now.family.kind is not Kind.PROMPT_TABLE
-    if request.cross_fraction is not None and not crossing:
+    cross_attention = now.family.kind is not Kind.PROMPT_TABLE
+    if request.cross_fraction is not None and not cross_attention:
         yield plan_error(
             "engine.kvCache.crossFraction",
             "NoCrossAttention",

@@ -15,7 +15,7 @@ from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.tables import era, table, version_of
 
 TIMING_CACHE = "build/timing.cache"
-"""What TensorRT measured; a first build finds none, which it says and goes on (#build-flags)."""
+"""What TensorRT measured; a first build finds none, warns and continues (#build-flags)."""
 CALIBRATION_SAMPLES = "512"
 _QUANTIZE = {"FP8": "fp8", "INT4AWQ": "int4_awq", "SmoothQuant": "int8_sq"}
 _WEIGHT_ONLY = {"INT8WeightOnly": "int8", "INT4WeightOnly": "int4"}

@@ -24,7 +24,7 @@ def capability(gpu: GpuModel) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def choose_dtype(asked: str, family: Family, gpu: GpuModel, version: str) -> tuple[str, Reason]:
+def choose_dtype(requested: str, family: Family, gpu: GpuModel, version: str) -> tuple[str, Reason]:
     """Return the engine's dtype and why.
 
     Raises:
@@ -32,22 +32,22 @@ def choose_dtype(asked: str, family: Family, gpu: GpuModel, version: str) -> tup
     """
     path = "spec.engine.dtype"
     allowed = [dtype for dtype in family.dtypes if _gpu_has(dtype, gpu)]
-    if asked != "Auto" and asked not in family.dtypes:
+    if requested != "Auto" and requested not in family.dtypes:
         raise SpecError(
             "DtypeNotSupported",
-            f"{family.name} engines cannot be {asked} ({family.dtype_reason}): use "
+            f"{family.name} engines cannot be {requested} ({family.dtype_reason}): use "
             f"{' or '.join(family.dtypes)}",
             path,
         )
-    if not allowed or (asked != "Auto" and asked not in allowed):
+    if not allowed or (requested != "Auto" and requested not in allowed):
         other = f"use {' or '.join(allowed)}, or another GPU" if allowed else "use another GPU"
         raise SpecError(
             "DtypeNeedsGpu",
-            f"{asked if asked != 'Auto' else family.dtypes[0]} needs compute capability 8.0, and "
-            f"{gpu.product} has {gpu.compute_capability}: {other}",
+            f"{requested if requested != 'Auto' else family.dtypes[0]} needs compute capability "
+            f"8.0, and {gpu.product} has {gpu.compute_capability}: {other}",
             path,
         )
-    chosen = allowed[0] if asked == "Auto" else asked
+    chosen = allowed[0] if requested == "Auto" else requested
     fixed = version_of(version) < version_of(table("tools")["tableDtypeKeySince"])
     if family.kind is Kind.PROMPT_TABLE and fixed and chosen != "float16":
         raise SpecError(
@@ -56,7 +56,7 @@ def choose_dtype(asked: str, family: Family, gpu: GpuModel, version: str) -> tup
             f"float16, or an image with {table('tools')['tableDtypeKeySince']} or newer",
             path,
         )
-    reason = f"as written in {path}" if asked != "Auto" else family.dtype_reason
+    reason = f"as written in {path}" if requested != "Auto" else family.dtype_reason
     return chosen, Reason(field="dtype", value=chosen, reason=reason)
 
 

@@ -34,6 +34,6 @@ def vision_activation_bytes(facts: ModelFacts, family: Family, batch: int) -> in
     blocks = batch * positions * vision.hidden_size * _ACTIVATION_COPIES
     mask = 0
     if family.masked_vision:
-        whole = vision.merge_size is not None
-        mask = (batch * positions) ** 2 if whole else batch * positions**2
+        one_sequence = vision.merge_size is not None
+        mask = (batch * positions) ** 2 if one_sequence else batch * positions**2
     return (blocks + mask) * family.vision_dtype_bytes

@@ -1,7 +1,7 @@
-"""Vision encoders in pods of their own: what servers and encoders are told, and their bytes.
+"""Vision encoders in pods of their own: what servers and encoders know, and their bytes.
 
 A server keeps its own encoder for the time when no other one answers, so its memory is that of
-`Colocated` less the feature cache, which goes to where pictures are encoded by plan.
+`Colocated` less the feature cache, which goes to where images are encoded by plan.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
 
 TIMEOUT_SECONDS = 10.0
-"""A picture of the largest profile takes a GPU well below a second, queue included; the Reference
+"""An image of the largest profile takes a GPU well below a second, queue included; the Reference
 engine may need seconds on a busy core. After it the server begins to encode, so it counts twice."""
 
 
 def is_apart(spec: MultimodalModelSpec) -> bool:
-    """Return whether pictures are encoded in pods of their own."""
+    """Return whether images are encoded in pods of their own."""
     return spec.vision.placement == "Disaggregated"
 
 
@@ -36,14 +36,14 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecE
         yield SpecError(
             reason=Reason.NOT_SUPPORTED,
             path="spec.vision.placement",
-            message=f"family {facts.family} takes no pictures, so there is no encoder to give pods "
+            message=f"family {facts.family} takes no images, so there is no encoder to give pods "
             "of its own: set it to Colocated",
         )
     if spec.vision.images_per_second is not None:
         yield SpecError(
             reason=Reason.NOT_SUPPORTED,
             path="spec.vision.imagesPerSecond",
-            message=f"family {facts.family} takes no pictures: remove the field",
+            message=f"family {facts.family} takes no images: remove the field",
         )
 
 

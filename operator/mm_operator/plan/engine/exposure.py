@@ -22,8 +22,8 @@ def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[
         yield PlanWarning(
             code="TritonWithoutAuth",
             message="runtime.triton.expose publishes Triton without authentication, beside a "
-            "gateway that asks for tokens (gateway.authSecretRef): only runtime.triton.allowFrom "
-            "limits who asks it",
+            "gateway that requires tokens (gateway.authSecretRef): only runtime.triton.allowFrom "
+            "limits its clients",
         )
     if spec.engine.backend == "PyTorch":
         return

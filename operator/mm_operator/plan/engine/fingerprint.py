@@ -25,7 +25,7 @@ def engine_fingerprint(
     known by its digest, wherever it lies.
     """
     if engine.backend == "PyTorch":
-        # The checkpoint is kept as it is: limits and types are told to the server when it starts.
+        # The checkpoint is kept as it is: limits and types are flags of the server.
         staged = {name: plain(engine)[name] for name in _STAGED}
         return digest(staged | ({"quantization": plain(quantization)} if quantization else {}))
     if trtllm is None:

@@ -28,28 +28,28 @@ def choose_gpu(
     Raises:
         SpecError: a question, what the cluster has, and how to answer.
     """
-    asked = spec.runtime.gpu.product or spec.build.gpu.product
+    product = spec.runtime.gpu.product or spec.build.gpu.product
     seen = [node for node in nodes or () if _admits(spec.runtime.node_selector, node)]
     products = sorted({node.product for node in seen})
-    if asked is None and before is not None and (not products or before.product in products):
-        asked = before.product
-    if asked is None and len(products) > 1:
+    if product is None and before is not None and (not products or before.product in products):
+        product = before.product
+    if product is None and len(products) > 1:
         raise SpecError(
             Reason.GPU_UNKNOWN,
             f"which GPU? The nodes have {_listed(products)}, and an engine runs on the product "
             "that it was built for: set it to one of them",
             PATH,
         )
-    if asked is None:
-        asked = products[0] if products else None
-    if asked is not None:
-        matching = [node for node in seen if node.product == asked]
-        told = _told_by(matching, asked) or _written(spec, asked)
-        if told is None and before is not None and before.product == asked:
-            told = before
-        return told or _tabulated(asked, nodes is None)
-    if told := _written(spec, CUSTOM_PRODUCT):
-        return told
+    if product is None:
+        product = products[0] if products else None
+    if product is not None:
+        matching = [node for node in seen if node.product == product]
+        described = _described_by(matching, product) or _written(spec, product)
+        if described is None and before is not None and before.product == product:
+            described = before
+        return described or _tabulated(product, nodes is None)
+    if described := _written(spec, CUSTOM_PRODUCT):
+        return described
     raise SpecError(
         Reason.GPU_UNKNOWN,
         f"which GPU? {_nothing_seen(nodes, spec)}: set it, for example to NVIDIA-H100-80GB-HBM3, "
@@ -62,7 +62,7 @@ def _admits(selector: Mapping[str, str], node: GpuNode) -> bool:
     return all(node.labels.get(key) == value for key, value in selector.items())
 
 
-def _told_by(nodes: Iterable[GpuNode], product: str) -> GpuModel | None:
+def _described_by(nodes: Iterable[GpuNode], product: str) -> GpuModel | None:
     """Return the GPU as nodes of one product describe it, the smallest memory of them."""
     sizes = [
         (node.memory_mib, node.compute_capability)
@@ -90,7 +90,7 @@ def _tabulated(product: str, blind: bool) -> GpuModel:  # noqa: FBT001  # one ca
     try:
         return gpu_of(product)
     except SpecError:
-        why = "the operator does not read nodes" if blind else "no node tells its memory"
+        why = "the operator does not read nodes" if blind else "no node reports its memory"
         raise SpecError(
             Reason.GPU_UNKNOWN,
             f"how big is a {product}? It is not in the operator's table, and {why}: set "

@@ -71,7 +71,7 @@ def adapter_bytes(facts: ModelFacts, size: int) -> int:
     return len(facts.lora.adapters) * numbers * size
 
 
-def _crossing(text: TextFacts) -> int:
+def _cross_attention_layers(text: TextFacts) -> int:
     """Return the layers that keep keys and values of an encoder; of an encoder-decoder all."""
     named = text.cross_attention_layers
     return text.layers if named is None else named

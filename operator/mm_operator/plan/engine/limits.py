@@ -123,15 +123,16 @@ def _sequence(
     request: PlanRequest, facts: ModelFacts, family: Family, occupied: int
 ) -> tuple[int, Reason]:
     positions = facts.text.max_position_embeddings
-    asked = request.max_seq_len
-    if asked is not None:
-        if asked > positions:
+    requested = request.max_seq_len
+    if requested is not None:
+        if requested > positions:
             raise SpecError(
                 "SeqLenAbovePositions",
-                f"{asked} is above the checkpoint's {positions} positions: use at most {positions}",
+                f"{requested} is above the checkpoint's {positions} positions: use at most "
+                f"{positions}",
                 "spec.engine.maxSeqLen",
             )
-        return asked, _written("maxSeqLen", asked, "spec.engine.maxSeqLen")
+        return requested, _written("maxSeqLen", requested, "spec.engine.maxSeqLen")
     prompt = request.max_input_len or max(family.default_input_tokens, occupied + _TEXT_TOKENS)
     wanted = prompt + family.default_output_tokens
     chosen = min(wanted, positions)
@@ -144,9 +145,9 @@ def _sequence(
 
 
 def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) -> tuple[int, Reason]:
-    asked = request.max_input_len
+    requested = request.max_input_len
     answer = max(1, min(family.default_output_tokens, seq_len // _ANSWER_SHARE))
-    chosen = asked or seq_len - answer
+    chosen = requested or seq_len - answer
     if chosen >= seq_len:
         raise SpecError(
             "InputLenNotBelowSeqLen",
@@ -162,7 +163,7 @@ def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) ->
             "spec.engine.maxSeqLen, or lower spec.engine.maxImagesPerRequest",
             "spec.engine.maxInputLen",
         )
-    if asked:
+    if requested:
         return chosen, _written("maxInputLen", chosen, "spec.engine.maxInputLen")
     reason = f"sequences of {seq_len} less {answer} for the answer"
     return chosen, Reason(field="maxInputLen", value=str(chosen), reason=reason)
@@ -170,9 +171,9 @@ def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) ->
 
 def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     positions = facts.encoder.max_positions if facts.encoder else None
-    sound = facts.encoder is not None and facts.encoder.mel_bins is not None
+    reads_audio = facts.encoder is not None and facts.encoder.mel_bins is not None
     # A position of Whisper's encoder stands for two frames of its input.
-    most = positions * 2 if sound and positions else positions
+    most = positions * 2 if reads_audio and positions else positions
     default = family.default_encoder_tokens
     images = request.max_images if facts.vision else 0
     features = family.features_per_image(facts.vision) if facts.vision else 0
@@ -258,7 +259,7 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
 
 
 def _vision_batch(request: PlanRequest, every: int) -> int:
-    """Return the vision engine's batch, of all pictures or tiles that may come at once."""
+    """Return the vision engine's batch, of all images or tiles that may come at once."""
     return (request.vision_max_batch_size or min(every, VISION_BATCH_CAP)) if every else 0
 
 
@@ -268,7 +269,7 @@ def _steps_reason(request: PlanRequest, steps: int) -> Reason:
     return Reason(
         field="maxNumTokens",
         value=str(steps),
-        reason=f"one whole prompt fits into a step; {STEP_TOKENS} or less otherwise",
+        reason=f"one complete prompt fits into a step; {STEP_TOKENS} or less otherwise",
     )
 
 

@@ -12,7 +12,7 @@ from mm_api.documents.serving_plan import MemoryPools
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.request_bytes import output_bytes, picture_side, tiles_per_picture
+from mm_operator.plan.engine.request_bytes import image_side, output_bytes, tiles_per_image
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, MIB, ceil_to
 
@@ -33,7 +33,7 @@ _SHM_STUB_BYTES = 16 * MIB
 """A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
 
 _SHM_MINIMUM_BYTES = 256 * MIB
-"""Lets a client of Triton itself send a raw picture of about 40 million pixels."""
+"""Lets a client of Triton itself send a raw image of about 40 million pixels."""
 
 _PIXEL_COPIES = 2
 """Pixels lie in the region of the model that made them and of the model that reads them."""
@@ -91,11 +91,11 @@ def plan_pools(
             cuda_bytes=cuda.bytes,
             pinned_bytes=PINNED_DEFAULT_BYTES if pinned is None else pinned,
             shm_bytes=shm_bytes(
-                images=limits.engine.max_images_per_request * tiles_per_picture(facts, family),
-                image_size=picture_side(facts, family),
+                images=limits.engine.max_images_per_request * tiles_per_image(facts, family),
+                image_size=image_side(facts, family),
                 output_bytes=single,
                 live_requests=live,
-                chains=request.chains,
+                pipeline_processes=request.pipeline_processes,
             ),
         ),
         gateway_concurrency=cap,
@@ -148,7 +148,7 @@ def larger_pool_bytes(present: int, pool: PoolPlan, *, queue: int, batch: int) -
 
 
 def shm_bytes(
-    *, images: int, image_size: int, output_bytes: int, live_requests: int, chains: int
+    *, images: int, image_size: int, output_bytes: int, live_requests: int, pipeline_processes: int
 ) -> int:
     """Return the size limit of /dev/shm.
 
@@ -157,5 +157,7 @@ def shm_bytes(
     """
     pixels = images * image_size * image_size * _CHANNELS
     request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
-    needed = (_SHM_STUBS + chains) * _SHM_STUB_BYTES + (live_requests + chains) * request
+    needed = (_SHM_STUBS + pipeline_processes) * _SHM_STUB_BYTES + (
+        live_requests + pipeline_processes
+    ) * request
     return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES)

@@ -5,14 +5,14 @@ BLS_INSTANCES = 1
 holds 28 MB, while most clients use the gateway, which needs none."""
 
 
-def bls_instances(asked: int | None) -> int:
-    """Return the processes of `tensorrt_llm_bls`: as asked, or one."""
-    return BLS_INSTANCES if asked is None else asked
+def bls_instances(requested: int | None) -> int:
+    """Return the processes of `tensorrt_llm_bls`: as requested, or one."""
+    return BLS_INSTANCES if requested is None else requested
 
 
-def chains(asked: int | None, *, streaming: bool) -> int:
+def pipeline_processes(requested: int | None, *, streaming: bool) -> int:
     """Return the processes that each run one request's steps, of all models.
 
-    Where nobody streams, `ensemble` has as many as `tensorrt_llm_bls`.
+    Without streaming, `ensemble` has as many as `tensorrt_llm_bls`.
     """
-    return bls_instances(asked) * (1 if streaming else 2)
+    return bls_instances(requested) * (1 if streaming else 2)

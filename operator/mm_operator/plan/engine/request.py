@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.plan.engine.processes import chains
+from mm_operator.plan.engine.processes import pipeline_processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PlanRequest:
     pinned_pool_bytes: int | None
     max_concurrency: int | None
     max_queue_size: int
-    chains: int
+    pipeline_processes: int
     """Processes that each run one request's steps."""
 
     gateway: bool
@@ -69,7 +69,9 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,
         max_queue_size=spec.runtime.max_queue_size,
-        chains=chains(spec.runtime.bls_instances, streaming=spec.runtime.streaming),
+        pipeline_processes=pipeline_processes(
+            spec.runtime.bls_instances, streaming=spec.runtime.streaming
+        ),
         gateway=spec.gateway.enabled,
         encoder_instances=spec.vision.instances_per_gpu,
         lora=tuple(one.name for one in engine.lora),

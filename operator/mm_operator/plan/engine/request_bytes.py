@@ -29,13 +29,13 @@ def output_bytes(facts: ModelFacts, family: Family, limits: Limits, dtype: str) 
     return table + ceil_to(extra, CUDA_ROUNDING_BYTES)
 
 
-def picture_side(facts: ModelFacts, family: Family) -> int:
-    """Return the side of the square that pixels of one picture, or tile, fill."""
+def image_side(facts: ModelFacts, family: Family) -> int:
+    """Return the side of the square that pixels of one image, or tile, fill."""
     return 0 if facts.vision is None else family.pixels_side(facts.vision)
 
 
-def tiles_per_picture(facts: ModelFacts, family: Family) -> int:
-    """Return how many squares of pixels one picture becomes at the most."""
+def tiles_per_image(facts: ModelFacts, family: Family) -> int:
+    """Return how many squares of pixels one image becomes at the most."""
     vision = facts.vision
     if vision is None:
         return 0

@@ -19,7 +19,7 @@ from mm_operator.plan.engine.tables import version_of
 from mm_operator.plan.engine.target import Target
 
 HOST = "127.0.0.1"
-"""Only the gateway beside it asks: the server has no limits of its own, and fetches any URL."""
+"""Only the gateway beside it connects: the server has no limits of its own, and fetches any URL."""
 
 OPTIONS_FILE = "serve.yaml"
 
@@ -50,7 +50,7 @@ def quantization(request: PlanRequest, version: str) -> StagedQuantization | Non
 def checkpoint_folder(model: str) -> str:
     """Return where the command finds the checkpoint.
 
-    The server tells its clients the folder's last part as the model's name
+    The server reports the folder's last part as the model's name
     (tensorrt_llm/serve/openai_server.py), and `trtllm-serve NAME` alone could be a subcommand.
     """
     return f"models/{model}"
@@ -104,16 +104,16 @@ def as_script(serving: TrtllmServe) -> str:
 def _options(facts: ModelFacts, sizes: Sizes, version: str) -> dict[str, JsonValue]:
     cache: dict[str, JsonValue] = {
         # In the file and not as a flag: the file's kv_cache_config replaces the one made of flags
-        # as a whole (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
+        # entirely (update_llm_args_with_extra_dict of tensorrt_llm/llmapi/llm_args.py).
         "free_gpu_memory_fraction": sizes.memory.kv_cache_free_gpu_memory_fraction
     }
     if facts.vision is not None:
-        # Blocks of two pictures would be taken for equal: placeholders have one id
+        # Blocks of two images would be taken for equal: placeholders have one id
         # (docs/source/commands/trtllm-serve, Multimodal Serving).
         cache["enable_block_reuse"] = False
     options: dict[str, JsonValue] = {
         "kv_cache_config": cache,
-        # Since 1.2 its default is 1024, below one picture of most families.
+        # Since 1.2 its default is 1024, below one image of most families.
         "max_input_len": sizes.limits.engine.max_input_len,
         "enable_iter_perf_stats": True,  # /metrics is empty without
     }

@@ -76,7 +76,7 @@ def trtllm_version(
         which = image if built is None else serving
         raise SpecError(
             "ImageUnknown",
-            f"which TensorRT-LLM is inside {which}? Its tag tells none (known: {min(images)} to "
+            f"which TensorRT-LLM is inside {which}? Its tag names none (known: {min(images)} to "
             f"{max(images)}-trtllm-python-py3): set spec.build.trtllmVersion, for example to "
             "0.20.0 (mmctl plan: --trtllm-version)",
             "spec.build.trtllmVersion",

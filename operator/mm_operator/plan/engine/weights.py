@@ -1,7 +1,7 @@
 """Weights of a language model, matrix by matrix: parameters of the checkpoint, bytes of a rank.
 
 TensorRT-LLM splits every linear layer over the ranks, the output matrix too; the embedding, norms
-and biases of row-split layers stay whole on each rank (converters' defaults: no
+and biases of row-split layers stay unsplit on each rank (converters' defaults: no
 --use_parallel_embedding). Both engines of an encoder-decoder hold the shared embedding (#encoders),
 and a tied output matrix is stored besides the embedding.
 """
@@ -96,7 +96,7 @@ class Stack:
 
     attentions: tuple[tuple[int, Attention], ...]
     linears: tuple[Linear, ...]
-    whole: int
+    replicated: int
     """Elements that every rank holds: norms, positions, convolutions."""
     embedding: int
     head: Linear | None
@@ -106,10 +106,10 @@ class Stack:
     def block_parameters(self) -> int:
         """Return everything but embedding and output matrix."""
         fused = sum(heads.qkv(count, self.style).parameters for count, heads in self.attentions)
-        return fused + sum(linear.parameters for linear in self.linears) + self.whole
+        return fused + sum(linear.parameters for linear in self.linears) + self.replicated
 
     def rank_bytes(self, split: Split, *, dtype_bytes: int, quantization: str | None) -> int:
-        """Return the bytes on one rank; norms are counted whole on every stage."""
+        """Return the bytes on one rank; norms are counted in full on every stage."""
         ranks, stages = split.ranks, split.stages
         linears = [
             *(
@@ -121,16 +121,16 @@ class Stack:
         total = sum(_linear_bytes(linear, dtype_bytes, quantization) for linear in linears)
         if self.head is not None and split.last:  # quantize.py leaves the output matrix as it is
             total += _linear_bytes(_share(self.head, ranks), dtype_bytes, None)
-        return total + (self.whole + self.embedding * split.first) * dtype_bytes
+        return total + (self.replicated + self.embedding * split.first) * dtype_bytes
 
 
 def stacks(facts: ModelFacts, family: Family) -> tuple[Stack, ...]:
     """Return the engines' weights: the language model, or encoder and decoder."""
     if facts.encoder is None or family.kind is not Kind.ENCODER_DECODER:
-        return (_decoder(facts.text, family, crossing=False),)
+        return (_decoder(facts.text, family, cross_attention=False),)
     return (
         _encoder(facts.encoder, facts.text, family),
-        _decoder(facts.text, family, crossing=True),
+        _decoder(facts.text, family, cross_attention=True),
     )
 
 
@@ -200,15 +200,15 @@ def _around(family: Family, *, hidden: int, heads: int, positions: int | None) -
     return total + RELATIVE_BUCKETS * heads * rows.relative_buckets
 
 
-def _decoder(text: TextFacts, family: Family, *, crossing: bool) -> Stack:
+def _decoder(text: TextFacts, family: Family, *, cross_attention: bool) -> Stack:
     style = family.style
     gated = style.gated if text.gated_mlp is None else text.gated_mlp
     hidden, layers = text.hidden_size, text.layers
     heads = Attention(hidden, text.attention_heads, text.key_value_heads, text.head_size)
     linears = list(_block(layers, heads, text.intermediate_size, style, gated=gated))
-    norms = style.norm_vectors * hidden * layers * (3 if crossing else 2)
+    norms = style.norm_vectors * hidden * layers * (3 if cross_attention else 2)
     attentions = [(layers, heads)]
-    if crossing:
+    if cross_attention:
         attentions.append((layers, heads))
         linears.append(linears[0])
     # Cross-attention layers of mllama: norms of queries and keys, and two gates.
@@ -217,7 +217,7 @@ def _decoder(text: TextFacts, family: Family, *, crossing: bool) -> Stack:
     return Stack(
         attentions=tuple(attentions),
         linears=tuple(linears),
-        whole=norms
+        replicated=norms
         + _around(
             family,
             hidden=hidden,
@@ -235,17 +235,17 @@ def _encoder(encoder: EncoderFacts, text: TextFacts, family: Family) -> Stack:
     gated = style.gated if text.gated_mlp is None else text.gated_mlp
     hidden, layers = encoder.hidden_size, encoder.layers
     heads = Attention(hidden, encoder.attention_heads, encoder.attention_heads, encoder.head_size)
-    whole = style.norm_vectors * hidden * layers * 2 + _around(
+    replicated = style.norm_vectors * hidden * layers * 2 + _around(
         family, hidden=hidden, heads=encoder.attention_heads, positions=encoder.max_positions
     )
-    sound = encoder.mel_bins is not None
+    reads_audio = encoder.mel_bins is not None
     if encoder.mel_bins is not None:
-        whole += (encoder.mel_bins + hidden) * hidden * _CONV_WIDTH + 2 * hidden
+        replicated += (encoder.mel_bins + hidden) * hidden * _CONV_WIDTH + 2 * hidden
     return Stack(
         attentions=((layers, heads),),
         linears=tuple(_block(layers, heads, encoder.intermediate_size, style, gated=gated)),
-        whole=whole,
-        embedding=0 if sound else text.vocabulary_size * hidden,
+        replicated=replicated,
+        embedding=0 if reads_audio else text.vocabulary_size * hidden,
         head=None,
         style=style,
     )

@@ -64,8 +64,8 @@ def golden_prompt_of(directory: EngineDirectory) -> GoldenPrompt | None:
         return None
     return GoldenPrompt(
         text=text,
-        pictures=int(sees),
-        sounds=1 if listens else None,
+        images=int(sees),
+        audio_clips=1 if listens else None,
         tokens=tokens,
         answer=calls.decoded(tokens),
     )

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 
 from mm_api.documents.engine_manifest import EngineManifest
-from mm_api.golden import asking_bytes, is_asked
+from mm_api.golden import golden_answer_bytes, records_golden_answer
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
@@ -20,9 +20,9 @@ def keep_golden_prompt(context: StepContext) -> None:
     """Write `golden.json`, where the engine can run here and is sure of a token."""
     plan, paths = context.plan, context.paths
     paths.golden.unlink(missing_ok=True)  # of a step that was killed
-    if not is_asked(plan):
+    if not records_golden_answer(plan):
         return
-    needed, limit = asking_bytes(plan), memory_limit()
+    needed, limit = golden_answer_bytes(plan), memory_limit()
     if limit is not None and needed > limit:
         log.info(
             "no golden answer: it takes %d MiB, and this container may have %d; raise"

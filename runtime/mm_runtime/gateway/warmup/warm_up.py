@@ -147,9 +147,9 @@ class WarmUp:
         request = EngineRequest(
             request_id=f"warm-up-{uuid4().hex}",
             prompt=golden.text,
-            images=(sample_image(),) * golden.pictures,
+            images=(sample_image(),) * golden.images,
             video=None,
-            audio=sample_audio() if golden.sounds else None,
+            audio=sample_audio() if golden.audio_clips else None,
             cache_salt="",
             max_tokens=len(golden.tokens),
             sampling=LIKELIEST,

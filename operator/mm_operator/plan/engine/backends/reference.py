@@ -86,8 +86,8 @@ class Reference:
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the checkpoint's own dtype unless the spec names one."""
-        asked, own = request.dtype, target.facts.dtype
-        chosen = own if asked == "Auto" else asked
+        requested, own = request.dtype, target.facts.dtype
+        chosen = own if requested == "Auto" else requested
         if chosen not in DTYPE_BYTES:
             raise SpecError(
                 ConditionReason.NOT_SUPPORTED,
@@ -95,7 +95,9 @@ class Reference:
                 f"one of {', '.join(DTYPE_BYTES)}",
                 "spec.engine.dtype",
             )
-        reason = "the checkpoint's own" if asked == "Auto" else "as written in spec.engine.dtype"
+        reason = (
+            "the checkpoint's own" if requested == "Auto" else "as written in spec.engine.dtype"
+        )
         return chosen, Reason(field="dtype", value=chosen, reason=reason)
 
     def pool_copies(self, family: Family) -> int:  # noqa: ARG002  # the same for every family

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_operator.cluster.covers import covers
+from mm_operator.cluster.drift import is_in_sync
 
 CASES = [
     pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="additions-of-others-stay"),
@@ -54,4 +54,4 @@ CASES = [
 @pytest.mark.parametrize(("live", "intent", "expected"), CASES)
 def test_drift(live: dict[str, Any], intent: dict[str, Any], expected: bool) -> None:  # noqa: FBT001  # a parameter
     """An object covers an intent exactly when applying the intent would change nothing."""
-    assert covers(live, intent) is expected
+    assert is_in_sync(live, intent) is expected

@@ -1,13 +1,13 @@
-"""What was read of claims, kept for a while.
+"""What was read of claims, cached for a while.
 
-What a bound claim is does not change, but one may be deleted and made anew.
+What a bound claim is does not change, but one may be deleted and created again.
 """
 
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-KEPT_SECONDS = 600.0
+MAX_AGE_SECONDS = 600.0
 _UNBOUND_SECONDS = 30.0
 
 Fact = TypeVar("Fact")
@@ -16,7 +16,7 @@ Claim = tuple[str, str]
 """Namespace and name."""
 
 
-class Kept(Generic[Fact]):
+class ClaimCache(Generic[Fact]):
     """One fact about each claim.
 
     Args:
@@ -33,7 +33,7 @@ class Kept(Generic[Fact]):
 
     def keep(self, claim: Claim, fact: Fact, *, bound: bool) -> None:
         """Remember what was read; for a claim without a volume not for long."""
-        kept = KEPT_SECONDS if bound else _UNBOUND_SECONDS
+        kept = MAX_AGE_SECONDS if bound else _UNBOUND_SECONDS
         self._known[claim] = (fact, self._clock() + kept)
 
     def of(self, claim: Claim, unknown: Fact) -> Fact:

@@ -1,4 +1,4 @@
-"""From `spec.autoscaling` to what is asked of the policy. Pure."""
+"""From `spec.autoscaling` to the objectives of the policy. Pure."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ _SHORTEST_MEMORY_SECONDS = 60.0
 def objectives_of(
     spec: AutoscalingSpec, *, slots_per_replica: int, cost: WorkCost | None = None
 ) -> Objectives:
-    """Return what is asked for one model.
+    """Return the objectives of one model.
 
     Args:
         spec: as the user wrote it.

@@ -3,7 +3,7 @@
 from mm_api.conditions import ConditionType, Reason
 from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
-from mm_operator.status.conditions import Aspect, truth
+from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
 from mm_operator.status.scaling import scaling_active
 from mm_operator.status.servers import trouble
@@ -18,7 +18,7 @@ OBSTACLES = frozenset(
 """Reasons for which waiting alone rarely helps."""
 
 
-def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, ...]:
+def conditions(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Condition, ...]:
     """Return every condition as it is now."""
     found = (
         _ready(snapshot, plan, outcome),
@@ -30,7 +30,7 @@ def aspects(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> tuple[Aspect, .
         encoders_ready(snapshot, plan),
         _degraded(snapshot, plan, outcome),
     )
-    return tuple(aspect for aspect in found if aspect is not None)
+    return tuple(condition for condition in found if condition is not None)
 
 
 def ready_pods(snapshot: Snapshot, plan: Plan) -> int:
@@ -42,19 +42,19 @@ def ready_pods(snapshot: Snapshot, plan: Plan) -> int:
     )
 
 
-def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
+def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     kind = ConditionType.READY
     if plan.problem:
-        return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
+        return Condition(kind, "False", plan.problem.reason, str(plan.problem))
     count = ready_pods(snapshot, plan)
     if plan.rollout.serving_hash and count:
         text = f"{replicas(count)} {does(count, 'answer')}"
-        return Aspect(kind, "True", Reason.REPLICAS_AVAILABLE, text)
+        return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     taken = next((one for one in outcome.errors if one.reason == Reason.NAME_TAKEN), None)
     if taken:
-        return Aspect(kind, "False", taken.reason, taken.message)
+        return Condition(kind, "False", taken.reason, taken.message)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
-        return Aspect(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
+        return Condition(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
     stage = next(
         (
             decision
@@ -64,24 +64,24 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
         plan.rollout,
     )
     reason = Reason.PODS_STARTING if stage.step is Step.DONE else stage.reason
-    return Aspect(kind, "False", reason, stage.message)
+    return Condition(kind, "False", reason, stage.message)
 
 
-def _available(snapshot: Snapshot) -> Aspect:
+def _available(snapshot: Snapshot) -> Condition:
     deployment = snapshot.observed.deployment
     count = deployment.available if deployment else 0
     if count:
         message = f"{replicas(count)} of any revision {does(count, 'answer')}"
-        return Aspect(ConditionType.AVAILABLE, "True", Reason.REPLICAS_AVAILABLE, message)
-    return Aspect(ConditionType.AVAILABLE, "False", Reason.NO_REPLICAS, "no replica answers")
+        return Condition(ConditionType.AVAILABLE, "True", Reason.REPLICAS_AVAILABLE, message)
+    return Condition(ConditionType.AVAILABLE, "False", Reason.NO_REPLICAS, "no replica answers")
 
 
-def _planned(plan: Plan) -> Aspect:
+def _planned(plan: Plan) -> Condition:
     kind = ConditionType.PLANNED
     if plan.problem:
-        return Aspect(kind, "False", plan.problem.reason, str(plan.problem))
+        return Condition(kind, "False", plan.problem.reason, str(plan.problem))
     if plan.build_plan is None or plan.inspect.step is not Step.DONE:
-        return Aspect(kind, "False", plan.inspect.reason, plan.inspect.message)
+        return Condition(kind, "False", plan.inspect.reason, plan.inspect.message)
     facts, limits = plan.build_plan.facts, plan.build_plan.engine.limits
     most = limits.max_images_per_request
     images = (
@@ -90,7 +90,7 @@ def _planned(plan: Plan) -> Aspect:
         if facts.vision and limits.max_images_per_request
         else ""
     )
-    return Aspect(
+    return Condition(
         kind,
         "True",
         Reason.PLAN_COMPLETE,
@@ -108,42 +108,42 @@ def _on_gpus(plan: Plan) -> str:
     return f"; on {len(engine.memory.per_gpu)} x {engine.gpu.product}: {engine.fit.message}"
 
 
-def _engine_built(plan: Plan) -> Aspect:
+def _engine_built(plan: Plan) -> Condition:
     build = plan.build
     done = build.step is Step.DONE
-    return Aspect(ConditionType.ENGINE_BUILT, truth(done), build.reason, build.message)
+    return Condition(ConditionType.ENGINE_BUILT, truth(done), build.reason, build.message)
 
 
-def _rolling_out(plan: Plan) -> Aspect:
+def _rolling_out(plan: Plan) -> Condition:
     rollout = plan.rollout
     moving = rollout.step in {Step.START, Step.RUNNING}
-    return Aspect(ConditionType.ROLLING_OUT, truth(moving), rollout.reason, rollout.message)
+    return Condition(ConditionType.ROLLING_OUT, truth(moving), rollout.reason, rollout.message)
 
 
-def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Aspect:
+def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     kind = ConditionType.DEGRADED
     if plan.problem:
-        return Aspect(kind, "True", plan.problem.reason, str(plan.problem))
+        return Condition(kind, "True", plan.problem.reason, str(plan.problem))
     if outcome.errors:
         text = "; ".join(sorted(f"{error.stage}: {error.message}" for error in outcome.errors))
-        return Aspect(kind, "True", outcome.errors[0].reason, text)
+        return Condition(kind, "True", outcome.errors[0].reason, text)
     for decision in (plan.inspect, plan.build, plan.rollout):
         if decision.step is Step.FAILED or decision.reason in OBSTACLES:
-            return Aspect(kind, "True", decision.reason, decision.message)
+            return Condition(kind, "True", decision.reason, decision.message)
     if found := trouble(snapshot, plan):
-        return Aspect(kind, "True", *found)
-    expected = Aspect(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
+        return Condition(kind, "True", *found)
+    expected = Condition(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
     return _stuck_encoders(snapshot, plan) or _contested(snapshot) or expected
 
 
-def _stuck_encoders(snapshot: Snapshot, plan: Plan) -> Aspect | None:
+def _stuck_encoders(snapshot: Snapshot, plan: Plan) -> Condition | None:
     encoders = encoders_ready(snapshot, plan)
     if encoders is None or encoders.reason not in OBSTACLES:
         return None
-    return Aspect(ConditionType.DEGRADED, "True", encoders.reason, encoders.message)
+    return Condition(ConditionType.DEGRADED, "True", encoders.reason, encoders.message)
 
 
-def _contested(snapshot: Snapshot) -> Aspect | None:
+def _contested(snapshot: Snapshot) -> Condition | None:
     """Return that two installations are set to serve the namespace."""
     if not snapshot.contender:
         return None
@@ -151,4 +151,4 @@ def _contested(snapshot: Snapshot) -> Aspect | None:
         f"the operator {snapshot.contender} is set to serve this namespace, too, and refuses "
         "it: take the namespace out of one of the two installations"
     )
-    return Aspect(ConditionType.DEGRADED, "True", Reason.NAMESPACE_CONTESTED, text)
+    return Condition(ConditionType.DEGRADED, "True", Reason.NAMESPACE_CONTESTED, text)

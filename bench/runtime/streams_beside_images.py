@@ -21,9 +21,9 @@ pictures that were made before, and their process comes before all others (nicen
 server and clients are one session, as if they were one container: where Linux schedules by sessions
 or containers, niceness counts within one only.
 
-    .venv/bin/python bench/runtime/streams_beside_pictures.py --rounds 4 --seconds 10
+    .venv/bin/python bench/runtime/streams_beside_images.py --rounds 4 --seconds 10
 
-writes bench/runtime/results/streams_beside_pictures.json.
+writes bench/runtime/results/streams_beside_images.json.
 """
 
 import argparse
@@ -264,9 +264,9 @@ def main() -> None:
             ):
                 place(pair, decoder, others)
                 result[way] = asyncio.run(measure(pair, pictures, chosen.rounds, chosen.seconds))
-    command = f"bench/runtime/streams_beside_pictures.py --rounds {chosen.rounds} "
+    command = f"bench/runtime/streams_beside_images.py --rounds {chosen.rounds} "
     command += f"--seconds {chosen.seconds:g}"
-    write(RESULTS / "streams_beside_pictures.json", command, before, result)
+    write(RESULTS / "streams_beside_images.json", command, before, result)
 
 
 if __name__ == "__main__":

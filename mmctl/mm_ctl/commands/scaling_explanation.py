@@ -15,10 +15,10 @@ _SHOWN_INPUTS = {
     "refusedPerSecond": "refused a second because queues were full",
     "inFlightRequests": "requests running and waiting, mean of a minute",
     "queueGrowthPerSecond": "more of them each second",
-    "pendingReplicas": "replicas asked for that do not serve yet",
+    "pendingReplicas": "replicas requested that do not serve yet",
     "unschedulableReplicas": "replicas without a node",
 }
-"""Inputs that people ask about, in the order in which they are told; JSON output has all."""
+"""Inputs that explain a decision, in the order of the output; JSON output has all."""
 
 
 _PHASES = {
@@ -29,7 +29,7 @@ _PHASES = {
 }
 _UNITS = {
     "requestSeconds": "a request",
-    "imageTokenSeconds": "a token of a picture",
+    "imageTokenSeconds": "a token of an image",
     "textTokenSeconds": "a token of text",
     "outputTokenSeconds": "a generated token",
 }
@@ -40,16 +40,16 @@ def explain(model: Mapping[str, Any]) -> Iterator[str]:
     metadata, spec = model["metadata"], model["spec"]
     status = model.get("status") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
-    asked = spec.get("replicas", 1)
-    has = f"{name} has {replicas(asked)}"
+    requested = spec.get("replicas", 1)
+    has = f"{name} has {replicas(requested)}"
     autoscaling, scaling = spec.get("autoscaling"), status.get("scaling") or {}
     if autoscaling is None or autoscaling.get("mode") == "Off":
-        yield f"{has} because somebody set them: autoscaling is off"
+        yield f"{has} because spec.replicas says so: autoscaling is off"
         return
     if not scaling:
         yield f"{has}; the autoscaler did not look at it yet"
         return
-    desired = scaling.get("desired", asked)
+    desired = scaling.get("desired", requested)
     yield f"{has} and should have {desired} ({scaling.get('reason')})."
     if scaling.get("message"):
         yield f"  {scaling['message']}"
@@ -117,10 +117,10 @@ def _outlook(autoscaling: Mapping[str, Any], scaling: Mapping[str, Any]) -> Iter
         yield f"  more: not above maxReplicas, which is {most}; raise it if the targets are missed"
     elif target and forecast is not None:
         warm = autoscaling.get("warmReplicas", 0)
-        border = max(0, desired - warm) * target
+        threshold = max(0, desired - warm) * target
         beside = f", {replicas(warm)} beside it staying warm" if warm else ""
         yield (
-            f"  more: when the arriving work passes {border:.2g} busy replicas (now "
+            f"  more: when the arriving work passes {threshold:.2g} busy replicas (now "
             f"{forecast:.2g}{beside}), or a latency misses its target"
         )
     if desired <= fewest:

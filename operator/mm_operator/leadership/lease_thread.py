@@ -33,7 +33,7 @@ class LeaseApi(Protocol):
         """Return the Lease, or None when there is none."""
 
     async def create(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Create the Lease; fails when somebody else did."""
+        """Create the Lease; fails when another replica did."""
 
     async def update(self, lease: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
         """Replace the spec; fails when the Lease changed since it was read."""
@@ -43,7 +43,7 @@ OpenLease = Callable[[], AbstractAsyncContextManager[LeaseApi]]
 """Opens the connection in the loop that uses it, and closes it there."""
 
 
-class Keeper:
+class LeaseThread:
     """One thread that takes part in the election.
 
     Args:
@@ -75,7 +75,7 @@ class Keeper:
         """Return whether this replica may write right now; safe in every thread.
 
         True ends by the clock, not by a loop noticing: a process that was stopped for a minute
-        and goes on finds itself without the right to write.
+        and resumes finds itself without the right to write.
         """
         return self._clock() < self._valid_until
 
@@ -94,7 +94,7 @@ class Keeper:
         return ended
 
     def stop(self) -> None:
-        """Ask the thread to give the Lease back when it is held, and to end."""
+        """Make the thread release the Lease when it is held, and end."""
         with contextlib.suppress(RuntimeError):  # its loop is closed: it has ended
             self._cancel()
 
@@ -115,7 +115,7 @@ class Keeper:
                 await self._release(api)
 
     async def _follow(self, api: LeaseApi) -> None:
-        while not await self._attempt(api):  # noqa: ASYNC110  # another process holds it: only asking tells
+        while not await self._attempt(api):  # noqa: ASYNC110  # another process holds it: only requests show
             await asyncio.sleep(self._timing.retry)
 
     async def _attempt(self, api: LeaseApi) -> bool:
@@ -173,7 +173,7 @@ def _run(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], ended: Futur
     try:
         loop.run_until_complete(task)
     except asyncio.CancelledError:
-        pass  # it was asked to stop
+        pass  # it was stopped
     except BaseException as raised:  # noqa: BLE001  # whatever it is: the main loop raises it again
         error = raised
     loop.close()

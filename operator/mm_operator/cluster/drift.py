@@ -1,4 +1,4 @@
-"""Would applying an intent change a live object? Decided without asking the API server.
+"""Would applying an intent change a live object? Decided without a request to the API server.
 
 The rule is that of server-side apply by one manager: every field of the intent must be there with
 its value; fields that others added are theirs. Fields that an earlier intent held and this one does
@@ -11,22 +11,22 @@ from typing import Any
 from mm_api.v1alpha1.quantity import number_of
 
 _MERGE_KEYS = ("name", "mountPath", "containerPort", "port", "uid", "type")
-"""What tells the items of a list apart, in the order in which it is looked for. `name` before
+"""What identifies the items of a list, in the order in which it is looked for. `name` before
 `containerPort` and `port`: every port of ours is named."""
 
 _QUANTITY_PARENTS = frozenset({"limits", "requests"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit"})
 
 
-def covers(live: Any, intent: Any, field: str = "", parent: str = "") -> bool:
+def is_in_sync(live: Any, intent: Any, field: str = "", parent: str = "") -> bool:
     """Return whether `live` holds everything that `intent` says."""
     if isinstance(intent, Mapping):
         return isinstance(live, Mapping) and all(
-            name in live and covers(live[name], value, name, field)
+            name in live and is_in_sync(live[name], value, name, field)
             for name, value in intent.items()
         )
     if isinstance(intent, Sequence) and not isinstance(intent, str | bytes):
-        return isinstance(live, Sequence) and _covers_list(live, intent, field)
+        return isinstance(live, Sequence) and _list_is_in_sync(live, intent, field)
     if live == intent:
         return True
     return (parent_is_quantity(field, parent)) and _equal_quantities(live, intent)
@@ -37,14 +37,14 @@ def parent_is_quantity(field: str, parent: str) -> bool:
     return parent in _QUANTITY_PARENTS or field in _QUANTITY_FIELDS
 
 
-def _covers_list(live: Sequence[Any], intent: Sequence[Any], field: str) -> bool:
+def _list_is_in_sync(live: Sequence[Any], intent: Sequence[Any], field: str) -> bool:
     key = _merge_key(intent)
     if key is None:
         return len(live) == len(intent) and all(
-            covers(there, wanted, field) for there, wanted in zip(live, intent, strict=True)
+            is_in_sync(there, wanted, field) for there, wanted in zip(live, intent, strict=True)
         )
     found = {item[key]: item for item in live if isinstance(item, Mapping) and key in item}
-    return all(item[key] in found and covers(found[item[key]], item, field) for item in intent)
+    return all(item[key] in found and is_in_sync(found[item[key]], item, field) for item in intent)
 
 
 def _merge_key(items: Sequence[Any]) -> str | None:

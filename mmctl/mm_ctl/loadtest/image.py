@@ -1,4 +1,4 @@
-"""Pictures to send: PNG files of random coloured blocks, so that no two have the same features."""
+"""Images to send: PNG files of random coloured blocks, so that no two have the same features."""
 
 import base64
 import random
@@ -9,8 +9,8 @@ BLOCK = 16
 """Pixels of one block's edge: about what a vision encoder takes as one patch."""
 
 
-def picture_url(size: int, source: random.Random) -> str:
-    """Return a square picture as a data URL."""
+def random_image_url(size: int, source: random.Random) -> str:
+    """Return a square image as a data URL."""
     return data_url(png(size, source), "image/png")
 
 
@@ -20,7 +20,7 @@ def data_url(content: bytes, kind: str) -> str:
 
 
 def png(size: int, source: random.Random) -> bytes:
-    """Return a square RGB picture as a PNG file (RFC 2083: one IDAT, no filter)."""
+    """Return a square RGB image as a PNG file (RFC 2083: one IDAT, no filter)."""
     rows = []
     for _ in range(-(-size // BLOCK)):
         blocks = (source.randbytes(3) * BLOCK for _ in range(-(-size // BLOCK)))

@@ -1,4 +1,4 @@
-"""Keeps the caches warm: one reflector per kind and namespace, and the models that kopf watches.
+"""Fills the caches and keeps them in sync: a reflector per kind and namespace; kopf watches models.
 
 A replica that does not lead keeps them too, so that it can take over at once.
 """
@@ -27,7 +27,7 @@ _FEEDS = 40
 model that was deleted in between never comes."""
 
 
-class Warmth:
+class CacheSync:
     """Fills and checks the caches.
 
     Args:
@@ -101,7 +101,7 @@ class Warmth:
             if keda
         ]
 
-    async def warm(self) -> None:
+    async def synced(self) -> None:
         """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
@@ -129,7 +129,7 @@ class Warmth:
         return missing[0].problem if missing else ""
 
     async def run(self) -> None:
-        """Keep the caches warm until cancelled."""
+        """Keep the caches in sync until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in (*self._reflectors, *self._optional, *self._keda):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
