@@ -23,7 +23,7 @@ help: ## List the targets
 env: ## Make .venv with the pinned environment; does nothing when it is up to date
 	@tools/bootstrap.sh
 
-demo: env ## From nothing to right answers about pictures, on a real Kubernetes on this machine
+demo: env ## From nothing to right answers about images, on a real Kubernetes on this machine
 	@$(DEMO) up --cluster '$(CLUSTER)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
@@ -43,7 +43,7 @@ unit: env ## The tests that need no torch, Triton, root or cluster, a lane a cor
 coverage: env ## The same with coverage: at least 85 % of the lines of each pure package run
 	@$(BIN)/python tools/pure_coverage.py
 
-test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the whole cluster
+test: env ## All tests that take seconds, in two lanes: real API server, Triton, Helm, the entire cluster
 	-@$(MAKE) --no-print-directory programs
 	$(PYTEST) -n 2 --dist loadgroup -m 'not slow and not adversarial and not gpu'
 
@@ -65,13 +65,13 @@ flakes: env ## Run the tests of a change N times beside a busy core (N=20, BASE=
 engine-test: env ## 100,000 steps of clients that join, leave and break beside each other, in the Reference engine
 	$(PYTEST) -m slow tests/engine/test_answers_do_not_depend_on_neighbours.py
 
-observability-test: env ## Ask every dashboard and rule expression of a real Prometheus, demo under load
+observability-test: env ## Send every dashboard and rule expression to a real Prometheus, demo under load
 	$(PYTEST) tests/observability
 
 keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CPU-minutes)
 	MM_BUILD_KEDA=1 $(PYTEST) --log-cli-level=INFO tests/keda
 
-bench-autoscaling: env ## Simulate every autoscaling policy anew; tables and pictures of docs/studies/autoscaling.md
+bench-autoscaling: env ## Simulate every autoscaling policy again; tables and figures of docs/studies/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py
 	$(BIN)/python bench/autoscaling/report.py
 
@@ -86,7 +86,7 @@ lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/check_vocabulary.py
 
-format: env ## Reformat, and mend what ruff can mend
+format: env ## Reformat, and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -99,7 +99,7 @@ generate: env ## Write everything that is generated: CRD, chart copies, pages of
 generated: env ## Fail when a generated file is not what its source says
 	@for generator in tools/generate_*.py; do $(BIN)/python $$generator --check || exit 1; done
 
-lock: ## Pin the environments anew; UPGRADE=--upgrade takes newer versions
+lock: ## Pin the environments again; UPGRADE=--upgrade takes newer versions
 	@tools/lock.sh $(UPGRADE)
 
 clean: ## Remove .venv and the caches of the checks (not the cluster's cache)

@@ -128,6 +128,15 @@ def test_vocabulary_check_counts_words_within_identifiers() -> None:
     assert load("check_vocabulary").count_in_code(text) == 4
 
 
+def test_vocabulary_check_names_lines_of_code() -> None:
+    """Flags and names of document fields may hold such a word."""
+    text = 'told = 1\nflag = "--picture"\nField(alias="wholeRequest")\n'
+
+    assert load("check_vocabulary").problems_of_code("a.py", text) == [
+        "a.py:1: a word that is out (docs/glossary.md): told = 1"
+    ]
+
+
 @pytest.mark.parametrize(
     ("now", "found"),
     [

@@ -51,7 +51,7 @@ def host_memory(target: Target, limits: Limits, dtype: str) -> HostMemory:
 def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
     """Return keys and values of full batches of the longest sequences, in elements of `size`."""
     tokens = text.layers * limits.max_seq_len
-    tokens += _crossing(text) * (limits.max_encoder_input_len or 0)
+    tokens += _cross_attention_layers(text) * (limits.max_encoder_input_len or 0)
     return 2 * text.key_value_heads * text.head_size * size * tokens * limits.max_batch_size
 
 
