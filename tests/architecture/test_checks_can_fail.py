@@ -129,27 +129,12 @@ def test_vocabulary_check_counts_words_within_identifiers() -> None:
 
 
 def test_vocabulary_check_names_lines_of_code() -> None:
-    """Flags and names of document fields may hold such a word."""
-    text = 'told = 1\nflag = "--picture"\nField(alias="wholeRequest")\n'
+    """Flags, names of document fields and tensors and a file's position may hold such a word."""
+    text = 'told = 1\nflag = "--picture"\nField(alias="wholeRequest")\nf.tell(), "PICTURE_SIZES"\n'
 
     assert load("check_vocabulary").problems_of_code("a.py", text) == [
         "a.py:1: a word that is out (docs/glossary.md): told = 1"
     ]
-
-
-@pytest.mark.parametrize(
-    ("now", "found"),
-    [
-        pytest.param({"a": 3, "b": 2}, [], id="same"),
-        pytest.param({"a": 5, "b": 0}, [], id="moved"),
-        pytest.param({"a": 4, "b": 2}, ["a"], id="risen"),
-        pytest.param({"a": 2, "b": 2, "c": 2}, ["c"], id="new-folder"),
-    ],
-)
-def test_vocabulary_check_lets_counts_fall_only(now: dict[str, int], found: list[str]) -> None:
-    """The total decides; the folders that rose are named."""
-    lines = load("check_vocabulary").risen(now, {"a": 3, "b": 2})
-    assert [line.split(":")[0] for line in lines] == found
 
 
 def test_glossary_lists_every_word_that_is_out() -> None:
