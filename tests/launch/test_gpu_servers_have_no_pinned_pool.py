@@ -12,6 +12,8 @@ from mm_runtime.settings import Ports
 from support.build_plans import serving_plan
 from support.documents import manifest
 
+pytestmark = pytest.mark.triton  # its backends are copied
+
 
 def options(folder: Path, device: str, pinned_bytes: int) -> ServeOptions:
     """Return what a server with such a plan is started by."""
