@@ -86,6 +86,7 @@ class ApiServer:
 
     def _kind(self, word: str) -> Kind:
         """Return a kind by any name that kubectl knows; kinds may come while tests run."""
+        word = word.lower()
         if word not in self._kinds:
             for root in ("/apis", "/api"):  # the core group last: its `events` are meant
                 for group in reversed(self._answer(root, GROUPS)["items"]):
