@@ -19,7 +19,6 @@ from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.http.connection import ConnectionLimits
 from mm_runtime.gateway.main import GatewayServer, build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
-from support.spare_decoders import use_spare
 
 MODEL = "toy"
 FINGERPRINT = "ab" * 32
@@ -141,15 +140,13 @@ def toy_gateway(
 ) -> Gateway:
     """Return a connected gateway of the toy model in front of any engine."""
     write_processor(directory)
-    gateway = build_gateway(
+    return build_gateway(
         manifest=toy_manifest(adapters),
         serving=toy_serving(**changes),
         engine_dir=directory,
         engine=engine,
         auth_token_file=auth_token_file,
     )
-    use_spare(gateway.decoders)
-    return gateway
 
 
 @dataclass(frozen=True)
