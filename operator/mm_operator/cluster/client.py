@@ -4,6 +4,7 @@ Objects travel as plain dictionaries. The typed models of the client library wou
 time for objects that are mostly passed on unread.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -42,6 +43,10 @@ nothing else runs."""
 _CONNECTIONS = 32
 """Eight watch streams and every worker at once, with room; the library's default of 100 is for
 clients of many hosts."""
+
+_LONG_ANSWER_BYTES = 64 * 1024
+"""Takes a millisecond to parse. A page of a list has some 300 kB and takes five; after a restart
+the first pages of all lists arrive together."""
 
 T = TypeVar("T")
 
@@ -120,6 +125,7 @@ class Client:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._listener = listener
         self._may_write = may_write
+        self._long_answers = asyncio.Lock()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -298,11 +304,11 @@ class Client:
         answer = await self._send(verb, resource, namespace, name, **rest)
         async with answer:
             text = await _within(answer.read(), resource, name)
-        try:
-            parsed: dict[str, Any] = orjson.loads(text)
-        except ValueError as error:
-            raise ClusterError(0, resource.kind, name, "the answer is no JSON") from error
-        return parsed
+        if len(text) < _LONG_ANSWER_BYTES:
+            return _parsed(text, resource, name)
+        async with self._long_answers:  # one in a turn of the event loop
+            await asyncio.sleep(0)
+            return _parsed(text, resource, name)
 
     async def _send(
         self,
@@ -344,6 +350,14 @@ class Client:
                 text = await _within(answer.text(errors="replace"), resource, name)
             raise ClusterError(answer.status, resource.kind, name, _message(text))
         return answer
+
+
+def _parsed(text: bytes, resource: Resource, name: str) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = orjson.loads(text)
+    except ValueError as error:
+        raise ClusterError(0, resource.kind, name, "the answer is no JSON") from error
+    return parsed
 
 
 async def _within(awaitable: Awaitable[T], resource: Resource, name: str) -> T:
