@@ -6,11 +6,11 @@ from math import ceil, floor, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     InPrompt,
@@ -96,7 +96,7 @@ class GridProcessor(InPrompt):
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
-        return self._prepared([[image] * FRAMES for image in images])
+        return self._prepared([[image] for image in images])
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return the same of one video; an odd last frame counts twice."""
@@ -104,25 +104,25 @@ class GridProcessor(InPrompt):
         return self._prepared([even])
 
     def _prepared(self, clips: list[list[Image.Image]]) -> Prepared:
+        """Return the patches of clips of an even number of frames, or of one that counts twice."""
         patches, grids = [], []
         for clip in clips:
             height, width = self.rounded(clip[0].height, clip[0].width)
-            frames = np.stack(
-                [
-                    self.colours.normalised(
-                        frame.resize((width, height), resample=self.colours.resample)
-                    )
-                    for frame in clip
-                ]
-            )
+            shown = [self._frame(frame, height, width) for frame in clip]
+            frames = np.stack(shown * FRAMES if len(shown) == 1 else shown)
             patches.append(self._patches(frames))
-            grids.append((len(clip) // FRAMES, height // self.patch, width // self.patch))
-        tensors: dict[str, NDArray[Any]] = {
-            "PIXEL_VALUES": np.concatenate(patches)[None, None].astype(np.float16),
+            grids.append((len(frames) // FRAMES, height // self.patch, width // self.patch))
+        tensors: dict[str, Any] = {
+            "PIXEL_VALUES": np.concatenate(patches)[None, None],
             "IMAGE_GRID_THW": np.array(grids, dtype=np.int64).reshape(-1),
         }
         rows = tuple(t * h * w // self.merge**2 for t, h, w in grids)
         return Prepared(tensors, rows)
+
+    def _frame(self, frame: Image.Image, height: int, width: int) -> Values:
+        return self.colours.normalised(
+            frame.resize((width, height), resample=self.colours.resample)
+        )
 
     def rounded(self, height: int, width: int) -> tuple[int, int]:
         """Return the size an image is resized to.
@@ -145,7 +145,7 @@ class GridProcessor(InPrompt):
             high, wide = (ceil(side * grow / unit) * unit for side in (height, width))
         return high, wide
 
-    def _patches(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _patches(self, frames: Values) -> Values:
         """Return patches [n, values] of frames [time, 3, height, width], merged ones together."""
         time, channels, height, width = frames.shape
         blocks = frames.reshape(

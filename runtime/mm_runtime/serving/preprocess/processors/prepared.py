@@ -7,11 +7,11 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.processors.pixel_values import Values, pixel_values
 
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
@@ -156,11 +156,9 @@ class Colours:
             resample=Image.Resampling(config.get("resample", resample)),
         )
 
-    def normalised(self, image: Image.Image) -> NDArray[np.float32]:
-        """Return float32 [3, height, width]."""
-        pixels = np.asarray(image, dtype=np.float32) * np.float32(self.rescale)
-        mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
-        return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
+    def normalised(self, image: Image.Image) -> Values:
+        """Return float16 [3, height, width] of an RGB image."""
+        return pixel_values(image, mean=self.mean, std=self.std, rescale=self.rescale)
 
 
 def read_config(folder: Path) -> dict[str, Any]:

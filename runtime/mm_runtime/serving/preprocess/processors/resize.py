@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 from PIL import Image
+
+from mm_runtime.serving.preprocess.processors.pixel_values import Values, pixel_values
 
 CONFIG = "preprocessor_config.json"
 PROCESSOR_CONFIG = "processor_config.json"
@@ -61,16 +63,19 @@ class ImagePreprocessor:
             rescale=float(config.get("rescale_factor", 1 / 255)),
         )
 
-    def __call__(self, images: list[Image.Image]) -> NDArray[np.float32]:
-        """Return float32 [images, 3, crop, crop]."""
-        return np.stack([self._one(image) for image in images])
-
-    def _one(self, image: Image.Image) -> NDArray[np.float32]:
-        pixels = np.asarray(self.resize_and_crop(image), dtype=np.float32) * np.float32(
-            self.rescale
-        )
-        mean, std = (np.asarray(values, dtype=np.float32) for values in (self.mean, self.std))
-        return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
+    def __call__(self, images: list[Image.Image], dtype: DTypeLike = np.float32) -> Values:
+        """Return [images, 3, crop, crop], rounded to a type."""
+        made = [
+            pixel_values(
+                self.resize_and_crop(image),
+                mean=self.mean,
+                std=self.std,
+                rescale=self.rescale,
+                dtype=dtype,
+            )
+            for image in images
+        ]
+        return np.stack(made)
 
     def square(self, image: Image.Image) -> Image.Image:
         """Return the smallest square image of which `resize_and_crop` makes the same.

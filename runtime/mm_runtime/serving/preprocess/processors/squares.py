@@ -39,5 +39,5 @@ class SquareProcessor(InPrompt, WithoutVideo):
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [images, 3, side, side]."""
-        pixels = self.preprocessor(images).astype(np.float16)
+        pixels = self.preprocessor(images, np.float16)
         return Prepared({"PIXEL_VALUES": pixels}, (self.rows,) * len(images))

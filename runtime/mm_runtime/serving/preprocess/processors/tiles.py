@@ -6,10 +6,10 @@ from math import floor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.preprocess.processors.pixel_values import Values
 from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Prepared,
@@ -71,7 +71,7 @@ class TileProcessor(WithoutVideo):
             pixels[at, : high * wide] = self._cut(image, high, wide)
             mask[at, : high * wide] = 1
         arrangements = self._arrangements()
-        tensors: dict[str, NDArray[Any]] = {
+        tensors: dict[str, Any] = {
             "PIXEL_VALUES": pixels.reshape(-1, *pixels.shape[2:]),
             # 0 means no image.
             "ASPECT_RATIO_IDS": np.array([arrangements.index(shape) + 1 for shape in shapes]),
@@ -98,8 +98,8 @@ class TileProcessor(WithoutVideo):
             key=lambda shape: shape[0] * shape[1],
         )
 
-    def _cut(self, image: Image.Image, high: int, wide: int) -> NDArray[np.float32]:
-        """Return float32 [high x wide, 3, side, side]."""
+    def _cut(self, image: Image.Image, high: int, wide: int) -> Values:
+        """Return float16 [high x wide, 3, side, side]."""
         height, width = image.height, image.width
         tall = min(max(height, self.side), high * self.side)
         broad = min(max(width, self.side), wide * self.side)

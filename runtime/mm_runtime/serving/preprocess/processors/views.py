@@ -129,7 +129,7 @@ class ViewProcessor(InPrompt):
     def _prepared(
         self, tiles: list[Image.Image], rows: tuple[int, ...], sizes: list[Size], *, is_video: bool
     ) -> Prepared:
-        pixels = np.stack([self.colours.normalised(tile) for tile in tiles]).astype(np.float16)
+        pixels = np.stack([self.colours.normalised(tile) for tile in tiles])
         tensors: dict[str, Any] = {
             "PIXEL_VALUES": pixels,
             "IMAGE_SIZES": np.array(sizes, dtype=np.int64).reshape(-1),
