@@ -30,6 +30,7 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.prompts.tokens import TextCodec
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
@@ -93,7 +94,7 @@ def summarise(answers: list[list[float]]) -> dict[str, float]:
 
 async def measure(pair: RealGateway, model: InProcess, rounds: int) -> dict[str, object]:
     """Ask in turn, then eight at once."""
-    engine = TritonEngine(pair.triton_grpc)
+    engine = TritonEngine(pair.triton_grpc, TextCodec(CHECKPOINT).decode)
     ways: dict[str, list[list[float]]] = {"in_process": [], "triton": [], "gateway": []}
     async with httpx.AsyncClient(base_url=pair.url, timeout=30) as client:
         for number in range(WARM_UP + rounds):

@@ -61,7 +61,13 @@ _H, _C, _G = MetricKind.HISTOGRAM, MetricKind.COUNTER, MetricKind.GAUGE
 
 GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric("mm_time_to_first_token_seconds", _H, "From request to first token.", ("model",), _FAST),
-    Metric("mm_inter_token_seconds", _H, "Between two tokens of one answer.", ("model",), _TOKEN),
+    Metric(
+        "mm_inter_token_seconds",
+        _H,
+        "Between two tokens of one answer; those that come together share the time before them.",
+        ("model",),
+        _TOKEN,
+    ),
     Metric("mm_request_seconds", _H, "From request to the last byte.", ("model",), _LONG),
     Metric("mm_queue_seconds", _H, "Waiting for a slot in the gateway.", ("model",), _FAST),
     Metric("mm_requests_accepted_total", _C, "Requests whose prompt was read.", ("model",)),

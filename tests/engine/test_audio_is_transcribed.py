@@ -21,6 +21,7 @@ from mm_runtime.gateway.warmup.warm_up import WarmUpFailedError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
+from mm_runtime.serving.prompts.tokens import TextCodec
 from support.build_plans import serving_plan
 from support.families import texts
 from support.families.pipeline import build
@@ -177,7 +178,7 @@ async def test_its_pod_answers_as_its_build(ears: Ears) -> None:
     assert golden.audio_clips == 1
     assert golden.answer == ears.expected(sample_audio(), tokens=len(golden.tokens))
     other = golden.model_copy(update={"answer": f"{golden.answer} more"})
-    triton_engine = TritonEngine(ears.pair.triton_grpc)
+    triton_engine = TritonEngine(ears.pair.triton_grpc, TextCodec(ears.engine.tokenizer).decode)
     gateway = build_gateway(
         manifest=ears.engine.manifest.model_copy(update={"golden": other}),
         serving=serving_plan(ears.engine.manifest.fingerprint, bls_instances=1),

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from mm_runtime.gateway.api.openai import ChatRequest
-from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import engine_failed
 from mm_runtime.gateway.media.video import VideoLimits, read_video
@@ -33,7 +33,7 @@ class Fails(ScriptedEngine):
 
     words = MAX_INPUT // 2
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Answer short prompts."""
         self.error = engine_failed() if len(request.prompt.split()) > self.words else None
         async for piece in super().generate(request):

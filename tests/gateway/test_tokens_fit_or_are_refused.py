@@ -1,11 +1,10 @@
-"""Budgets of tokens, and how generated tokens are counted."""
+"""Budgets of tokens."""
 
 import pytest
 
 from mm_runtime.gateway.admission.tokens import (
     ContextLimits,
     TokenBudget,
-    TokenCounter,
     budget_tokens,
     check_characters,
 )
@@ -60,21 +59,3 @@ def test_a_text_of_megabytes_is_refused_uncounted() -> None:
     with pytest.raises(InvalidRequestError, match=r"at most 100 .* 6401 characters") as caught:
         check_characters(LIMITS, "a" * 6401, "messages")
     assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
-
-
-@pytest.mark.parametrize(
-    ("pieces", "tokens"),
-    [
-        pytest.param(["a", "b", ""], 2, id="ended"),
-        pytest.param(["a", "b"], 2, id="cut"),
-        pytest.param(["a", "", "", "b", ""], 4, id="a-character-over-three-tokens"),
-        pytest.param([""], 0, id="ended-at-once"),
-        pytest.param([], 0, id="nothing"),
-    ],
-)
-def test_the_end_without_text_is_no_token(pieces: list[str], tokens: int) -> None:
-    """An empty response in the middle is a token, the last one is the end."""
-    counter = TokenCounter()
-    for piece in pieces:
-        counter.add(piece)
-    assert counter.total == tokens

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.warmup.costs import Timed, costs_of
 from mm_runtime.gateway.warmup.work import probes_of
 from support.eventually import eventually_async
@@ -165,7 +165,7 @@ class SilentAfter(ScriptedEngine):
         super().__init__()
         self._answered = answered
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Answer from the script, so many times."""
         self.error = TimeoutError() if len(self.requests) >= self._answered else None
         async for piece in super().generate(request):

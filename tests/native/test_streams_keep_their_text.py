@@ -38,7 +38,7 @@ TOKENIZERS = [pytest.param(LLAMA, id="sentence-pieces"), pytest.param(QWEN, id="
 def pieces(tokens: Tokenizer, ids: Sequence[int]) -> list[str]:
     """Return the piece of each token and what is left at the end."""
     text = TokenText(lambda some: tokens.decode(list(some), skip_special_tokens=True))
-    return [*(text.push(token) for token in ids), text.end()]
+    return [*(text.push([token]) for token in ids), text.end()]
 
 
 @pytest.mark.parametrize("tokens", TOKENIZERS)
@@ -70,6 +70,38 @@ def test_long_answers(tokens: Tokenizer) -> None:
     assert whole.replace(REPLACEMENT, "") == joined.replace(REPLACEMENT, "")
 
 
+@pytest.mark.parametrize("tokens", TOKENIZERS)
+@pytest.mark.parametrize("together", [2, 3, 7, 300])
+def test_tokens_that_come_together(tokens: Tokenizer, together: int) -> None:
+    """However tokens are joined on their way, the text is the same, and all of them count."""
+    ids = [0, *((1, 4, 5, 6, 2, 3, 9, 7) * 40)]
+    text = TokenText(lambda some: tokens.decode(list(some), skip_special_tokens=True))
+    joined = "".join(text.push(ids[at : at + together]) for at in range(0, len(ids), together))
+    assert tokens.decode(ids, skip_special_tokens=True) == joined + text.end()
+    assert text.tokens == len(ids)
+
+
+def test_an_incomplete_character_holds_back_no_other() -> None:
+    """Of tokens that came together, those before it have their text at once."""
+    text = TokenText(lambda some: QWEN.decode(list(some)))
+    assert (text.push([1, 4]), text.push([5, 6, 8])) == (" cat", "€.")
+
+
+@pytest.mark.parametrize("token", [4, 9], ids=["broken-character", "special-token"])
+def test_answers_without_text_cost_no_more_each_time(token: int) -> None:
+    """A thousand tokens that never become text are not decoded from the first one each time."""
+    lengths: list[int] = []
+
+    def decode(ids: Sequence[int]) -> str:
+        lengths.append(len(ids))
+        return QWEN.decode(list(ids), skip_special_tokens=True)
+
+    text = TokenText(decode)
+    for _ in range(1000):
+        text.push([token])
+    assert (max(lengths) < 100, text.tokens) == (True, 1000)
+
+
 def test_decoding_costs_the_same_for_every_token() -> None:
     """No token makes the text of the answer so far again."""
     lengths: list[int] = []
@@ -80,5 +112,5 @@ def test_decoding_costs_the_same_for_every_token() -> None:
 
     text = TokenText(decode)
     for _ in range(200):
-        text.push(1)
+        text.push([1])
     assert max(lengths) == 2

@@ -72,7 +72,7 @@ def test_files_are_golden(golden: Golden) -> None:
     """Paths and configurations change only on purpose."""
     found = files()
     golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
-    for name in MODEL_NAMES:
+    for name in (*MODEL_NAMES, "token_ensemble"):
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
 
 
@@ -148,7 +148,7 @@ def test_only_what_streams_is_decoupled(model: str) -> None:
 
 @pytest.mark.parametrize(
     ("chains", "ensembles"),
-    [(4, {"streaming_ensemble"}), (0, {"ensemble"})],
+    [(4, {"token_ensemble"}), (0, {"ensemble", "token_ensemble"})],
     ids=["with-bls", "without-bls"],
 )
 def test_models_answer_whole_where_nobody_streams(chains: int, ensembles: set[str]) -> None:
@@ -209,6 +209,16 @@ def test_ensemble_tensors_agree_from_end_to_end() -> None:
         made |= {target: outputs[name] for name, target in step.output_map.items()}
     ensemble_outputs = _tensors(configs["ensemble"].output)
     assert ensemble_outputs == {name: made[name] for name in ensemble_outputs}
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "whole"])
+def test_the_gateways_ensemble_names_what_the_gateway_reads(*, streaming: bool) -> None:
+    """Tokens and their number: Triton asks the language model for all that an ensemble names."""
+    found = parse(files(streaming=streaming)["token_ensemble/config.pbtxt"])
+    last = found.ensemble_scheduling.step[-1]
+    read = {"output_ids", "sequence_length"}
+    assert (last.model_name, set(last.output_map)) == ("tensorrt_llm", read)
+    assert read == {one.name for one in found.output}
 
 
 def test_required_inputs_are_connected() -> None:

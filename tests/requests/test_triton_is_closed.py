@@ -120,7 +120,7 @@ async def test_the_gateways_way_ends_no_server(served: Served) -> None:
     gateway has a stream for each request, and asks the ensemble only.
     """
     pid, ended = served.server_pid, served.log.count("tritonserver ended")
-    engines = [TritonEngine(served.grpc_url) for _ in range(CONNECTIONS)]
+    engines = [TritonEngine(served.grpc_url, str) for _ in range(CONNECTIONS)]
     numbers = iter(range(CONNECTIONS * REQUESTS))
 
     async def ask(engine: TritonEngine) -> None:

@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 
 
 @dataclass
@@ -16,7 +17,7 @@ class ScriptedEngine:
     """Yields `pieces`, then raises `error` if there is one.
 
     Attributes:
-        gate: when set, every piece after the first waits for it.
+        gate: when set, every piece after the first waits for it, and so does a natural end.
         requests: what was asked, in order.
         running: requests that are being answered now.
         most_running: the highest that `running` ever was.
@@ -32,8 +33,8 @@ class ScriptedEngine:
     most_running: int = 0
     cancelled: int = 0
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str, None]:
-        """Answer from the script; never more pieces than tokens asked for."""
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Answer from the script, a piece for each token; never more than were asked for."""
         self.requests.append(request)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -41,8 +42,11 @@ class ScriptedEngine:
         try:
             for index, piece in enumerate(self._answer(request.max_tokens)):
                 await asyncio.sleep(0)
-                if index and self.gate is not None:
+                if index and self.gate is not None and not _is_cut(piece):
                     await self.gate.wait()
+                if self.error is not None and isinstance(piece, Ended):
+                    break
+                finished = isinstance(piece, Ended)
                 yield piece
             if self.error is not None:
                 raise self.error
@@ -51,10 +55,19 @@ class ScriptedEngine:
             self.running -= 1
             self.cancelled += not finished
 
-    def _answer(self, max_tokens: int) -> tuple[str, ...]:
-        """Return the script and its end, cut to the number of tokens."""
-        return (*self.pieces, "")[:max_tokens] if self.pieces else ()
+    def _answer(self, max_tokens: int) -> tuple[Text | Ended, ...]:
+        """Return the script, cut to the number of tokens, and its end; nothing of no script."""
+        if not self.pieces:
+            return ()
+        texts = tuple(Text(piece) for piece in self.pieces[:max_tokens])
+        cut = len(texts) == max_tokens
+        reason = FinishReason.LENGTH if cut else FinishReason.STOP
+        return (*texts, Ended(reason, len(texts)))
 
     async def is_ready(self) -> bool:
         """Say what `ready` says."""
         return self.ready
+
+
+def _is_cut(piece: Text | Ended) -> bool:
+    return isinstance(piece, Ended) and piece.reason is FinishReason.LENGTH

@@ -106,7 +106,7 @@ class ServingPlan(Document):
         default=True,
         description="Triton's models ensemble and tensorrt_llm_bls may answer in pieces. If not, "
         "they take calls for one answer (ModelInfer, HTTP infer), which Triton refuses for models "
-        "that may, and the gateway calls streaming_ensemble.",
+        "that may, and the gateway calls token_ensemble.",
     )
     bls_instances: int = Field(
         default=1,

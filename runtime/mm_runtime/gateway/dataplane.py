@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.admission.slots import Admission
-from mm_runtime.gateway.admission.tokens import (
-    TokenBudget,
-    TokenCounter,
-    budget_tokens,
-    check_characters,
-)
+from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
@@ -37,7 +32,7 @@ from mm_runtime.gateway.backends.engine import (
     Sampling,
     Scorer,
 )
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference
 from mm_runtime.gateway.prompts.conversation import ChatPrompt
@@ -103,9 +98,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that one token added; empty while text is held back."""
+    """Text that some tokens added; empty while text is held back."""
 
     text: str
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,32 +246,32 @@ class ChatService:
                 sampling=chat.sampling,
                 turns=chat.turns,
                 adapter=chat.adapter,
+                token_by_token=bool(chat.stops),
             )
             language = chat.language
             if chat.audio is not None and not language:
                 language = await self._detected(request)
                 request = replace(request, prompt=self._prefix(language))
             cutter = StopCutter(chat.stops)
-            counter = TokenCounter()
+            tokens = 0
             ended: Ended | None = None
             async with aclosing(self.engine.generate(request)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Ended):
                         ended = piece
                         break
-                    counter.add(piece)
-                    yield Piece(cutter.push(piece))
+                    tokens += piece.tokens
+                    yield Piece(cutter.push(piece.text), piece.tokens)
                     if cutter.stopped:
+                        ended = Ended(FinishReason.STOP, tokens)
                         break
+            if ended is None:
+                raise EngineFailedError(
+                    "The model's answer was nothing, not even an end.", code="engine_error"
+                )
             if held := cutter.flush():
-                yield Piece(held)
-            if ended is not None:
-                yield Finished(ended.reason, ended.tokens, language)
-                return
-            tokens = counter.total
-            cut = tokens >= chat.budget.max_tokens and not cutter.stopped
-            reason = FinishReason.LENGTH if cut else FinishReason.STOP
-            yield Finished(reason, tokens, language)
+                yield Piece(held, 0)
+            yield Finished(ended.reason, ended.tokens, language)
 
     async def _prepare_audio(self, request: TranscriptionRequest) -> PreparedChat:
         if self._audio_reader is None:

@@ -14,7 +14,6 @@ from mm_runtime.repository.configs import (
     multimodal_encoders,
     postprocessing,
     preprocessing,
-    streaming_ensemble,
     tensorrt_llm,
     tensorrt_llm_bls,
     token_ensemble,
@@ -57,26 +56,7 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     if not values.streaming and values.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]
-    streams = streaming_ensemble_name(
-        streaming=values.streaming,
-        bls_instances=values.bls_instances,
-        native=values.native is not None,
-    )
-    added += [one for one in (streaming_ensemble, token_ensemble) if streams == one.NAME]
-    return (*(one for one in MODELS if one not in absent), *added)
-
-
-def streaming_ensemble_name(*, streaming: bool, bls_instances: int, native: bool) -> str:
-    """Return the name of the ensemble that can stream, to which the gateway sends requests.
-
-    Args:
-        streaming: models that are open to clients may stream.
-        bls_instances: processes of a BLS model; without any, `ensemble` itself streams.
-        native: the language model is TensorRT-LLM's own backend, whose streams are token ids.
-    """
-    if native:
-        return token_ensemble.NAME
-    return ensemble.NAME if streaming or not bls_instances else streaming_ensemble.NAME
+    return (*(one for one in MODELS if one not in absent), *added, token_ensemble)
 
 
 def layout(

@@ -1,4 +1,4 @@
-"""Tokens: whether a prompt and its answer fit the engine, and how many were generated."""
+"""Tokens: whether a prompt and its answer fit the engine."""
 
 from dataclasses import dataclass
 
@@ -113,28 +113,3 @@ def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:
 
 def _too_long(message: str, param: str) -> InvalidRequestError:
     return InvalidRequestError(message, param=param, code="context_length_exceeded")
-
-
-class TokenCounter:
-    """Counts generated tokens by the engine's responses: one a token, then one for the end.
-
-    The response of the end-of-sequence token has no text. A token can have none either, while the
-    rest of a character is awaited; so an empty response counts once another one follows it.
-    """
-
-    def __init__(self) -> None:
-        self._counted = 0
-        self._empty = 0
-
-    def add(self, piece: str) -> None:
-        """Take the text of one response."""
-        if piece:
-            self._counted += 1 + self._empty
-            self._empty = 0
-        else:
-            self._empty += 1
-
-    @property
-    def total(self) -> int:
-        """Tokens of the answer, without its end-of-sequence token."""
-        return self._counted + max(0, self._empty - 1)

@@ -1,4 +1,4 @@
-"""What the dataplane needs of an engine: a prompt and pixels in, pieces of text out."""
+"""What the dataplane needs of an engine: a prompt and pixels in, text and its tokens out."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -28,8 +28,17 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """What some tokens added to an answer; empty while text is held back."""
+
+    text: str
+    tokens: int = 1
+    """How many came together; 0: what was held back when the answer ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """How an answer ended, from an engine that says it; it comes last."""
+    """How an answer ended; it comes last."""
 
     reason: FinishReason
     tokens: int
@@ -48,6 +57,7 @@ class EngineRequest:
         audio: float32[samples] at the model's rate, or None.
         adapter: id of the LoRA adapter that answers; None: the base model.
         cache_salt: features of images are shared with requests of the same one; empty: of none.
+        token_by_token: each token's text comes by itself, because the answer may be cut after it.
     """
 
     request_id: str
@@ -60,16 +70,16 @@ class EngineRequest:
     sampling: Sampling
     turns: tuple[Turn, ...] = ()
     adapter: int | None = None
+    token_by_token: bool = False
 
 
 class Engine(Protocol):
     """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
 
-    def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
-        """Yield one piece of text for each generated token, and an empty one at the natural end.
+    def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Yield the text of tokens as they come, several together when they came together.
 
-        A token's piece can be empty too, while text is held back. An engine that yields `Ended` at
-        last is believed; the pieces of others are counted.
+        `Ended` comes last; an answer of no tokens has one empty text before it.
 
         Closing the iterator stops the request and frees its slot; so does a caller's time-out.
         """

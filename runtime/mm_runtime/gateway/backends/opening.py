@@ -1,9 +1,8 @@
 """Which engine a serving plan means."""
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.gateway.backends.triton import Dialect, TritonEngine
+from mm_runtime.gateway.backends.triton import TritonEngine
 from mm_runtime.gateway.backends.trtllm_serve import TrtllmServeEngine
-from mm_runtime.repository.layout import streaming_ensemble_name
 from mm_runtime.repository.values import has_newer_names
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -24,18 +23,9 @@ def open_engine(
     """
     plan, build = serving.trtllm_serve, directory.manifest.plan.trtllm
     if plan is None:
-        name = streaming_ensemble_name(
-            streaming=serving.streaming,
-            bls_instances=serving.bls_instances,
-            native=build is not None,
-        )
-        if build is None:
-            return TritonEngine(triton, name)
-        dialect = Dialect(
-            seed="seed" if has_newer_names(build.version) else "random_seed",
-            decode=TextCodec(directory.tokenizer).decode,
-        )
-        return TritonEngine(triton, name, dialect)
+        newer = build is not None and has_newer_names(build.version)
+        seed = "seed" if newer else "random_seed"
+        return TritonEngine(triton, TextCodec(directory.tokenizer).decode, seed=seed)
     return TrtllmServeEngine(
         f"127.0.0.1:{plan.port}",
         serving.model,

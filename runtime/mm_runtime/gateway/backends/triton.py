@@ -1,13 +1,14 @@
 """The engine behind Triton's gRPC: the only module that knows tensors and gRPC.
 
-Uses the ensemble alone, always as a stream (plain answers are collected by the caller):
+Uses `token_ensemble` alone, always as a stream (plain answers are collected by the caller):
 that is the only call a decoupled ensemble answers.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
+from struct import Struct, unpack_from
 from typing import Any
 
 import grpc
@@ -19,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 
 from mm_runtime.base.grpc_channel import CHANNEL
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Sampling
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Sampling, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
 from mm_runtime.gateway.backends.triton_errors import reported_error
 from mm_runtime.gateway.backends.triton_stream import TritonStream, tensor
@@ -29,11 +30,10 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.repository.configs.ensemble import NAME as ENSEMBLE
-from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH
+from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
+from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 
-_TEXT, _LOGITS = "text_output", "generation_logits"
-_LENGTH_BYTES = 4
+_ONE_INTEGER = Struct("<i")
 _MOST_PIXEL_BYTES = 512 << 20
 """Of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
 and 50,000 x 1 pixels would be padded to 15 GB."""
@@ -42,30 +42,19 @@ _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What differs between language models behind Triton."""
-
-    seed: str = "random_seed"
-    """Name of the input of a sampled answer's seed: TensorRT-LLM 0.20 has another one."""
-
-    decode: Decode | None = None
-    """Token ids -> text, for ensembles that give out tokens; None: they give out text."""
-
-
 class TritonEngine:
     """Implements `mm_runtime.gateway.backends.engine.Engine` on a Triton server."""
 
-    def __init__(self, address: str, model: str = ENSEMBLE, dialect: Dialect | None = None) -> None:
+    def __init__(self, address: str, decode: Decode, *, seed: str = "random_seed") -> None:
         """Prepare the client; no request is sent yet.
 
         Args:
             address: host:port of Triton's gRPC endpoint.
-            model: the ensemble that may answer in pieces.
-            dialect: of the language model in it; None: the Reference engine's.
+            decode: token ids -> text, special tokens left out.
+            seed: name of the input of a sampled answer's seed: TensorRT-LLM 0.20 has another one.
         """
-        self._model = model
-        self._dialect = dialect or Dialect()
+        self._decode = decode
+        self._seed = seed
         self._client = InferenceServerClient(address, channel_args=list(CHANNEL))
 
     async def close(self) -> None:
@@ -77,111 +66,100 @@ class TritonEngine:
         try:
             return bool(
                 await self._client.is_server_ready(client_timeout=_PROBE_SECONDS)
-                and await self._client.is_model_ready(self._model, client_timeout=_PROBE_SECONDS)
+                and await self._client.is_model_ready(ENSEMBLE, client_timeout=_PROBE_SECONDS)
             )
         except InferenceServerException:
             return False
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
-        """Yield one piece of text for each token; closing the iterator stops the generation."""
-        if self._dialect.decode is not None:
-            async with aclosing(
-                self._detokenized(request, TokenText(self._dialect.decode))
-            ) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        inputs = build_inputs(request, self._dialect)
-        async with aclosing(self._responses(request, inputs, _TEXT)) as responses:
-            async for result in responses:
-                text = _text(result)
-                if text is not None:
-                    yield text
-
-    async def _detokenized(
-        self, request: EngineRequest, text: TokenText
-    ) -> AsyncGenerator[str | Ended, None]:
-        """Yield the text of each token, what is left at the end, and how the answer ended."""
-        inputs = build_inputs(request, self._dialect)
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Yield the text of tokens as they come; closing the iterator stops the generation."""
+        inputs = build_inputs(request, self._seed)
+        text = TokenText(self._decode)
+        answered = False
         async with aclosing(self._responses(request, inputs, IDS, LENGTH)) as responses:
-            async for result in responses:
-                for token in _tokens(result):
-                    yield text.push(token)
+            async for together in responses:
+                answered = True
+                tokens = [token for result in together for token in _tokens(result)]
+                if request.token_by_token:
+                    for token in tokens:
+                        yield Text(text.push((token,)))
+                elif tokens:
+                    yield Text(text.push(tokens), len(tokens))
+        if not answered:
+            # An ensemble that misses an input ends its stream with nothing in it, as if well.
+            return
         if text.tokens == 0:
-            yield ""  # an answer of no tokens has ended all the same
+            yield Text("", 0)
         if held := text.end():
-            yield held
+            yield Text(held, 0)
         cut = text.tokens >= request.max_tokens
         yield Ended(FinishReason.LENGTH if cut else FinishReason.STOP, text.tokens)
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
         wants_logits = tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
-        inputs = [*build_inputs(replace(request, max_tokens=1), self._dialect), wants_logits]
+        inputs = [*build_inputs(replace(request, max_tokens=1), self._seed), wants_logits]
         found: NDArray[np.float32] | None = None
-        async with aclosing(self._responses(request, inputs, _LOGITS)) as responses:
-            async for result in responses:  # to its end: an abandoned stream would keep running
-                logits = result.as_numpy(_LOGITS)
-                if found is None and logits is not None and logits.size:
-                    found = logits.reshape(-1, logits.shape[-1])[0]
+        async with aclosing(self._responses(request, inputs, LOGITS)) as responses:
+            async for together in responses:  # to its end: an abandoned stream would keep running
+                for result in together:
+                    logits = result.as_numpy(LOGITS)
+                    if found is None and logits is not None and logits.size:
+                        found = logits.reshape(-1, logits.shape[-1])[0]
         if found is None:
             raise engine_failed()
         return found
 
     async def _responses(
         self, request: EngineRequest, inputs: list[InferInput], *outputs: str
-    ) -> AsyncGenerator[Any, None]:
-        """Yield each response of the ensemble, with some of its outputs."""
+    ) -> AsyncGenerator[list[Any], None]:
+        """Yield responses with some of the ensemble's outputs, those together that have come."""
         stream = TritonStream(
             self._client,
             {
-                "model_name": self._model,
+                "model_name": ENSEMBLE,
                 "inputs": inputs,
                 "outputs": [InferRequestedOutput(output) for output in outputs],
                 "request_id": request.request_id,
             },
         )
         try:
-            async for result in stream.results():
-                yield result
+            async for together in stream.results():
+                yield together
         except grpc.aio.AioRpcError as error:
             raise _broken_call(error.code()) from error
         except InferenceServerException as error:
-            raise reported_error(self._model, str(error)) from error
+            raise reported_error(ENSEMBLE, str(error)) from error
         finally:
             await stream.stop()
 
 
-def _text(result: Any) -> str | None:
-    """Return the text of a response that has no other output; None: it has no tensor.
-
-    From the bytes: making an array of them took longer than all else that is done to a response. A
-    string is its length in four bytes, little-endian, and its UTF-8 (Triton's BYTES).
-    """
-    tensors = result.get_response().raw_output_contents
-    if not tensors or len(tensors[0]) < _LENGTH_BYTES:
-        return None
-    end = _LENGTH_BYTES + int.from_bytes(tensors[0][:_LENGTH_BYTES], "little")
-    found: bytes = tensors[0][_LENGTH_BYTES:end]
-    return found.decode("utf-8", errors="replace")
-
-
 def _tokens(result: Any) -> list[int]:
-    """Return the tokens of a response's one beam; none of a response without tensors."""
-    ids, length = result.as_numpy(IDS), result.as_numpy(LENGTH)
-    if ids is None or length is None:
+    """Return the tokens of a response's one beam; none of a response without tensors.
+
+    From the bytes: making arrays of them took longer than all else that is done to a response.
+    """
+    response = result.get_response()
+    names = [output.name for output in response.outputs]
+    found = dict(zip(names, response.raw_output_contents, strict=False))
+    if IDS not in found or LENGTH not in found:
         return []
-    tokens: list[int] = ids.reshape(-1)[: length.reshape(-1)[0]].tolist()
-    return tokens
+    (length,) = _ONE_INTEGER.unpack_from(found[LENGTH])
+    return list(unpack_from(f"<{length}i", found[IDS]))
 
 
-def build_inputs(request: EngineRequest, dialect: Dialect | None = None) -> list[InferInput]:
-    """Return the ensemble's input tensors, each with a batch dimension of one."""
+def build_inputs(request: EngineRequest, seed: str) -> list[InferInput]:
+    """Return the ensemble's input tensors, each with a batch dimension of one.
+
+    Args:
+        request: what to send.
+        seed: name of the input of a sampled answer's seed.
+    """
     inputs = [
         tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
         tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
         tensor("stream", np.array([[True]], dtype=np.bool_)),
-        *_sampling_inputs(request.sampling, dialect or Dialect()),
+        *_sampling_inputs(request.sampling, seed),
     ]
     if request.video is not None:
         inputs.append(tensor("video_bytes_input", request.video[np.newaxis]))
@@ -222,7 +200,7 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[InferInput]:
     ]
 
 
-def _sampling_inputs(sampling: Sampling, dialect: Dialect) -> list[InferInput]:
+def _sampling_inputs(sampling: Sampling, seed: str) -> list[InferInput]:
     inputs = []
     if sampling.temperature > 0:
         inputs += [
@@ -230,7 +208,7 @@ def _sampling_inputs(sampling: Sampling, dialect: Dialect) -> list[InferInput]:
             tensor("top_p", np.array([[sampling.top_p]], dtype=np.float32)),
             # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
             tensor("top_k", np.array([[0]], dtype=np.int32)),
-            tensor(dialect.seed, np.array([[sampling.seed]], dtype=np.uint64)),
+            tensor(seed, np.array([[sampling.seed]], dtype=np.uint64)),
         ]
     else:
         inputs.append(tensor("top_k", np.array([[1]], dtype=np.int32)))

@@ -10,6 +10,7 @@ the same request id.
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
+from itertools import takewhile
 from typing import Any
 
 import grpc
@@ -38,17 +39,25 @@ class TritonStream:
         # A task of its own: cancelling a read cancels the complete call.
         self._reader = asyncio.create_task(self._read())
 
-    async def results(self) -> AsyncGenerator[Any, None]:
-        """Yield each `InferResult`.
+    async def results(self) -> AsyncGenerator[list[Any], None]:
+        """Yield each `InferResult`, together with those that have come since the one before.
 
         Raises:
             grpc.aio.AioRpcError: the call failed.
             InferenceServerException: the server answered with an error in the stream.
         """
-        while (result := await self._results.get()) is not None:
-            if isinstance(result, Exception):
-                raise result
-            yield result
+        while True:
+            came = [await self._results.get()]
+            while not self._results.empty():
+                came.append(self._results.get_nowait())
+            results = list(takewhile(_is_result, came))
+            if results:
+                yield results
+            if len(results) < len(came):
+                end = came[len(results)]
+                if end is not None:
+                    raise end
+                return
 
     async def stop(self) -> None:
         """Return once the stream has ended; stop the language model if it continues."""
@@ -100,6 +109,11 @@ def tensor(name: str, values: NDArray[Any]) -> InferInput:
     made = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
     made.set_data_from_numpy(values)
     return made
+
+
+def _is_result(one: Any) -> bool:
+    """Return whether one of a stream's results is none of its two ends."""
+    return one is not None and not isinstance(one, Exception)
 
 
 def _open(client: InferenceServerClient, request: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import (
     GatewayError,
     InvalidRequestError,
@@ -77,7 +77,7 @@ class TrtllmServeEngine:
             return False
         return answer.status_code == httpx.codes.OK
 
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[str | Ended, None]:
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of each chunk, then how it ended.
 
         Closing the iterator closes the connection, which is how upstream detects a cancellation:
@@ -148,7 +148,7 @@ def _data_url(pixels: NDArray[np.uint8]) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[str | Ended, None]:
+async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:
     """Yield what server-sent events hold, up to the last one.
 
     Raises:
@@ -166,7 +166,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[str | Ended, None
         for choice in chunk.get("choices", ()):
             text = choice["delta"].get("content")
             if text is not None:  # the first chunk names the role, and has no token
-                yield text
+                yield Text(text)
             if choice.get("finish_reason"):
                 reason = _reason(choice["finish_reason"])
         if usage := chunk.get("usage"):

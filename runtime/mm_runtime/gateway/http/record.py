@@ -53,7 +53,7 @@ class ExchangeRecord:
                 self._waited = event.waited_seconds
                 self._metrics.observe("mm_queue_seconds", event.waited_seconds)
             case Piece():
-                self._token(time.monotonic())
+                self._tokens(time.monotonic(), event.tokens)
             case Finished():
                 self._output_tokens = event.completion_tokens
                 self._metrics.count("mm_output_tokens_total", event.completion_tokens)
@@ -88,10 +88,15 @@ class ExchangeRecord:
             },
         )
 
-    def _token(self, now: float) -> None:
+    def _tokens(self, now: float, tokens: int) -> None:
+        """Note tokens that came together: they share the time since those before."""
         if self._first_token is None:
-            self._first_token = now
+            self._first_token = self._last_token = now
             self._metrics.observe("mm_time_to_first_token_seconds", now - self.started)
-        else:
-            self._metrics.observe("mm_inter_token_seconds", now - self._last_token)
+            tokens -= 1
+        if tokens < 1:
+            return
+        share = (now - self._last_token) / tokens
+        for _ in range(tokens):
+            self._metrics.observe("mm_inter_token_seconds", share)
         self._last_token = now

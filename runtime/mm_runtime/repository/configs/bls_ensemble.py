@@ -1,8 +1,7 @@
 """PURE: `ensemble` where no model streams: its steps as one model, which may take ModelInfer.
 
 Triton takes that call, and HTTP `infer`, only for models that answer once, and a real ensemble is
-none of them while one of its steps may stream: the gateway's answers do, through
-`streaming_ensemble`.
+none of them while one of its steps may stream: the gateway's answers do, through `token_ensemble`.
 """
 
 from mm_runtime.repository.configs import ensemble, tensorrt_llm_bls

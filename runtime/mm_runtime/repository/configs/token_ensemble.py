@@ -1,31 +1,51 @@
-"""PURE: `token_ensemble`: the ensemble without its last step, for the gateway of a native engine.
+"""PURE: `token_ensemble`: the ensemble without its last step, for the gateway.
 
-TensorRT-LLM's own backend says neither which tokens came before a response nor which response is
-the last, and what a token adds to a text depends on both. An ensemble's last step sees each
-response alone, so its streams lose spaces and characters of several tokens. The gateway sees
-every response of a stream and makes the text itself.
+Triton requests every output of a step that the ensemble has a name for, whatever its client wants,
+so the gateway's ensemble names new tokens and their number alone: two of ten tensors,
+and no step after them. The gateway sees every response of a stream and makes the text itself. Of
+TensorRT-LLM's own backend it must, which reports neither which tokens came before a response nor
+which response is the last.
+
+It streams whatever `ensemble` does: where models that are open to clients answer once, answers of
+the gateway still come as they are made.
 """
 
 from dataclasses import replace
 
 from mm_runtime.repository.configs import ensemble
-from mm_runtime.repository.model_config import DataType, ModelConfig, ensemble_model, output
+from mm_runtime.repository.model_config import (
+    DataType,
+    ModelConfig,
+    Output,
+    ensemble_model,
+    output,
+)
 from mm_runtime.repository.values import RepositoryValues
 
 NAME = "token_ensemble"
-IDS, LENGTH = "output_ids", "sequence_length"
-OUTPUTS = (output(IDS, DataType.INT32, -1, -1), output(LENGTH, DataType.INT32, -1))
+IDS, LENGTH, LOGITS = "output_ids", "sequence_length", "generation_logits"
+TOKENS = (output(IDS, DataType.INT32, -1, -1), output(LENGTH, DataType.INT32, -1))
 """New tokens of a response, and how many of them count; a beam each."""
+
+FIRST_LOGITS = output(LOGITS, DataType.FP32, -1, -1, -1)
+"""By which the gateway detects the language of audio."""
+
+
+def outputs(values: RepositoryValues) -> tuple[Output, ...]:
+    """Return what the gateway may request; engines of TensorRT-LLM gather no logits."""
+    detects = values.accepts_audio and values.native is None
+    return (*TOKENS, FIRST_LOGITS) if detects else TOKENS
 
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the ensemble's configuration."""
     *before, language_model, _ = ensemble.steps(values)
-    last = replace(language_model, output_map={one.name: one.name for one in OUTPUTS})
+    made = outputs(values)
+    last = replace(language_model, output_map={one.name: one.name for one in made})
     return ensemble_model(
         NAME,
         max_batch_size=values.max_batch_size,
         inputs=ensemble.inputs(values),
-        outputs=OUTPUTS,
+        outputs=made,
         steps=(*before, last),
     )
