@@ -8,7 +8,12 @@ import transformers
 
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
+from mm_runtime.serving.generate.generation import (
+    ANSWERS,
+    join_pieces,
+    read_request,
+    write_piece,
+)
 from mm_runtime.serving.generate.request import BeamOptions, Request
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter, load_language_model
@@ -84,7 +89,7 @@ def test_tensors_of_beams(tmp_path: Path) -> None:
         engine.submit(request, sink)
         sink.wait()
     beams = sink.pieces[-1].beams
-    outputs = write_piece(join_pieces(sink.pieces, prompt=(0,)))
+    outputs = write_piece(join_pieces(sink.pieces, prompt=(0,)), (), ANSWERS)
     lengths = outputs["sequence_length"][0].tolist()
     rows = [row[:length] for row, length in zip(outputs["output_ids"][0], lengths, strict=True)]
     assert [[0, *beam.ids] for beam in beams] == [row.tolist() for row in rows]

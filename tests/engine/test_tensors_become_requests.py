@@ -8,7 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
+from mm_runtime.serving.generate.generation import (
+    ANSWERS,
+    join_pieces,
+    read_request,
+    write_piece,
+)
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sampling, Wanted
 from mm_runtime.serving.prompts.words import pack_words
 
@@ -201,7 +206,7 @@ def test_missing_tensors_are_named(name: str) -> None:
 
 def test_piece_fills_every_output() -> None:
     """Empty lists are padded, since a tensor must hold something; the length says zero."""
-    outputs = write_piece(Piece(previous=(), ids=(), finish=Finish.STOP))
+    outputs = write_piece(Piece(ids=(), finish=Finish.STOP), (), ANSWERS)
     expected = {
         "output_ids": [[[-1]]],
         "sequence_length": [[0]],
@@ -217,10 +222,27 @@ def test_piece_fills_every_output() -> None:
     assert expected == {name: array.tolist() for name, array in outputs.items()}
 
 
-def test_pieces_join_to_one() -> None:
-    """A client that does not stream gets all tokens at once."""
+def test_only_what_was_asked_for_is_made() -> None:
+    """A name that the engine does not measure is no output either."""
+    piece = Piece((7,), None)
+    asked = {"output_ids", "previous_ids", "kv_cache_reused_blocks"}
+    outputs = write_piece(piece, [5, 6], asked)
+    expected = {"output_ids": [[[7]]], "previous_ids": [[[5, 6]]]}
+    assert expected == {name: array.tolist() for name, array in outputs.items()}
+
+
+@pytest.mark.parametrize("finish", [None, Finish.LENGTH], ids=["running", "ended"])
+def test_pieces_join_to_one(finish: Finish | None) -> None:
+    """Those that leave together are one: tokens and values in order, sums of the last one."""
+    rows = np.arange(9, dtype=np.float32).reshape(3, 3)
     pieces = [
-        Piece((), (5,), None, (-0.5,), -0.5),
-        Piece((5,), (6, 7), Finish.LENGTH, (-0.25, -1.0), -1.75),
+        Piece((5,), None, (-0.5,), -0.5, generation_logits=rows[:1]),
+        Piece((6, 7), finish, (-0.25, -1.0), -1.75, generation_logits=rows[1:]),
     ]
-    assert Piece((), (5, 6, 7), Finish.LENGTH, (-0.5, -0.25, -1.0), -1.75) == join_pieces(pieces)
+    joined = join_pieces(pieces)
+    assert (joined.ids, joined.finish) == ((5, 6, 7), finish)
+    assert (joined.log_probs, joined.cumulative_log_prob) == ((-0.5, -0.25, -1.0), -1.75)
+    assert joined.generation_logits is not None
+    assert rows.tolist() == joined.generation_logits.tolist()
+    logits = write_piece(joined, (), {"generation_logits"})["generation_logits"]
+    assert logits.shape == (1, 1, 3, 3)

@@ -104,7 +104,6 @@ class Running:
             best = search.best[0]
             self.sink.send(
                 Piece(
-                    previous=(),
                     ids=best.ids,
                     finish=Finish.STOP,
                     log_probs=best.log_probs[: len(best.ids)],
@@ -136,7 +135,6 @@ class Running:
             part = slice(emission.start, emission.end)
             self.sink.send(
                 Piece(
-                    previous=tuple(self.answer[: emission.start]),
                     ids=tuple(self.answer[part]),
                     finish=emission.finish,
                     log_probs=tuple(self._log_probs[part]),

@@ -12,7 +12,7 @@ from mm_runtime.serving.bls.pipeline import Outputs, Step
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
-from mm_runtime.serving.generate.generation import read_request, write_piece
+from mm_runtime.serving.generate.generation import join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Piece
 from mm_runtime.serving.postprocess.postprocessing import write_text
 from mm_runtime.serving.preprocess.audio.prefixes import accepts_audio
@@ -80,8 +80,8 @@ class InProcess:
         return write_text(self._codec.decode, inputs)
 
     def pieces(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Iterator[Outputs]:
-        """Yield the language model's responses."""
-        del model, outputs
+        """Yield the language model's answer, as one response."""
+        del model
         sink = _Collected()
         self._loaded.engine.submit(
             read_request(
@@ -93,7 +93,7 @@ class InProcess:
             ),
             sink,
         )
-        yield from (write_piece(piece) for piece in sink.wait())
+        yield write_piece(join_pieces(sink.wait()), (), outputs)
 
     def stop(self) -> None:
         """Do nothing: the answer is short."""

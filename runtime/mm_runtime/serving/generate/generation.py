@@ -1,6 +1,6 @@
 """The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from types import MappingProxyType
@@ -92,29 +92,47 @@ def is_streaming(inputs: Tensors) -> bool:
     return bool(scalar(inputs, "streaming"))
 
 
-def write_piece(piece: Piece) -> Outputs:
+def write_piece(piece: Piece, previous: Sequence[int], names: Collection[str]) -> Outputs:
     """Return the output tensors of one response.
 
     Ids that are not there are written as -1, since a tensor must hold something: `sequence_length`
     says how many of `output_ids` count. Logits that were not requested are one zero.
+
+    Args:
+        piece: what the response says.
+        previous: tokens of all earlier responses.
+        names: outputs that the client requested; others are not made. Those that this engine does
+            not measure are absent.
     """
     if piece.beams:
-        return _write_beams(piece.beams)
-    context, generation = piece.context_logits, piece.generation_logits
-    return {
-        "output_ids": np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
-        "sequence_length": np.array([[len(piece.ids)]], dtype=np.int32),
-        "previous_ids": np.array([[piece.previous or (PADDING,)]], dtype=np.int32),
-        "is_last": np.array([[piece.finish is not None]]),
-        "cum_log_probs": np.array([[piece.cumulative_log_prob]], dtype=np.float32),
-        "output_log_probs": np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
-        "context_logits": np.zeros((1, 1, 1), np.float32) if context is None else context[None],
-        "generation_logits": (
-            np.zeros((1, 1, 1, 1), np.float32) if generation is None else generation[None, None]
-        ),
-        "batch_index": np.zeros((1, 1), dtype=np.int32),
-        "sequence_index": np.zeros((1, 1), dtype=np.int32),
-    }
+        made = _write_beams(piece.beams)
+        return {name: tensor for name, tensor in made.items() if name in names}
+    return {name: write(piece, previous) for name, write in _WRITERS.items() if name in names}
+
+
+def _logits(found: NDArray[np.float32] | None, dims: int) -> NDArray[np.float32]:
+    """Return logits with `dims` dimensions."""
+    if found is None:
+        return np.zeros((1,) * dims, np.float32)
+    return found.reshape((1,) * (dims - found.ndim) + found.shape)
+
+
+_WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
+    "output_ids": lambda piece, _: np.array([[piece.ids or (PADDING,)]], dtype=np.int32),
+    "sequence_length": lambda piece, _: np.array([[len(piece.ids)]], dtype=np.int32),
+    "previous_ids": lambda _, previous: np.array([[previous or (PADDING,)]], dtype=np.int32),
+    "is_last": lambda piece, _: np.array([[piece.finish is not None]]),
+    "cum_log_probs": lambda piece, _: np.array([[piece.cumulative_log_prob]], dtype=np.float32),
+    "output_log_probs": lambda piece, _: np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
+    "context_logits": lambda piece, _: _logits(piece.context_logits, 3),
+    "generation_logits": lambda piece, _: _logits(piece.generation_logits, 4),
+    "batch_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
+    "sequence_index": lambda *_: np.zeros((1, 1), dtype=np.int32),
+}
+"""Output -> what makes it of a piece and the tokens before it."""
+
+ANSWERS = frozenset(_WRITERS)
+"""Every output that this engine makes."""
 
 
 def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
@@ -152,12 +170,13 @@ def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tup
     return tuple(token for token in prompt if token < vocabulary_size)
 
 
-def join_pieces(pieces: list[Piece], prompt: tuple[int, ...] = ()) -> Piece:
-    """Return all pieces of an answer as one, for a client that does not stream."""
+def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
+    """Return consecutive pieces of an answer as one, the prompt's tokens in front of them."""
     last = pieces[-1]
+    if len(pieces) == 1 and not prompt:
+        return last
     logits = [piece.generation_logits for piece in pieces if piece.generation_logits is not None]
     return Piece(
-        previous=(),
         ids=(*prompt, *(token for piece in pieces for token in piece.ids)),
         finish=last.finish,
         log_probs=tuple(value for piece in pieces for value in piece.log_probs),

@@ -142,9 +142,6 @@ class Beam:
 class Piece:
     """Some more tokens of an answer."""
 
-    previous: tuple[int, ...]
-    """All tokens of earlier pieces."""
-
     ids: tuple[int, ...]
     finish: Finish | None
     """Set on the last piece, which may hold no tokens."""

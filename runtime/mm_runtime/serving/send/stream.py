@@ -1,9 +1,13 @@
 """The sink that turns pieces of one answer into Triton responses.
 
+The engine's thread only leaves pieces here; their sender's thread makes the response. When it comes
+to an answer it takes all pieces that wait, so a sender that is behind sends fewer, larger ones.
+
 Whatever happens, the stream is closed exactly once: a decoupled model that forgets its final flag
 leaves the client hanging and the server unable to stop.
 """
 
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -32,30 +36,39 @@ class ResponseSink:
         self.prompt: tuple[int, ...] = ()
         """Tokens in front of the full answer: `exclude_input_in_output` was set to false."""
 
-        self._pieces: list[Piece] = []
+        self._names = frozenset(request.requested_output_names())
+        self._pieces: deque[Piece] = deque()
+        """Given out by the engine and not sent yet."""
+
+        self._sent: list[int] = []
+        """Tokens of the responses so far; of the sender's thread."""
+
         self.closed = False
-        """Whether its last response was handed to the outbox."""
+        """Whether nothing more is taken for it."""
+
+        self._ended = False
+        """Whether its last response was sent; of the sender's thread."""
 
         self._cancelled = False
         gauges.entered()
         sender.watch(self)
 
     def send(self, piece: Piece) -> None:
-        """Send or keep a piece; close the stream after the last one."""
-        if not self.streaming:
-            self._pieces.append(piece)
-            if piece.finish is None:
-                return
-            piece = join_pieces(self._pieces, self.prompt)
-        self._respond(respond(write_piece(piece)), last=piece.finish is not None)
+        """Leave a piece to the sender; the last one closes the stream."""
+        if self.closed:
+            return
+        self.closed = piece.finish is not None
+        self._pieces.append(piece)
+        if self.streaming or self.closed:
+            self._sender.put(self._send_pieces)
 
     def fail(self, error: Exception) -> None:
         """Send the error and close the stream."""
-        self._respond(refuse(error), last=True)
+        self._close(error)
 
     def cancelled(self) -> None:
         """Close the stream of a cancelled request."""
-        self._respond(None, last=True)
+        self._close(None)
 
     def stop(self) -> None:
         """End the answer as a cancellation does."""
@@ -70,13 +83,36 @@ class ResponseSink:
         """Return whether the client has cancelled or requested a stop, as of the last poll."""
         return self._cancelled
 
-    def _respond(self, response: Any, *, last: bool) -> None:
-        if self.closed:
+    def _close(self, error: Exception | None) -> None:
+        if not self.closed:
+            self.closed = True
+            self._sender.put(partial(self._end, error))
+
+    def _send_pieces(self) -> None:
+        """Send all pieces that wait as one response; none when a call before took them."""
+        pieces = []
+        while self._pieces:
+            pieces.append(self._pieces.popleft())
+        if not pieces or self._ended:
             return
-        self.closed = last
-        self._sender.put(partial(self._send, response, last=last))
+        try:
+            piece = join_pieces(pieces, self.prompt)
+            response = respond(write_piece(piece, self._sent, self._names))
+        except Exception as error:  # noqa: BLE001 (else the request would stay open for ever)
+            self.stop()
+            self._end(error)
+            return
+        self._sent += piece.ids
+        self._send(response, last=piece.finish is not None)
+
+    def _end(self, error: Exception | None) -> None:
+        """Send the error, if there is one, and that nothing follows."""
+        self.closed = True
+        if not self._ended:
+            self._send(None if error is None else refuse(error), last=True)
 
     def _send(self, response: Any, *, last: bool) -> None:
+        self._ended = last
         arguments = () if response is None else (response,)
         try:
             self._triton_sender.send(*arguments, flags=FINAL if last else 0)

@@ -55,9 +55,7 @@ class Sink:
         if last:
             ids = tuple(token for one in self._kept for token in one.ids)
             values = tuple(value for one in self._kept for value in one.log_probs)
-            joined = Piece(
-                (), ids, piece.finish, values, piece.cumulative_log_prob, beams=piece.beams
-            )
+            joined = Piece(ids, piece.finish, values, piece.cumulative_log_prob, beams=piece.beams)
             self._sender.send(self._response(joined), flags=FINAL)
 
     def fail(self, error: Exception) -> None:
