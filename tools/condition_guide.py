@@ -131,6 +131,11 @@ PLANNED: Final[dict[str, Advice]] = {
         "The checkpoint needs Python code of its own.",
         "Set `spec.model.trustRemoteCode` for a trusted source.",
     ),
+    InspectReason.IMAGE_NOT_USABLE: Advice(
+        "`spec.build.image`, or the operator's runtime image, lacks what the inspection needs; an "
+        "image of NVIDIA's alone has no `mm-runtime`.",
+        "Build the image that the message names; `mm-runtime doctor` in it lists all checks.",
+    ),
     InspectReason.ADAPTER_REFUSED: Advice(
         "A LoRA adapter does not match the checkpoint or uses an unsupported form.",
         "Correct the adapter that is named.",
@@ -184,6 +189,10 @@ ENGINE_BUILT: Final[dict[str, Advice]] = {
         "The store is full or read-only. It is retried.",
         "Enlarge `spec.build.store.size`, or remove engines: `mm-runtime store gc`.",
     ),
+    BuildReason.IMAGE_NOT_USABLE: Advice(
+        "The image of the build lacks what this backend needs. It is not retried.",
+        "Build the image that the message names; `mm-runtime doctor` in it lists all checks.",
+    ),
     BuildReason.STEP_FAILED: Advice(
         "A build step failed; the message has the step and its last lines.",
         "Follow the message; logs are in the store under `build/`.",
@@ -201,6 +210,10 @@ ROLLOUT: Final[dict[str, Advice]] = {
     ),
     Reason.PODS_UNSCHEDULABLE: Advice(
         "No node accepts a pod.", "Add nodes, or change resources, selectors or tolerations."
+    ),
+    Reason.IMAGE_NOT_USABLE: Advice(
+        "A container of the pods cannot start: the image has no `mm-runtime`.",
+        "Build the image that the message names, and set `spec.runtime.image`.",
     ),
     Reason.PODS_CRASHING: Advice(
         "A container ends or waits with an error, or the API server rejects the pods.",

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     GPU_UNKNOWN = "GpuUnknown"
     IMAGE_UNKNOWN = "ImageUnknown"
     DOES_NOT_FIT = "DoesNotFit"
+    IMAGE_NOT_USABLE = "ImageNotUsable"
     DELETING = "Deleting"
     # EngineBuilt
     WAITING_FOR_PLAN = "WaitingForPlan"

@@ -67,6 +67,7 @@ class Command:
     BUILD = "build"
     SERVE = "serve"
     GATEWAY = "gateway"
+    DOCTOR = "doctor"
     STORE = "store"
     STORE_GC = "gc"
     STORE_PULL = "pull"
@@ -131,3 +132,7 @@ INSPECT_PERMANENT: Final = (ExitCode.USAGE, ExitCode.PERMANENT)
 """The same files give the same answer."""
 
 BUILD_PERMANENT: Final = (*INSPECT_PERMANENT, ExitCode.SOURCE_CHANGED)
+
+CANNOT_START: Final = (127, 128)
+"""Exit codes that container runtimes give a container whose program could not be started: 128 with
+containerd, 127 with Docker. `mm-runtime` ends with neither."""

@@ -1,4 +1,4 @@
-"""`mm-runtime inspect|build|serve|gateway|store`: parse, call, exit code.
+"""`mm-runtime inspect|build|serve|gateway|store|doctor`: parse, call, exit code.
 
 Modules of a command are imported when it runs: inspect must not pay for the imports of the server.
 """
@@ -23,10 +23,13 @@ from mm_api.contract import (
     Flag,
 )
 from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildResult
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
 from mm_runtime.base.documents import read_document
 from mm_runtime.base.termination import write_termination_message
+from mm_runtime.base.user_name import name_user
+from mm_runtime.doctor.cli import add_doctor
 from mm_runtime.errors import (
     InspectRefusedError,
     PermanentError,
@@ -50,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    name_user(os.environ)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)
@@ -84,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_gateway(commands)
     add_store(commands)
+    add_doctor(commands)
     return root
 
 
@@ -134,7 +139,7 @@ def _add_build(commands: "Commands") -> None:
     command.add_argument(
         "--trtllm-root",
         type=Path,
-        default=Path(os.environ.get("MM_TRTLLM_ROOT", settings.TRTLLM_ROOT)),
+        default=Path(os.environ.get("MM_TRTLLM_ROOT") or settings.trtllm_root()),
         help="backend TensorRT: folder that holds TensorRT-LLM's examples",
     )
     command.add_argument("--dry-run", action="store_true", help="print the steps and stop")
@@ -196,6 +201,7 @@ def _add_documents(command: argparse.ArgumentParser) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.facts import with_adapters  # noqa: PLC0415 (see module)
+    from mm_runtime.doctor.image_check import check_inspect_image  # noqa: PLC0415
     from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415
     from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
     from mm_runtime.inspect.source import inspect_source  # noqa: PLC0415
@@ -203,6 +209,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     options = InspectOptions(arguments.family, arguments.allow_pickle, arguments.trust_remote_code)
     code = ExitCode.OK
     try:
+        check_inspect_image(arguments.source, *(source for _, source in arguments.adapter))
         facts = inspect_source(arguments.source, options)
         text = facts_report(with_adapters(facts, arguments.adapter))
     except InspectRefusedError as refused:
@@ -217,14 +224,19 @@ def _inspect(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.files import sourced  # noqa: PLC0415 (see module)
     from mm_runtime.base.stop_signal import StopSignal  # noqa: PLC0415
+    from mm_runtime.doctor.image_check import image_failure  # noqa: PLC0415
     from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
-    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
     from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.engine_build.steps import steps  # noqa: PLC0415
     from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)
-    plan = sourced(read, dict(arguments.adapter))
+    adapters = dict(arguments.adapter)
+    plan = sourced(read, adapters)
+    if not arguments.dry_run and (
+        refused := image_failure(plan, arguments.source, arguments.store, *adapters.values())
+    ):
+        return _built(arguments, refused, ExitCode.PERMANENT)
     bucket = opened_bucket(arguments.store)
     directory = arguments.work if bucket else Path(arguments.store)
     if directory is None:
@@ -253,9 +265,15 @@ def _build(arguments: argparse.Namespace) -> int:
             result, code = build_into(bucket, options, stop)
         else:
             result, code = build(options, stop)
-        text = build_report(result)
-        print(text)
-        write_termination_message(arguments.termination_log, text)
+        return _built(arguments, result, code)
+
+
+def _built(arguments: argparse.Namespace, result: BuildResult, code: ExitCode) -> int:
+    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415 (see module)
+
+    text = build_report(result)
+    print(text)
+    write_termination_message(arguments.termination_log, text)
     return code
 
 

@@ -1,5 +1,6 @@
 """Defaults of the runtime's commands: where things lie in a pod, ports, deadlines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,14 @@ STUB_SECONDS = 300
 """Start of a Python model, imports included. Triton's own default of 30 s is too short for torch on
 a busy machine (6 s on a quiet one)."""
 
-TRTLLM_ROOT = Path("/app/tensorrt_llm")
-"""TensorRT-LLM's root in NVIDIA's release images: the folder that holds `examples`."""
+TRTLLM_ROOTS = (Path("/app/tensorrt_llm"), Path("/app"))
+"""Folders that hold TensorRT-LLM's `examples`: in the release images and in those of Triton."""
+
+
+def trtllm_root(roots: Sequence[Path] = TRTLLM_ROOTS) -> Path:
+    """Return the first folder that holds `examples`; none does: the first."""
+    return next((root for root in roots if (root / "examples").is_dir()), roots[0])
+
 
 STEP_SECONDS = 6 * 3600.0
 """Deadline of one build step. The Job's own deadline is shorter as a rule; this one ends a step

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from mm_api import labels
 from mm_api.documents.build_result import BuildReason
-from support.absent_kubelet import build_failed, built, get, inspected, serving
+from support.absent_kubelet import (
+    build_failed,
+    built,
+    end_pod,
+    get,
+    inspected,
+    serving,
+    wait_for_pod,
+)
 from support.child_kinds import CHILD_KINDS
 from support.eventually import eventually
 from support.model_documents import document
@@ -224,6 +233,45 @@ def test_failed_build_is_told(api: Api, tmp_path: Path) -> None:
         reaches(api, "llava", "EngineBuilt", "VerificationFailed")
         message = condition(api, "llava", "EngineBuilt")["message"]
         assert all(word in message for word in ("export", "3", "differs by 0.5", "last line"))
+
+
+NO_PROGRAM = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc "
+    'create failed: unable to start container process: exec: "mm-runtime": executable file not '
+    "found in $PATH: unknown"
+)
+
+
+def test_an_image_without_the_program_is_told_at_once(api: Api, tmp_path: Path) -> None:
+    """The first pod of a stock image ends the Job, and the condition says what the image lacks."""
+    selector = f"{labels.MODEL}=llava,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name="llava"))
+        pod = wait_for_pod(api, selector)
+
+        end_pod(api, pod, message=NO_PROGRAM, exit_code=128, reason="StartError")
+
+        reaches(api, "llava", "Planned", "ImageNotUsable")
+        told = condition(api, "llava", "Planned")["message"]
+        [job] = api.read("jobs", "-l", selector)["items"]
+        assert "has no program mm-runtime" in told
+        assert "spec.build.image" in told
+        assert job["status"]["failed"] == 1
+        assert {one["reason"] for one in job["status"]["conditions"]} == {"PodFailurePolicy"}
+
+
+def test_a_build_whose_image_lacks_something_is_told(api: Api, tmp_path: Path) -> None:
+    """What the Job's own check of its image found is the reason of EngineBuilt."""
+    with running_operator(api.cluster, tmp_path, api.namespace):
+        api.apply(document(name="llava"))
+        inspected(api, "llava")
+
+        build_failed(
+            api, exit_code=3, reason=BuildReason.IMAGE_NOT_USABLE, message="torch: (none) (build)"
+        )
+
+        reaches(api, "llava", "EngineBuilt", "ImageNotUsable")
+        assert "torch: (none)" in condition(api, "llava", "EngineBuilt")["message"]
 
 
 def test_quota_is_told_and_lifted(api: Api, tmp_path: Path) -> None:

@@ -56,6 +56,38 @@ def script(text: str) -> Step:
     )
 
 
+def test_steps_that_read_weights_run_beside_torch(site: Site, tmp_path: Path) -> None:
+    """Fetching needs clients of servers, everything else the interpreter that holds torch."""
+    interpreters = [tmp_path / name for name in ("own", "engine")]
+    for one in interpreters:
+        one.write_text(f"#!/bin/sh\necho {one.name} $2\n")
+        one.chmod(0o755)
+    site.paths.logs.mkdir(parents=True)
+    own, engine = map(str, interpreters)
+    progress = Progress(None, "a" * 64)
+    runner = StepRunner(
+        str(site.source), site.paths, 30, StopSignal(), progress, python=engine, own_python=own
+    )
+    chosen = steps(build_plan(FACTS))
+
+    for step in chosen:
+        runner.run(step)
+    runner.write_reproduce_script(chosen)
+
+    said = [
+        (site.paths.logs / f"{step.name}.log").read_text().splitlines()[1].split()[0]
+        for step in chosen
+    ]
+    again = [
+        line.rpartition("&& ")[2].split()[0]
+        for line in site.paths.reproduce.read_text().splitlines()
+        if " -m " in line
+    ]
+    assert said[0] == "own"
+    assert set(said[1:]) == {"engine"}
+    assert again == [own, *[engine] * (len(chosen) - 1)]
+
+
 def test_success_is_measured(runner: StepRunner) -> None:
     """Time and peak memory of a step are known."""
     record = runner.run(script("sleep 0.1"))

@@ -87,6 +87,20 @@ def test_shared_memory_is_told_apart() -> None:
     assert argument in server_argv(INSTALLED, options())
 
 
+def test_models_run_in_the_interpreter_of_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an image with two environments the stub finds torch: its interpreter is first on PATH."""
+    server = tmp_path / "bin" / "tritonserver"
+    server.parent.mkdir()
+    server.touch()
+    monkeypatch.setenv("MM_ENGINE_PYTHON", "/opt/venv-tritonserver/bin/python3")
+
+    environment = server_environment(find_installation(tmp_path), {"PATH": "/opt/ours/bin"})
+
+    assert environment["PATH"] == "/opt/venv-tritonserver/bin:/opt/ours/bin"
+
+
 @pytest.mark.triton
 def test_installed_server_is_complete(tmp_path: Path) -> None:
     """The wheel in this environment has the server, and its backend can be copied and run."""

@@ -29,6 +29,7 @@ UNDER_WAY = BuildResult(
         retryable=True,
     ),
 ).to_json()
+NO_PROGRAM = 'runc create failed: exec: "mm-runtime": executable file not found in $PATH: unknown'
 DONE = BuildResult(fingerprint="a" * 64, manifest_sha256="b" * 64).to_json()
 REFUSAL = InspectResult(
     error=InspectError(reason=InspectReason.PICKLE_REFUSED, message="weights are pickle files")
@@ -50,6 +51,18 @@ def bad(**fields: object) -> PodEnd:
 @pytest.mark.parametrize(
     ("job", "reason", "words"),
     [
+        pytest.param(
+            failed(bad(exit_code=128, reason="StartError", message="cgroup: out of memory")),
+            "BuildFailed",
+            "the build ended with exit code 128 and no report\ncgroup: out of memory",
+            id="not-started-for-another-reason",
+        ),
+        pytest.param(
+            failed(bad(exit_code=1, reason="Error", message=NO_PROGRAM)),
+            "BuildFailed",
+            "exit code 1 and no report",
+            id="a-program-that-says-the-same",
+        ),
         pytest.param(
             failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
             "BuildOutOfMemory",
@@ -150,6 +163,14 @@ def test_build_failures(job: JobState, reason: str, words: str) -> None:
     assert (reason, True, True) == (failure.reason, words in failure.message, failure.retryable)
 
 
+def test_an_image_without_the_program_is_not_tried_again() -> None:
+    """The same image has no `mm-runtime` the next time either."""
+    failure = build_failure(failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)))
+
+    assert (failure.reason, failure.retryable) == ("ImageNotUsable", False)
+    assert "set spec.build.image to it" in failure.message
+
+
 @pytest.mark.parametrize(
     ("job", "reason", "words"),
     [
@@ -158,6 +179,12 @@ def test_build_failures(job: JobState, reason: str, words: str) -> None:
             "PickleRefused",
             "weights are pickle files",
             id="refused",
+        ),
+        pytest.param(
+            failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),
+            "ImageNotUsable",
+            "the image has no program mm-runtime",
+            id="stock-image",
         ),
         pytest.param(
             failed(bad(reason="OOMKilled")), "InspectFailed", "more memory", id="out-of-memory"

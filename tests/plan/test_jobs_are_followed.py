@@ -75,6 +75,16 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
             inspect_job(JobPhase.PENDING), Step.RUNNING, "InspectPending", "waits", id="pending"
         ),
         pytest.param(
+            inspect_job(
+                JobPhase.PENDING,
+                waiting="CreateContainerError: executable file `mm-runtime` not found in $PATH",
+            ),
+            Step.RUNNING,
+            "ImageNotUsable",
+            "spec.build.image",
+            id="stock-image-with-cri-o",
+        ),
+        pytest.param(
             inspect_job(JobPhase.PENDING, waiting='claim "a" not found'),
             Step.RUNNING,
             "InspectPending",

@@ -6,6 +6,7 @@ import pytest
 
 from mm_operator.model import DeploymentState, PodStart, PodState
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
+from mm_operator.plan.start_errors import lacking
 
 
 def deployment(**fields: str) -> DeploymentState:
@@ -46,6 +47,29 @@ def pod(**fields: object) -> PodState:
             (pod(waiting="ErrImagePull", waiting_message="not found"),),
             ("PodsCrashing", "container server: ErrImagePull: not found"),
             id="image",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="CrashLoopBackOff",
+                    last_end='StartError with exit code 128: exec: "mm-runtime": executable file '
+                    "not found in $PATH: unknown",
+                ),
+            ),
+            ("ImageNotUsable", lacking("spec.runtime.image")),
+            id="stock-image",
+        ),
+        pytest.param(
+            deployment(),
+            (
+                pod(
+                    waiting="CreateContainerError",
+                    waiting_message="executable file `mm-runtime` not found in $PATH: No such file",
+                ),
+            ),
+            ("ImageNotUsable", lacking("spec.runtime.image")),
+            id="stock-image-with-cri-o",
         ),
         pytest.param(
             deployment(),

@@ -18,6 +18,7 @@ class BuildReason(StrEnum):
     VERIFICATION_FAILED = "VerificationFailed"
     STORE_NOT_WRITABLE = "StoreNotWritable"
     STEP_FAILED = "StepFailed"
+    IMAGE_NOT_USABLE = "ImageNotUsable"
 
 
 class BuildFailure(Document):

@@ -167,6 +167,7 @@ class InspectReason(StrEnum):
     PICKLE_REFUSED = "PickleRefused"
     CUSTOM_CODE_REFUSED = "CustomCodeRefused"
     ADAPTER_REFUSED = "AdapterRefused"
+    IMAGE_NOT_USABLE = "ImageNotUsable"
 
 
 class InspectError(Document):

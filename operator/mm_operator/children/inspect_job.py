@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from mm_api import labels
-from mm_api.contract import INSPECT_PERMANENT, TERMINATION_LOG, Command, ExitCode, Flag
+from mm_api.contract import (
+    CANNOT_START,
+    INSPECT_PERMANENT,
+    TERMINATION_LOG,
+    Command,
+    ExitCode,
+    Flag,
+)
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
@@ -62,7 +69,7 @@ def failure_policy(container: str, permanent: Sequence[ExitCode]) -> Manifest:
                 "onExitCodes": {
                     "containerName": container,
                     "operator": "In",
-                    "values": [int(code) for code in permanent],
+                    "values": [int(code) for code in (*permanent, *CANNOT_START)],
                 },
             },
             {

@@ -10,6 +10,7 @@ from mm_api.conditions import Reason
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_operator.model import JobState, PodEnd
 from mm_operator.plan.records import parse, read_inspect_result
+from mm_operator.plan.start_errors import lacking, lacks_program
 
 LOG_LINES = 10
 """Last log lines that a message carries: enough for a Python error, short enough for describe."""
@@ -53,6 +54,12 @@ def _first(job: JobState, checkers: tuple[Checker, ...], otherwise: Reason) -> F
         return Failure(otherwise, f"the Job failed: {said}", retryable=True)
     hits = (checker(job, failed[-1]) for checker in checkers)
     return next(hit for hit in hits if hit)
+
+
+def _without_program(_job: JobState, end: PodEnd) -> Failure | None:
+    if not lacks_program(end.reason, end.message):
+        return None
+    return Failure(Reason.IMAGE_NOT_USABLE, lacking("spec.build.image"), retryable=False)
 
 
 def _build_out_of_memory(_job: JobState, end: PodEnd) -> Failure | None:
@@ -148,6 +155,7 @@ def _inspect_unexplained(_job: JobState, end: PodEnd) -> Failure | None:
 
 
 _BUILD_CHECKERS: tuple[Checker, ...] = (
+    _without_program,
     _build_out_of_memory,
     _build_timed_out,
     _build_evicted,
@@ -155,6 +163,7 @@ _BUILD_CHECKERS: tuple[Checker, ...] = (
     _build_unexplained,
 )
 _INSPECT_CHECKERS: tuple[Checker, ...] = (
+    _without_program,
     _inspect_reported,
     _inspect_out_of_memory,
     _inspect_timed_out,

@@ -9,6 +9,7 @@ from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
+from mm_operator.plan.start_errors import lacking, lacks_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,7 @@ def pending(job: JobState, otherwise: Reason) -> tuple[str, str]:
         return otherwise, "its former Job is being deleted"
     if "exceeded quota" in job.waiting:
         return Reason.QUOTA_EXCEEDED, job.waiting
+    reason, _, message = job.waiting.partition(": ")
+    if lacks_program(reason, message):
+        return Reason.IMAGE_NOT_USABLE, lacking("spec.build.image")
     return otherwise, job.waiting or f"it waits for its {'next ' if job.ends else ''}pod"

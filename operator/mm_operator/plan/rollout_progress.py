@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mm_api.conditions import Reason
 from mm_operator.model import DeploymentState, PodState
+from mm_operator.plan.start_errors import lacking, lacks_program
 
 Obstacle = tuple[Reason, str]
 Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]
@@ -59,6 +60,17 @@ def _unschedulable(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> 
     return Reason.PODS_UNSCHEDULABLE, f"no node takes a pod: {found.unschedulable}"
 
 
+def _without_program(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
+    if not any(_lacks_program(pod) for pod in pods if not pod.ready):
+        return None
+    return Reason.IMAGE_NOT_USABLE, lacking("spec.runtime.image")
+
+
+def _lacks_program(pod: PodState) -> bool:
+    ended, _, message = pod.last_end.partition(" ")
+    return lacks_program(pod.waiting, pod.waiting_message) or lacks_program(ended, message)
+
+
 def _crashing(_deployment: DeploymentState, pods: tuple[PodState, ...]) -> Obstacle | None:
     found = next((pod for pod in pods if not pod.ready and pod.waiting not in _STARTING), None)
     if found is None:
@@ -82,4 +94,11 @@ def _stalled(deployment: DeploymentState, _pods: tuple[PodState, ...]) -> Obstac
     return Reason.PODS_STARTING, f"the rollout makes no progress: {deployment.stalled}"
 
 
-_CHECKERS: tuple[Checker, ...] = (_refused, _unschedulable, _crashing, _restarted, _stalled)
+_CHECKERS: tuple[Checker, ...] = (
+    _refused,
+    _unschedulable,
+    _without_program,
+    _crashing,
+    _restarted,
+    _stalled,
+)

@@ -11,6 +11,7 @@ from mm_operator.status.servers import trouble
 OBSTACLES = frozenset(
     {
         Reason.PODS_UNSCHEDULABLE,
+        Reason.IMAGE_NOT_USABLE,
         Reason.PODS_CRASHING,
         Reason.QUOTA_EXCEEDED,
     }

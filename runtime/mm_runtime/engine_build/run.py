@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from mm_runtime.errors import (
     RuntimeCommandError,
     StoreNotWritableError,
 )
-from mm_runtime.settings import STEP_SECONDS, TRTLLM_ROOT
+from mm_runtime.settings import STEP_SECONDS, trtllm_root
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class BuildOptions:
     store: Path
     step_seconds: float = STEP_SECONDS
     """Deadline of one step."""
-    trtllm_root: Path = TRTLLM_ROOT
+    trtllm_root: Path = field(default_factory=trtllm_root)
     """Where the image keeps TensorRT-LLM's scripts; read for backend TensorRT only."""
     termination_log: Path | None = None
     """Where it is written how far the build is; the result of an ended build is the caller's."""

@@ -12,6 +12,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.durable import free_bytes, write_durably
+from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.hiding import hide_from_children
@@ -28,7 +29,7 @@ STOP_SECONDS = 5.0
 """A step keeps nothing that SIGTERM would save: outputs count only once it has ended."""
 
 FETCHES = frozenset({"fetch", "fetch-adapters"})
-"""The steps that may reach out."""
+"""The steps that may reach out. They need clients of servers and no torch."""
 
 TIMED_OUT = 124
 """Exit code of coreutils' timeout."""
@@ -53,7 +54,10 @@ class StepRunner:
     deadline_seconds: float
     stop: StopSignal
     progress: Progress
-    python: str = sys.executable
+    python: str = field(default_factory=engine_python)
+    """Of the steps that read weights."""
+    own_python: str = sys.executable
+    """Of the steps that fetch."""
 
     def run(self, step: Step) -> StepRecord:
         """Run one step to its end.
@@ -62,7 +66,7 @@ class StepRunner:
             StepFailedError: with the exit code and the last lines of the log.
         """
         log_path = self.paths.logs / f"{step.name}.log"
-        argv = step.argv(self.python, self.source, self.paths)
+        argv = step.argv(self._python_of(step), self.source, self.paths)
         command = f"$ {shlex.join(argv)}"
         began = time.monotonic()
         self.progress.begin(step.name)
@@ -100,10 +104,15 @@ class StepRunner:
         lines = ["#!/bin/sh", "# The steps of this build, in order, for the same image.", "set -eu"]
         for step in steps:
             lines += ["", f"# {step.name}: {step.purpose}"]
-            command = shlex.join(step.argv("python3", self.source, self.paths))
+            # Where there is one environment, its python3 is found through PATH.
+            python = "python3" if self.python == self.own_python else self._python_of(step)
+            command = shlex.join(step.argv(python, self.source, self.paths))
             folder = step.folder(self.paths)
             lines.append(f"(cd {shlex.quote(str(folder))} && {command})" if folder else command)
         write_durably(self.paths.reproduce, "\n".join(lines) + "\n")
+
+    def _python_of(self, step: Step) -> str:
+        return self.own_python if step.name in FETCHES else self.python
 
 
 def _environment(step: Step) -> dict[str, str]:

@@ -55,7 +55,7 @@ class Step:
     def is_own_command(self) -> bool:
         """Return whether the plan's command is a program of this package.
 
-        It runs in the interpreter that runs the build, and its exit codes are ours.
+        It runs in the interpreter that holds torch, and its exit codes are ours.
         """
         return self.command[:2] == ("python3", "-m") and self.command[2].startswith("mm_runtime.")
 

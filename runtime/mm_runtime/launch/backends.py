@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from mm_runtime.base.engine_python import engine_python
 from mm_runtime.errors import PermanentError
 
 BACKEND_FILES = ("libtriton_python.so", "triton_python_backend_utils.py")
@@ -71,7 +72,7 @@ def _container(root: Path) -> Installation:
         caches=root / "caches",
         libraries=root / "lib",
         python_libraries=Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib"),
-        python_bin=Path(sys.executable).parent,
+        python_bin=Path(engine_python()).parent,
         native=native if native.is_dir() else None,
     )
 

@@ -3,14 +3,17 @@
 import io
 import wave
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
-from av import AudioFrame, AudioResampler
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
+
+if TYPE_CHECKING:
+    from av import AudioFrame
 
 Samples = NDArray[np.float32]
 
@@ -35,9 +38,11 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
         raise BadRecordingError("the file is empty (0 bytes)")
     parts: list[NDArray[np.int16]] = []
     count = 0
-    # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
-    resampler = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
     with opened(encoded, "audio") as container:
+        from av import AudioResampler  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
+
+        # Sixteen bits, one channel: what OpenAI's own loader requests from FFmpeg.
+        resampler = AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         # A frame at a time: all frames of a long file are gigabytes.
         for frame in chain(container.decode(audio=0), (None,)):
             if frame is not None:
@@ -55,7 +60,7 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
 
 
-def _check_frame(frame: AudioFrame) -> None:
+def _check_frame(frame: "AudioFrame") -> None:
     """Check rate and channels, which may change in mid-stream."""
     if not LEAST_RATE <= frame.sample_rate <= MOST_RATE:
         raise BadRecordingError(

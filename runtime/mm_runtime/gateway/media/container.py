@@ -2,16 +2,17 @@
 
 FFmpeg would try every demuxer that it has on bytes it does not know; here each request names one of
 a few, and one of a few decoders, and neither may open a file or an address.
+
+Package `av` is imported by the first recording: an image without it serves everything else.
 """
 
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import av
-from av.container import InputContainer
-from av.error import FFmpegError
+if TYPE_CHECKING:
+    from av.container import InputContainer
 
 _DEMUXERS: tuple[tuple[int, bytes, str], ...] = (
     (8, b"WAVE", "wav"),
@@ -53,16 +54,24 @@ def format_of(encoded: bytes) -> str | None:
 
 
 @contextmanager
-def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator[InputContainer]:
+def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator["InputContainer"]:
     """Open a recording whose first stream of a kind can be decoded here, with one thread.
 
     Raises:
-        BadRecordingError: another format or codec, no such stream, or damaged.
+        BadRecordingError: another format or codec, no such stream, damaged, or nothing in this
+            image can decode it.
     """
     expected = AUDIO_FORMATS if kind == "audio" else VIDEO_FORMATS
     name = format_of(encoded)
     if name is None:
         raise BadRecordingError(f"the bytes are no recording that is read here; send {expected}")
+    try:
+        import av  # noqa: PLC0415 (see module)
+        from av.error import FFmpegError  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise BadRecordingError(
+            f"this server cannot decode {kind}: its image lacks the package av"
+        ) from None
     try:
         # FFmpeg decodes the first frames of every stream to see what it is: also for that, it may
         # use no decoder but these.
@@ -83,7 +92,7 @@ def opened(encoded: bytes, kind: Literal["audio", "video"]) -> Iterator[InputCon
         raise BadRecordingError(f"the recording is truncated ({error})") from None
 
 
-def _check_stream(container: InputContainer, kind: Literal["audio", "video"]) -> None:
+def _check_stream(container: "InputContainer", kind: Literal["audio", "video"]) -> None:
     found = container.streams.audio if kind == "audio" else container.streams.video
     if not found:
         raise BadRecordingError(f"the recording has no {kind} stream")

@@ -4,14 +4,17 @@ The frames are counted without decoding any: what is too long costs nothing but 
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from av.container import InputContainer
-from av.video.frame import VideoFrame
 from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of, opened
 from mm_runtime.gateway.media.frames import Keep, PixelBudget, same
 from mm_runtime.images.media import BadImageError, check_pixels
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
 
 FORMATS = frozenset({"mp4", "matroska"})
 
@@ -57,7 +60,7 @@ def decode_video_file(
         raise BadImageError(str(error).replace("recording", "video")) from None
 
 
-def _count(container: InputContainer) -> int:
+def _count(container: "InputContainer") -> int:
     """Return how many frames the video holds; the last packet of a stream is empty."""
     count = sum(1 for packet in container.demux(video=0) if packet.size)
     if not count:
@@ -66,7 +69,7 @@ def _count(container: InputContainer) -> int:
 
 
 def _frames(
-    container: InputContainer,
+    container: "InputContainer",
     places: Sequence[int],
     max_pixels: int,
     budget: PixelBudget,
@@ -86,7 +89,7 @@ def _frames(
     raise BadRecordingError(f"the recording is truncated: frame {left[0] + 1} cannot be decoded")
 
 
-def _upright(frame: VideoFrame) -> Image.Image:
+def _upright(frame: "VideoFrame") -> Image.Image:
     """Return a frame as it is to be looked at; phones store how they were held."""
     image: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
     return image.rotate(frame.rotation, expand=True) if frame.rotation else image

@@ -24,6 +24,9 @@ from mm_runtime.gateway.media.decoding.wire import READY, TASK, Array, array_hea
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
 
+with suppress(ModuleNotFoundError):  # an image without it decodes images
+    import av  # noqa: F401
+
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 _REFUSALS = (

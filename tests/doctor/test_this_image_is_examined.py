@@ -1,0 +1,108 @@
+"""`mm-runtime doctor` looks at the environment that it runs in."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm_api.contract import ExitCode
+from mm_api.documents.build_result import BuildResult
+from support.build_plans import build_plan
+from support.documents import FACTS
+from support.tied import tied
+
+
+def run(*arguments: str, **variables: str) -> tuple[int, str]:
+    """Return exit code and output of `mm-runtime`."""
+    done = subprocess.run(
+        tied([sys.executable, "-m", "mm_runtime", *arguments]),
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def findings(text: str) -> dict[str, dict[str, Any]]:
+    """Return name -> finding of a report."""
+    return {one["name"]: one for one in json.loads(text)["findings"]}
+
+
+@pytest.mark.triton
+def test_the_cpu_image_serves_the_reference_engine() -> None:
+    """The environment of runtime/Dockerfile passes for its backend, and says so in words."""
+    code, text = run("doctor", "--backend", "Reference")
+
+    assert (code, text.splitlines()[-1]) == (ExitCode.OK, "usable"), text
+
+
+def test_what_is_missing_is_said_as_json() -> None:
+    """TensorRT-LLM is not here: exit code 3, and each finding for programs to read."""
+    code, text = run("doctor", "--backend", "TensorRT", "--for", "build", "-o", "json")
+
+    found = findings(text)
+    assert code == ExitCode.PERMANENT
+    assert [
+        found[name]["outcome"] for name in ("tensorrt_llm", "scripts", "backend", "python")
+    ] == [
+        "fail",
+        "fail",
+        "not needed",
+        "pass",
+    ]
+    assert "runtime/Dockerfile.trtllm" in found["tensorrt_llm"]["fix"]
+
+
+def test_an_interpreter_that_does_not_run_is_named() -> None:
+    """MM_ENGINE_PYTHON that names nothing is the finding, not a traceback."""
+    code, text = run("doctor", "--for", "build", "-o", "json", MM_ENGINE_PYTHON="/nowhere/python3")
+
+    found = findings(text)["engine-python"]
+    assert (code, found["outcome"]) == (ExitCode.PERMANENT, "fail")
+    assert "/nowhere/python3" in found["found"]
+
+
+def test_a_build_ends_before_its_first_step(tmp_path: Path) -> None:
+    """A build in an image that cannot run it reports ImageNotUsable and leaves nothing."""
+    plan = tmp_path / "plan.json"
+    plan.write_text(build_plan(FACTS).to_json())
+    store = tmp_path / "store"
+    log = tmp_path / "termination-log"
+
+    code, _ = run(
+        *("build", "--plan", str(plan), "--source", str(tmp_path), "--store", str(store)),
+        *("--termination-log", str(log)),
+        MM_ENGINE_PYTHON="/nowhere/python3",
+    )
+
+    failure = BuildResult.from_json(log.read_bytes()).failure
+    assert failure is not None
+    assert (code, failure.reason, failure.step) == (3, "ImageNotUsable", "doctor")
+    assert failure.retryable is False
+    assert "/nowhere/python3" in failure.message
+    assert not store.exists()
+
+
+@pytest.mark.root
+def test_a_user_without_an_entry_gets_a_name() -> None:
+    """NVIDIA's images do not know user 65532, and torch 2.8 to 2.11 fails without a name."""
+    program = "import os, mm_runtime.base.user_name as n; n.name_user(os.environ); "
+    program += "import getpass; print(getpass.getuser())"
+    unnamed = {k: v for k, v in os.environ.items() if k not in {"USER", "LOGNAME", "USERNAME"}}
+    paths = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    done = subprocess.run(
+        ["setpriv", "--reuid=65532", "--clear-groups", sys.executable, "-c", program],
+        env={**unnamed, **paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stdout == "nonroot\n", done.stderr
