@@ -63,10 +63,10 @@ flakes: env ## Run the tests of a change N times beside a busy core (N=20, BASE=
 	$(BIN)/python tools/flakes.py --times '$(or $(N),20)' --base '$(or $(BASE),HEAD)' --tests '$(TESTS)'
 
 engine-test: env ## 100,000 steps of clients that join, leave and break beside each other, in the Reference engine
-	$(PYTEST) -m slow tests/engine/test_answers_do_not_depend_on_neighbours.py
+	$(PYTEST) -m slow tests/mm_runtime/reference_engine/test_answers_do_not_depend_on_neighbours.py
 
 observability-test: env ## Send every dashboard and rule expression to a real Prometheus, demo under load
-	$(PYTEST) tests/observability
+	$(PYTEST) tests/mm_observability
 
 keda-test: env ## Engine KEDA with the real KEDA, compiled the first time (17 CPU-minutes)
 	MM_BUILD_KEDA=1 $(PYTEST) --log-cli-level=INFO tests/keda

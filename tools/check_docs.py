@@ -1,6 +1,6 @@
 """Do the names in documents and docstrings still exist, and are pages short? Exits 1 otherwise.
 
-Checked are relative links with their anchors and paths (`tests/plan/...`, in code quotes) of
+Checked are relative links with their anchors and paths (`tests/scenarios/...`, in code quotes) of
 Markdown files, and dotted names of our own packages (`mm_operator.plan.build`) in Markdown and
 Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
 

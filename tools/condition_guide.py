@@ -1,7 +1,7 @@
 """What each condition type and reason means and what to do: the texts of docs/conditions.md.
 
-`tests/status/test_conditions_are_documented.py` holds that every reason which the operator, a Job
-or an Event can set is here, and no other.
+`tests/mm_operator/status/test_conditions_are_documented.py` holds that every reason which the
+operator, a Job or an Event can set is here, and no other.
 """
 
 from typing import Final, NamedTuple

@@ -1,7 +1,7 @@
 """Does a test pass every time? Runs what a change adds, or what is named, many times.
 
 `make flakes N=20` takes the test files that differ from BASE (uncommitted ones count; the last
-commit where nothing differs), `make flakes N=20 TESTS='tests/control -k fence'` what it is given.
+commit where nothing differs), `make flakes N=20 TESTS='tests/scenarios -k quota'` what it is given.
 One core is kept busy meanwhile, and each run has another hash seed. Stops at the first failure.
 """
 
@@ -58,7 +58,7 @@ def main() -> int:
     chosen = shlex.split(options.tests)
     chosen = chosen or changed_tests(ROOT, options.base) or changed_tests(ROOT, "HEAD~1")
     if not chosen:
-        print("no test file differs; name some: make flakes TESTS=tests/control")
+        print("no test file differs; name some: make flakes TESTS=tests/mm_operator/control")
         return 1
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
     with busy_core():

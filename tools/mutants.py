@@ -33,17 +33,21 @@ PACKAGES = (
     "crds/mm_api/families",
 )
 TESTS = (
-    "tests/plan",
-    "tests/sizing",
-    "tests/inspect",
-    "tests/children",
-    "tests/status",
-    "tests/scaling_policy",
+    "tests/mm_api/checkpoint",
+    "tests/mm_api/families",
+    "tests/mm_ctl/commands",
+    "tests/mm_ctl/simulation",
+    "tests/mm_ctl/uploading",
+    "tests/mm_operator/autoscaling",
+    "tests/mm_operator/children",
+    "tests/mm_operator/plan",
+    "tests/mm_operator/servers",
+    "tests/mm_operator/status",
+    "tests/mm_operator/telemetry",
+    "tests/mm_operator/test_names_are_valid_and_distinct.py",
+    "tests/mm_runtime/adapters",
+    "tests/mm_runtime/inspect",
     "tests/scenarios",
-    "tests/observed",
-    "tests/server_state",
-    "tests/telemetry",
-    "tests/cli",
 )
 """Those of the pure packages; what needs a cluster or Triton would take minutes a place."""
 MARKERS = "not slow and not cluster and not e2e and not s3 and not triton and not gpu"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CONFIGS = Path(__file__).resolve().parent.parent / "tests" / "sizing" / "model-configs"
+CONFIGS = Path(__file__).resolve().parent.parent / "tests" / "support" / "model-configs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Which tests look at a module? `tools/tests_of.py operator/mm_operator/plan/store.py`.
 
-Prints the test files that import the module, which is always true, and those whose tests run its
-lines, most lines first, as the last `make coverage` saw it: unit tests only.
+Prints the folder that is named after its package, the test files that import the module, which is
+always true, and those whose tests run its lines, most lines first, as the last `make coverage` saw
+it: unit tests only.
 """
 
 import argparse
@@ -28,6 +29,13 @@ def importers(module: Path, root: Path = ROOT) -> list[str]:
     return [str(file.relative_to(root)) for file in files if name in imports(file)]
 
 
+def folder(module: Path, root: Path = ROOT) -> Path | None:
+    """Return the folder of tests named after a module's package, or after the nearest around it."""
+    source = next(Path(one).parent for one in PACKAGES if module.is_relative_to(root / one))
+    below = Path("tests") / module.relative_to(root / source)
+    return next((one for one in below.parents if any((root / one).glob("test_*.py"))), None)
+
+
 def runners(module: Path, data: Path, root: Path = ROOT) -> Counter[str]:
     """Return how many lines of a module the tests of each file run."""
     covered = CoverageMap(data, root)
@@ -46,6 +54,7 @@ def main() -> int:
     if len(found) != 1:
         parser.error(f"{given} is no module: expected a file below {PACKAGES}")
     (module,) = found
+    print(f"its folder: {folder(module) or 'none'}")
     print("tests that import it:")
     print("\n".join(f"  {name}" for name in importers(module)) or "  none")
     if not pure_coverage.DATA.is_file():

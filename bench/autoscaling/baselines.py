@@ -1,8 +1,8 @@
 """Other autoscalers, written anew from their sources, as policies of the simulator.
 
 Each keeps its own default windows, ticks and limits; what its users choose, the target, is an
-argument and is swept. `tests/scaling_policy/test_baselines_are_faithful.py` holds them to cases of
-their own test suites.
+argument and is swept. `tests/mm_ctl/simulation/test_baselines_are_faithful.py` holds them to
+cases of their own test suites.
 """
 
 import math

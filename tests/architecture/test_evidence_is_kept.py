@@ -44,7 +44,7 @@ def test_each_command_exists(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["pytest tests/gone", "pytest tests/store -k nowhere_at_all", "make nothing", "pytest"],
+    ["pytest tests/gone", "pytest tests/scenarios -k nowhere_at_all", "make nothing", "pytest"],
     ids=["path", "keyword", "target", "no-path"],
 )
 def test_commands_that_show_nothing_are_found(command: str) -> None:

@@ -73,9 +73,11 @@ def test_pure_packages_are_those_of_the_contract() -> None:
 
 
 def test_tests_of_a_module_are_found(measured: Path) -> None:
-    """Those that import it, and those that run its lines, by how many."""
+    """Those of its folder, those that import it, and those that run its lines, by how many."""
     module = measured / "operator" / "mm_operator" / "half.py"
+    store = tests_of.ROOT / "operator" / "mm_operator" / "plan" / "store.py"
 
+    assert tests_of.folder(store) == Path("tests/mm_operator/plan")
     assert tests_of.importers(module, measured) == ["tests/test_half.py"]
     assert tests_of.runners(module, measured / ".coverage", measured) == {"tests/test_half.py": 2}
 

@@ -27,7 +27,7 @@ ACCOUNT = f"--as=system:serviceaccount:{HOME}:{RELEASE}"
 OURS = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE}
 CHILDREN = [
     pytest.param(one, id=f"{path.stem}-{one['kind']}-{one['metadata']['name']}")
-    for path in sorted((ROOT / "tests/children/golden").glob("[!s]*.yaml"))
+    for path in sorted((ROOT / "tests/mm_operator/children/golden").glob("[!s]*.yaml"))
     for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
 ]
 POD = {

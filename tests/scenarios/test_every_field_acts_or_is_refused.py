@@ -32,11 +32,11 @@ GPU_NODES = (node("a", H100),)
 FAMILY = {"Reference": None, "ReferenceOnGpu": None, "TensorRT": "llava", "PyTorch": "qwen2-vl"}
 
 ELSEWHERE: Mapping[str, str] = {
-    "autoscaling.": "tests/scaling",
-    "replicas": "tests/cluster",
-    "build.store.gcAfter": "tests/plan/test_stores_are_swept.py",
-    "build.retries": "tests/plan/test_jobs_are_followed.py",
-    "engine.backend": "tests/plan/test_gpu_backends_are_planned.py",
+    "autoscaling.": "tests/mm_operator/scaling",
+    "replicas": "tests/mm_operator/cluster",
+    "build.store.gcAfter": "tests/mm_operator/plan/test_stores_are_swept.py",
+    "build.retries": "tests/mm_operator/plan/test_jobs_are_followed.py",
+    "engine.backend": "tests/mm_operator/plan/test_gpu_backends_are_planned.py",
 }
 """Fields that act later than the objects of a first rollout: where that is shown."""
 

@@ -1,7 +1,8 @@
 """Objects in memory, for driving the pure half through whole lives of a model.
 
 No API server is imitated: objects are kept as the builders return them, and the test itself says
-what Jobs and pods do. Whether a real API server takes the objects is asked in `tests/cluster`.
+what Jobs and pods do. Whether a real API server takes the objects is shown by
+`tests/mm_operator/children`.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 The only torch for Linux on the registry is the CUDA build, and libtorch_cuda.so is linked to
 NVIDIA's libraries, so most of them must be there even where no GPU is. The ones below are opened
-later, by name, and only by code that runs on a GPU; `tests/images/` proves on the real image that
-generating and exporting need none of them.
+later, by name, and only by code that runs on a GPU; `tests/mm_devcluster/images/` proves on the
+real image that generating and exporting need none of them.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """A build that loses its pod, its plan, its source or its model ends as if nothing had happened.
 
-Tests marked slow repeat on a cluster what `tests/plan` and `tests/scenarios` show of the decision.
+Tests marked slow repeat on a cluster what `tests/mm_operator/plan` and `tests/scenarios` show of
+the decision.
 """
 
 import json

@@ -1,15 +1,15 @@
 """What TensorRT-LLM's backend takes, by version: tensors and parameters of upstream's template.
 
-`tests/repository/upstream_v0.19.0.json` has the tensors of that tag. Templates before it have the
-same names for every input that is sent here; what differs later was read in the newest template of
-`triton_backend/all_models/inflight_batcher_llm/tensorrt_llm/config.pbtxt`.
+`tests/mm_runtime/repository/upstream_v0.19.0.json` has the tensors of that tag. Templates before it
+have the same names for every input that is sent here; what differs later was read in the newest
+template of `triton_backend/all_models/inflight_batcher_llm/tensorrt_llm/config.pbtxt`.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-UPSTREAM = Path(__file__).parents[2] / "repository" / "upstream_v0.19.0.json"
+UPSTREAM = Path(__file__).parents[2] / "mm_runtime" / "repository" / "upstream_v0.19.0.json"
 PARAMETERS = """
     max_beam_width FORCE_CPU_ONLY_INPUT_TENSORS gpt_model_type gpt_model_path encoder_model_path
     max_tokens_in_paged_kv_cache max_attention_window_size sink_token_length

@@ -1,0 +1,106 @@
+"""The tests of a module are found by its path: folders of tests/ are named as the packages are."""
+
+from pathlib import Path
+
+import pytest
+
+from support.needs import PACKAGES, ROOT, imports
+
+TESTS = ROOT / "tests"
+ACROSS = {
+    "adversarial": "attacks on an entire gateway, an operator and an API server",
+    "architecture": "the repository itself: layers, layout, generated files, its own checks",
+    "chart": "the Helm chart, against the operator and a real API server",
+    "e2e": "the entire development cluster",
+    "examples": "the checkpoints of examples/",
+    "gpu": "encoders, language models and servers on a GPU",
+    "keda": "a real KEDA follows the operator",
+    "native": "repository, server and gateway of TensorRT-LLM engines together",
+    "requests": "requests to the models of a real Triton: repository, serving and launch together",
+    "scenarios": "plan, children and status decide together, reconcile after reconcile",
+}
+"""Folder -> what its tests go through instead of one package."""
+ELSEWHERE = {
+    "mm_api/documents": "each package that writes or reads a document",
+    "mm_devcluster/config": "mm_devcluster: the blueprint that holds the files",
+    "mm_devcluster/supervisor": "mm_devcluster: control planes that start and end",
+    "mm_observability/queries": "mm_observability/dashboards and mm_observability/rules",
+    "mm_operator/model": "mm_operator/plan: types of what is observed, without behaviour",
+}
+"""Package -> whose tests run it instead of tests of its own."""
+
+ENTRANCES = frozenset({"mm_ctl/cli", "mm_devcluster/cluster", "mm_runtime/cli"})
+"""What a user or an image starts: a test that goes through one may look at any package behind."""
+
+
+def packages() -> set[str]:
+    """Return the packages of shipped code, as their folders are named below `sys.path`."""
+    return {
+        file.parent.relative_to((ROOT / top).parent).as_posix()
+        for top in PACKAGES
+        for file in (ROOT / top).rglob("__init__.py")
+    }
+
+
+def files_of_tests() -> list[Path]:
+    """Return the files of tests, relative to their folder."""
+    return sorted(file.relative_to(TESTS) for file in TESTS.rglob("test_*.py"))
+
+
+def is_within(path: str, package: str) -> bool:
+    """Return whether a path is that of a package, or below it."""
+    return path == package or path.startswith(f"{package}/")
+
+
+def test_folders_are_packages() -> None:
+    """No folder of tests is named after something else, but for those that go through several."""
+    known = packages()
+    found = {file.parent.as_posix() for file in files_of_tests() if file.parts[0] not in ACROSS}
+
+    assert sorted(found - known) == []
+
+
+def test_packages_have_tests() -> None:
+    """Each package right below a distribution's has tests of its own, or it is said where."""
+    folders = {file.parent.as_posix() for file in files_of_tests()}
+    parts = {"/".join(one.split("/")[:2]) for one in packages() if "/" in one}
+
+    alone = {one for one in parts if not any(is_within(folder, one) for folder in folders)}
+
+    assert alone == set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("folder", ACROSS)
+def test_reasons_are_needed(folder: str) -> None:
+    """A folder that goes through several packages exists and is named after none."""
+    assert any((TESTS / folder).rglob("test_*.py"))
+    assert folder not in packages()
+
+
+def test_packages_come_from_their_sources() -> None:
+    """Folders of tests/ hide no package: they stand on `sys.path` without being packages."""
+    folders = {parent for file in files_of_tests() for parent in file.parents}
+
+    assert [str(one) for one in sorted(folders) if (TESTS / one / "__init__.py").exists()] == []
+
+
+def names_in(file: Path) -> list[set[str]]:
+    """Return what a file of tests imports itself, and with that what its helpers import."""
+    own = set(imports(TESTS / file))
+    helpers = (TESTS / f"{one.replace('.', '/')}.py" for one in own if one.startswith("support."))
+    found = (own, own.union(*(imports(one) for one in helpers if one.is_file())))
+    return [{one.replace(".", "/") for one in names} for names in found]
+
+
+def test_tests_look_at_their_package() -> None:
+    """A file that imports modules of another package, and none of its folder's, stands there."""
+    astray = [
+        str(file)
+        for file in files_of_tests()
+        if file.parts[0] not in ACROSS
+        for own, through in [names_in(file)]
+        if any(is_within(one, file.parts[0]) for one in own) and ENTRANCES.isdisjoint(own)
+        if not any(is_within(one, file.parent.as_posix()) for one in through)
+    ]
+
+    assert astray == []

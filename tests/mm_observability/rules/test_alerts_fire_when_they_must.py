@@ -1,0 +1,82 @@
+"""`promtool test rules`: every alert fires when it must, and stays silent when it must not."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mm_observability.queries.autoscaling import changed
+from mm_observability.rules.file import every_alert
+from support.prometheus import promtool
+from support.scripts import ROOT, load_tool
+
+CASES = sorted((ROOT / "tests" / "mm_observability" / "rules").glob("*.yaml"))
+RULES = ROOT / load_tool("generate_dashboards").RULES
+
+
+def staged(folder: Path, case: Path, rules: str) -> Path:
+    """Put a file of cases beside a rule file, where promtool looks for it."""
+    (folder / "rules.yaml").write_text(rules, encoding="utf-8")
+    return Path(shutil.copy(case, folder))
+
+
+def expectations(*, firing: bool) -> set[str]:
+    """Return the alerts that some case expects to fire, or to stay silent."""
+    return {
+        expected["alertname"]
+        for case in CASES
+        for test in yaml.safe_load(case.read_text(encoding="utf-8"))["tests"]
+        for expected in test.get("alert_rule_test", ())
+        if bool(expected.get("exp_alerts")) is firing
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_cases_hold(case: Path, tmp_path: Path) -> None:
+    """Each case of a file ends as it says."""
+    done = promtool("test", "rules", str(staged(tmp_path, case, RULES.read_text(encoding="utf-8"))))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_cases_can_fail(case: Path, tmp_path: Path) -> None:
+    """With every comparison turned round the same cases do not hold: they test something."""
+    turned = re.sub(r"\s>\s", " < ", RULES.read_text(encoding="utf-8")).replace("== 0", "== 7")
+    done = promtool("test", "rules", str(staged(tmp_path, case, turned)))
+
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scrape", ["15s", "1m"])
+def test_changes_of_replicas_are_marked(scrape: str, tmp_path: Path) -> None:
+    """Also with the scrapes of Prometheus' own default, which leave one sample in a minute."""
+    where = '{namespace="demo",model="tiny"}'
+    test = {
+        "interval": scrape,
+        "input_series": [
+            {"series": f"mm_autoscaling_applied_replicas{where}", "values": "2x39 3x40"}
+        ],
+        "promql_expr_test": [
+            {"expr": changed(), "eval_time": after, "exp_samples": marks}
+            for after, marks in (
+                (f"{40 * 15 if scrape == '15s' else 40 * 60}s", [{"labels": where, "value": 1}]),
+                ("5m", []),
+            )
+        ],
+    }
+    file = tmp_path / "case.yaml"
+    file.write_text(yaml.safe_dump({"evaluation_interval": scrape, "tests": [test]}))
+    done = promtool("test", "rules", str(file))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_both_kinds_of_case() -> None:
+    """No alert is without a case in which it fires, and one in which it must not."""
+    alerts = {alert.name for alert in every_alert()}
+
+    assert expectations(firing=True) == alerts
+    assert expectations(firing=False) == alerts

@@ -1,0 +1,59 @@
+"""One table of bad specs: the API server, `validate` and the planner refuse the same ones.
+
+The table is `RULE_EXAMPLES`; `tests/mm_api/v1alpha1` runs it against the API server and `validate`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mm_operator.errors import SpecError
+from mm_operator.plan.preflight import first_problem
+from support.model_configs import planned
+from support.model_documents import RULE_EXAMPLES, RuleExample
+from support.models import spec_of
+
+CODES = {
+    "input-below-sequence": "InputLenNotBelowSeqLen",
+    "a-token-per-request": "NumTokensBelowBatch",
+    "a-prompt-fits-a-step": "NumTokensBelowInputLen",
+    "something-bounds-the-requests": "UnboundedPool",
+}
+"""Rule -> code of the planner's error about the same field."""
+
+BEFORE_INSPECTION = ("requests-end-before-the-pod",)
+"""Rules that the operator checks again: the CRD of an older version may be installed."""
+
+
+def example(name: str) -> RuleExample:
+    """Return an example of the table."""
+    return next(one for one in RULE_EXAMPLES if one.name == name)
+
+
+def errors(changes: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return (path, code) of every error of a plan with these changes."""
+    spec = {**changes}
+    # Without images the small numbers of the examples leave room for a prompt.
+    asked = {"maxImagesPerRequest": 0, **spec.pop("engine", {})}
+    plan = planned("llava", asked, **spec)
+    return {(error.path, error.code) for error in plan.errors}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_planner_refuses_what_the_api_refuses(name: str) -> None:
+    """The bad example is an error at the same field; the good one is not that error."""
+    one, code = example(name), CODES[name]
+
+    assert (one.path, code) in errors(one.bad)
+    assert code not in {found for _, found in errors(one.good)}
+
+
+@pytest.mark.parametrize("name", BEFORE_INSPECTION)
+def test_operator_refuses_what_the_api_refuses(name: str) -> None:
+    """The same before anything is inspected."""
+    one = example(name)
+    problem = first_problem(spec_of(one.bad))
+
+    assert isinstance(problem, SpecError)
+    assert (problem.path, first_problem(spec_of(one.good))) == (one.path, None)

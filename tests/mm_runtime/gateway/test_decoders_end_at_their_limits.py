@@ -1,0 +1,254 @@
+"""A file that takes more than its limits ends its own decoder and nobody else's."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mm_runtime.gateway.media.container import BadRecordingError
+from mm_runtime.gateway.media.decoding.jobs import audio_job, image_job, unreduced, video_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import (
+    DecoderEndedError,
+    DecoderFailedError,
+    DecoderLimits,
+)
+from mm_runtime.gateway.media.decoding.wire import Array, Job
+from mm_runtime.gateway.media.frames import same
+from mm_runtime.gateway.media.video import VideoLimits
+from mm_runtime.images.media import BadImageError
+from support import breaking_jobs
+from support.ended import end, is_gone, wait_until_gone
+from support.films import film
+from support.pictures import RED, data_url, encode, picture
+from support.sounds import encode_sound, noise
+
+TESTS = Path(__file__).parents[2]
+MEMORY = 512 << 20
+
+
+@pytest.fixture(autouse=True)
+def _jobs_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let decoders import the jobs of this test."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+
+
+async def _decoders(wall_seconds: float, count: int = 1) -> AsyncIterator[Decoders]:
+    decoders = Decoders(count, DecoderLimits(memory_bytes=MEMORY, wall_seconds=wall_seconds))
+    yield decoders
+    pids = decoders.pids
+    decoders.close()
+    for pid in pids:
+        wait_until_gone(pid)
+
+
+@pytest.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    """One decoder with time enough for everything."""
+    async for one in _decoders(120):
+        yield one
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[Decoders]:
+    """One decoder with two seconds for a file."""
+    async for one in _decoders(2):
+        yield one
+
+
+async def _decode(
+    decoders: Decoders, job: Job, content: bytes = b"a file", seconds: int = 60
+) -> Array:
+    return await decoders.through(lambda run: run(job, content, seconds))
+
+
+@asynccontextmanager
+async def _stuck(decoders: Decoders, folder: Path) -> AsyncIterator[asyncio.Task[Array]]:
+    """Keep a decoder busy; it is when the block begins."""
+    begun = folder / "begun"
+    task = asyncio.create_task(_decode(decoders, breaking_jobs.sleep, bytes(begun)))
+    try:
+        async with asyncio.timeout(60):
+            while not begun.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.02)
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _process_of(decoders: Decoders) -> int:
+    return int((await _decode(decoders, breaking_jobs.process)).view(np.uint32)[0])
+
+
+async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> None:
+    """And the next one in the same process."""
+    job = image_job(unreduced, 1, 10_000)
+    pixels = await _decode(decoders, job, encode(picture((30, 20))))
+    assert pixels.shape == (20, 30, 3)
+    assert tuple(pixels[5, 5]) == RED
+    assert pixels.flags.writeable
+    first = await _process_of(decoders)
+    assert first != os.getpid()
+    assert await _process_of(decoders) == first
+
+
+async def test_videos_and_sounds_are_decoded_there_too(decoders: Decoders) -> None:
+    """A file, a URL in text, and samples."""
+    limits = VideoLimits(max_bytes=1_000_000, max_pixels=10_000, max_frames=4)
+    content = film(5)
+    frames = await _decode(decoders, video_job(same, limits, is_url=False), content)
+    assert frames.shape == (4, 64, 64, 3)
+    url = data_url(content, "video/mp4").encode()
+    np.testing.assert_array_equal(
+        frames, await _decode(decoders, video_job(same, limits, is_url=True), url)
+    )
+    sound = await _decode(decoders, audio_job(48_000), encode_sound(noise(2.0, seed=1)))
+    assert (np.float32, 32_000) == (sound.dtype, len(sound))
+    with pytest.raises(BadRecordingError, match="longer than 1 seconds"):
+        await _decode(decoders, audio_job(16_000), encode_sound(noise(2.0, seed=1)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 30_000_000], ids=str)
+async def test_files_and_answers_of_any_size_arrive(decoders: Decoders, size: int) -> None:
+    """Larger than any pipe, and empty ones."""
+    content = np.random.default_rng(size).bytes(size)
+    assert (await _decode(decoders, breaking_jobs.echo, content)).tobytes() == content
+
+
+async def test_a_refusal_is_the_decoders_own(decoders: Decoders) -> None:
+    """The message comes through, and the process stays."""
+    before = await _process_of(decoders)
+    with pytest.raises(BadImageError, match="30 x 20 = 600 pixels, more than the limit of 599"):
+        await _decode(decoders, image_job(unreduced, 1, 599), encode(picture((30, 20))))
+    assert await _process_of(decoders) == before
+
+
+async def test_processor_time_ends(decoders: Decoders) -> None:
+    """The kernel ends the process; the next file has a new one."""
+    before = await _process_of(decoders)
+    with pytest.raises(DecoderEndedError, match="more than 1 seconds of processor time"):
+        await _decode(decoders, breaking_jobs.spin, seconds=1)
+    assert is_gone(before)
+    assert await _process_of(decoders) != before
+
+
+async def test_processor_time_is_of_one_file(decoders: Decoders) -> None:
+    """What earlier files took does not count against the next."""
+    with pytest.raises(DecoderEndedError):
+        await _decode(decoders, breaking_jobs.spin, seconds=2)
+    for _ in range(3):
+        assert await _process_of(decoders)
+
+
+async def test_waiting_ends(hasty: Decoders, tmp_path: Path) -> None:
+    """A decoder that uses no processor time is ended, too."""
+    before = await _process_of(hasty)
+    with pytest.raises(DecoderEndedError, match="more than 2 seconds"):
+        await _decode(hasty, breaking_jobs.sleep, bytes(tmp_path / "begun"))
+    assert is_gone(before)
+    assert await _process_of(hasty) != before
+
+
+async def test_memory_ends(decoders: Decoders) -> None:
+    """The kernel gives no more than the limit; the process stays."""
+    before = await _process_of(decoders)
+    with pytest.raises(DecoderEndedError, match="more memory than one file may have"):
+        await _decode(decoders, breaking_jobs.fill)
+    assert await _process_of(decoders) == before
+
+
+@pytest.mark.parametrize("job", [breaking_jobs.crash, breaking_jobs.leave], ids=["crash", "exit"])
+async def test_a_decoder_that_breaks_is_replaced(decoders: Decoders, job: Job) -> None:
+    """Its file is refused, the next one is decoded."""
+    with pytest.raises(DecoderEndedError, match="its decoder broke over it"):
+        await _decode(decoders, job)
+    assert await _process_of(decoders)
+
+
+async def test_what_a_library_prints_is_no_answer(decoders: Decoders) -> None:
+    """Standard output of a decoder is its standard error."""
+    assert (await _decode(decoders, breaking_jobs.chatter, b"abc")).tobytes() == b"abc"
+
+
+async def test_a_false_answer_is_not_believed(decoders: Decoders) -> None:
+    """An array larger than a decoder's memory is never made room for."""
+    with pytest.raises(DecoderFailedError, match="1099511627776"):
+        await _decode(decoders, breaking_jobs.lie)
+    assert await _process_of(decoders)
+
+
+async def test_our_own_errors_are_no_refusals(decoders: Decoders) -> None:
+    """They are not told to the client as the file's fault."""
+    with pytest.raises(DecoderFailedError, match="KeyError: 6"):
+        await _decode(decoders, breaking_jobs.fail)
+
+
+async def test_a_client_that_leaves_frees_its_decoder(decoders: Decoders, tmp_path: Path) -> None:
+    """What it asked for is ended at once, not when its time is up."""
+    before = await _process_of(decoders)
+    async with _stuck(decoders, tmp_path) as waiting:
+        waiting.cancel()
+    assert await _process_of(decoders) != before
+    assert is_gone(before)
+
+
+async def test_others_are_decoded_meanwhile(tmp_path: Path) -> None:
+    """One decoder is busy without end, the other one works on."""
+    async for two in _decoders(120, count=2):
+        async with _stuck(two, tmp_path) as stuck:
+            for _ in range(5):
+                assert (await _decode(two, breaking_jobs.echo, b"abc")).tobytes() == b"abc"
+            assert not stuck.done()
+
+
+async def test_started_decoders_are_used(tmp_path: Path) -> None:
+    """No file waits for a process to start, and none is left at the end, busy or idle."""
+    async for two in _decoders(120, count=2):
+        two.start()
+        before = two.pids
+        assert len(before) == 2
+        assert await _process_of(two) in before
+        async with _stuck(two, tmp_path) as busy:
+            two.close()
+            with pytest.raises(DecoderEndedError):
+                await busy
+        for pid in before:
+            wait_until_gone(pid)
+
+
+def test_a_killed_gateway_leaves_no_decoder(tmp_path: Path) -> None:
+    """Neither a busy nor an idle one, whatever ended it."""
+    script = (
+        "import asyncio, sys\n"
+        "from mm_runtime.gateway.media.decoding.pool import Decoders\n"
+        "from mm_runtime.gateway.media.decoding.process import DecoderLimits\n"
+        "from support import breaking_jobs\n"
+        "async def main():\n"
+        "    two = Decoders(2, DecoderLimits(memory_bytes=1 << 29, wall_seconds=600))\n"
+        "    two.start()\n"
+        "    await two.through(lambda run: run(breaking_jobs.echo, b'', 600))\n"
+        "    print(*two.pids, flush=True)\n"
+        "    path = sys.argv[1].encode()\n"
+        "    await two.through(lambda run: run(breaking_jobs.sleep, path, 600))\n"
+        "asyncio.run(main())\n"
+    )
+    gateway = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path / "begun"], stdout=subprocess.PIPE
+    )
+    try:
+        assert gateway.stdout is not None
+        pids = [int(pid) for pid in gateway.stdout.readline().split()]
+        gateway.kill()
+    finally:
+        end(gateway)
+    gateway.stdout.close()
+    assert len(pids) == 2
+    for pid in pids:
+        wait_until_gone(pid)

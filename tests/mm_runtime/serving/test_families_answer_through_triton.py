@@ -1,0 +1,411 @@
+"""The real server and gateway with an engine of each family: answers are transformers' own."""
+
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from openai import BadRequestError, OpenAI
+
+from mm_runtime.gateway.media.video import VideoLimits, decode_video
+from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
+from mm_runtime.serving.prompts.starts import decoder_start
+from support import documented_requests
+from support.build_plans import serving_plan
+from support.ensemble import Ensemble, EnsembleError
+from support.families import pictures, texts
+from support.families.case import Case
+from support.families.expected import ANSWER, KINDS, Upstream, picture
+from support.families.pictures import CASES
+from support.families.pipeline import BEAMS, Pipeline, build
+from support.families.words import END, tokenizer
+from support.films import film, long_film
+from support.pictures import data_url, encode
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import BuiltEngine
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+QUESTION = "what is in the image ?"
+TEXTS = ("translate to german : i see a red square", "a circle and two squares", "what ?")
+QUICK = {"qwen2-vl", "t5"}
+"""One of each kind in every run; the others start a server each and are marked slow."""
+
+PICTURE_FAMILIES = sorted(name for name, case in CASES.items() if case.prompt)
+FILM_FAMILIES = [name for name in PICTURE_FAMILIES if CASES[name].video_mark]
+TEXT_FAMILIES = sorted(set(TEXT_KINDS) - {"whisper"})
+
+FRAMES = 3
+"""Of a video, at the most."""
+
+FILM_BYTES = 4 << 20
+"""Room for a film of too many frames."""
+
+
+def _slow(families: list[str]) -> list[object]:
+    return [
+        family if family in QUICK else pytest.param(family, marks=pytest.mark.slow)
+        for family in families
+    ]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A server and a gateway of one family, its checkpoint, the same engine in this process."""
+
+    name: str
+    checkpoint: Path
+    pair: RealGateway
+    ensemble: Ensemble
+    openai: OpenAI
+    pipeline: Pipeline
+
+    @property
+    def case(self) -> Case:
+        """What tests know of a family that takes pictures."""
+        return CASES[self.name]
+
+    def prompt(self, given: list[Any]) -> str:
+        """Return the prompt that the question with pictures becomes."""
+        return self.case.prompt.format(pictures=self.case.mark * len(given))
+
+    def chat(self, *content: dict[str, object], **options: Any) -> Any:
+        """Send one message and return the completion."""
+        return self.openai.chat.completions.create(
+            model=self.pair.model,
+            messages=[{"role": "user", "content": list(content)}],
+            temperature=0,
+            max_tokens=ANSWER,
+            **options,
+        )
+
+    def expected(self, given: list[Any]) -> tuple[str, int]:
+        """Return answer and prompt tokens of this process for the originals of pictures."""
+        prompt = self.prompt(given)
+        if not given and not prompt.startswith("<|im_start|>"):
+            prompt = f"<s>{prompt}"
+        urls = [data_url(encode(one)).encode() for one in given]
+        tensors = {"IMAGE_URL": np.array([urls], dtype=np.object_)} if urls else {}
+        tokens = len(self.pipeline.prepare(prompt, **tensors)["INPUT_ID"][0])
+        codec = self.pipeline.preprocessor.codec
+        return codec.decode(self.pipeline.ask(prompt, **tensors)), tokens
+
+
+@pytest.fixture(scope="module")
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Family]:
+    """A running family; tests of one family follow each other and share it."""
+    family = request.param
+    folder = tmp_path_factory.mktemp("family")
+    writer = texts if family in TEXT_FAMILIES else pictures
+    checkpoint = writer.write(family, folder / "checkpoint")
+    directory = build(checkpoint, folder / "store")
+    serving = folder / "plan.json"
+    plan = serving_plan(directory.manifest.fingerprint)
+    limits = plan.gateway.model_copy(
+        update={"max_video_frames": FRAMES, "max_image_bytes": FILM_BYTES}
+    )
+    serving.write_text(plan.model_copy(update={"gateway": limits}).to_json())
+    pipeline = Pipeline.load(directory)
+    with (
+        run_pair(BuiltEngine(directory.root, serving), folder) as pair,
+        Ensemble(pair.triton_grpc) as ensemble,
+        OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60) as openai,
+    ):
+        yield Family(family, checkpoint, pair, ensemble, openai, pipeline)
+    pipeline.loaded.engine.stop()
+
+
+def _part(image: Any) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
+
+
+def _features(served: Family, given: list[Any]) -> int:
+    """Return the features of pictures as the engine in this process has them."""
+    facts = served.pipeline.directory.facts
+    urls = [data_url(encode(one)).encode() for one in given]
+    if not urls:
+        return 0
+    prompt = served.prompt(given)
+    prepared = served.pipeline.prepare(prompt, IMAGE_URL=np.array([urls], dtype=np.object_))
+    if "ASPECT_RATIO_MASK" in prepared and facts.vision is not None:  # tiles that are filled
+        tile = facts.vision.features_per_image // (facts.vision.max_tiles or 1)
+        return int(prepared["ASPECT_RATIO_MASK"].sum()) * tile
+    return int((prepared["INPUT_ID"] >= facts.text.vocabulary_size).sum())
+
+
+TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
+
+
+@pytest.mark.parametrize(
+    "served", _slow([one for one in PICTURE_FAMILIES if one in KINDS]), indirect=True
+)
+def test_picture(served: Family) -> None:
+    """A picture with a question, streamed and whole; the text is that of transformers' tokens."""
+    pipeline, family = served.pipeline, served.name
+    image = picture(100, 61, seed=1)
+    pixels = np.asarray(image)[None, None]
+    upstream = Upstream(family, served.checkpoint)
+    facts = pipeline.directory.facts
+    ids = pipeline.prepare(QUESTION, IMAGE_BYTES=pixels)["INPUT_ID"][0].tolist()
+    token = facts.image_token_id
+    ids = [token if one >= facts.text.vocabulary_size else one for one in ids]
+    assert token is not None
+    answer = upstream.answer(ids, **upstream.inputs([image], ids, token))
+    expected = pipeline.preprocessor.codec.decode(answer)
+    asked = {"image_bytes_input": pixels, "max_tokens": ANSWER}
+    assert expected == served.ensemble.ask(QUESTION, **asked).text
+    assert expected == served.ensemble.ask(QUESTION, stream=True, **asked).text
+    assert expected != served.ensemble.ask(QUESTION, max_tokens=ANSWER).text
+
+
+@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([], id="text-only"),
+        pytest.param([(100, 61)], id="one"),
+        pytest.param([(90, 40), (50, 70)], id="two-of-different-shape"),
+    ],
+)
+def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
+    """A chat with pictures of any shape: prompt, tokens and answer are the engine's own.
+
+    The engine in this process gets the pictures as they are; the gateway has made them smaller.
+    """
+    given = [picture(*size, seed=seed) for seed, size in enumerate(sizes)]
+    text, tokens = served.expected(given)
+    parts = [*map(_part, given), TEXT_PART]
+    answer = served.chat(*parts)
+    stream = served.chat(*parts, stream=True)
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    found = answer.choices[0].message.content
+    assert (text, text, tokens) == (found, streamed, answer.usage.prompt_tokens)
+    details = answer.usage.prompt_tokens_details
+    features = details.image_tokens if details else 0
+    assert _features(served, given) == features
+
+
+@pytest.mark.parametrize("served", _slow(FILM_FAMILIES), indirect=True)
+def test_video(served: Family) -> None:
+    """Frames of an animation, evenly sampled; the answer is that of the same frames in Triton."""
+    frames = [picture(60, 50, seed=seed) for seed in range(5)]
+    row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
+    prompt = served.case.prompt.format(pictures=served.case.video_mark)
+    kept = np.stack([np.asarray(frames[at]) for at in (0, 2, 4)])[None]
+    tokens = len(served.pipeline.prepare(prompt, VIDEO_BYTES=kept)["INPUT_ID"][0])
+    ids = served.pipeline.ask(prompt, VIDEO_BYTES=kept)
+    expected = served.pipeline.preprocessor.codec.decode(ids)
+    part = {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{row}"}}
+    answer = served.chat(part, TEXT_PART)
+    found = answer.choices[0].message.content
+    assert (expected, tokens) == (found, answer.usage.prompt_tokens)
+    with pytest.raises(BadRequestError, match="either images or one video"):
+        served.chat(part, _part(frames[0]), TEXT_PART)
+
+
+def _refused_together(case: Case) -> Iterator[tuple[list[dict[str, object]], str]]:
+    if case.refused:
+        sizes, words = case.refused
+        yield [_part(picture(*size, seed=1)) for size in sizes], words
+
+
+@pytest.mark.parametrize("served", _slow(PICTURE_FAMILIES), indirect=True)
+def test_what_the_family_cannot_do(served: Family) -> None:
+    """Each refusal names the part; the next request is answered."""
+    three = [_part(picture(30, 30, seed=seed)) for seed in range(3)]
+    for content, words in (
+        ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
+        ([{"type": "text", "text": f"{served.case.mark} ?"}], "stands for an image"),
+        ([{"type": "text", "text": "what " * 600}], "at most 400 tokens"),
+        *_refused_together(served.case),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            served.chat(*content)
+    with pytest.raises(BadRequestError, match="POST /v1/chat/completions"):
+        served.openai.completions.create(model=served.pair.model, prompt="what ?")
+    assert served.chat(TEXT_PART).usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
+def test_text(served: Family) -> None:
+    """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and whole."""
+    model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
+    words = tokenizer(ends=True)
+    start = decoder_start(served.checkpoint)
+    for text in TEXTS:
+        read = words(text)["input_ids"]
+        ids = model.generate(
+            input_ids=torch.tensor([read]),
+            decoder_input_ids=torch.tensor([start]),
+            max_new_tokens=ANSWER,
+            do_sample=False,
+        )[0].tolist()[len(start) :]
+        answer = ids[: ids.index(END)] if END in ids else ids
+        expected = words.decode(answer, skip_special_tokens=True)
+        assert expected == served.ensemble.ask(text, max_tokens=ANSWER).text
+        assert expected == served.ensemble.ask(text, max_tokens=ANSWER, stream=True).text
+        asked = {"model": served.pair.model, "prompt": text, "max_tokens": ANSWER}
+        whole = served.openai.completions.create(**asked, temperature=0)
+        stream = served.openai.completions.create(**asked, temperature=0, stream=True)
+        streamed = "".join(chunk.choices[0].text for chunk in stream)
+        assert (expected, expected) == (whole.choices[0].text, streamed)
+        assert len(read) == whole.usage.prompt_tokens
+
+
+@pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
+def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
+    """Chats, pictures, too long texts and answers are refused in words."""
+    with pytest.raises(BadRequestError, match="POST /v1/completions"):
+        served.chat(TEXT_PART)
+    for changes, words in (
+        ({"prompt": "what " * 70}, "at most 64 tokens"),
+        ({"prompt": "what ?", "max_tokens": 64}, "answers have at most 6[23] tokens"),
+        ({"prompt": ["what ?", "who ?"]}, "got 2 prompts"),
+        ({"prompt": [1, 2]}, "prompt"),
+        ({"prompt": "what ?", "echo": True}, "`echo` is not served"),
+    ):
+        with pytest.raises(BadRequestError, match=words):
+            served.openai.completions.create(model=served.pair.model, **changes)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "request-errors.md"
+
+
+def _rows(heading: str) -> dict[str, tuple[str, str, str]]:
+    """Return mistake -> gRPC status, OpenAI status and code, words, of a section's table."""
+    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
+    cells = [tuple(cell.strip() for cell in line) for line in lines[2:]]
+    return {mistake: (grpc, openai, words) for mistake, grpc, openai, words in cells}
+
+
+def _refused(served: Family, heading: str, triton: dict[str, Any], openai: dict[str, Any]) -> None:
+    """Make the mistakes of a table, and an honest request after each."""
+    rows = _rows(heading)
+    assert {*triton, *openai} == {*rows}
+    for mistake, (grpc, wire, words) in rows.items():
+        said = tuple(words.split("; ")) if mistake in triton and mistake in openai else (words,)
+        assert (mistake in triton, mistake in openai) == (grpc != "-", wire != "-")
+        if mistake in triton:
+            with Ensemble(served.pair.triton_grpc) as fresh:
+                with pytest.raises(EnsembleError) as refusal:
+                    fresh.ask(**{"text": QUESTION, "max_tokens": 4, **triton[mistake]})
+                assert any(one in str(refusal.value) for one in said), str(refusal.value)
+                assert fresh.ask(QUESTION, max_tokens=2).outputs
+        if mistake in openai:
+            with pytest.raises(BadRequestError) as answer:
+                openai[mistake]()
+            assert wire == f"400 {answer.value.code}"
+            assert any(one in answer.value.message for one in said), answer.value.message
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_mistakes_with_videos(served: Family) -> None:
+    """The page's table of models that see videos is true."""
+    pixels = np.zeros((1, 2, 40, 40, 3), np.uint8)
+
+    def shown(content: bytes, *parts: dict[str, object]) -> Callable[[], object]:
+        url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
+        part = {"type": "video_url", "video_url": {"url": url}}
+        return lambda: served.chat(part, *parts, TEXT_PART)
+
+    _refused(
+        served,
+        "Models that see videos",
+        triton={
+            "image and video in one request": {
+                "image_bytes_input": pixels,
+                "video_bytes_input": pixels,
+            },
+            "more frames than planned": {
+                "video_bytes_input": np.zeros((1, 100_000, 1, 1, 3), np.uint8)
+            },
+        },
+        openai={
+            "image and video in one request": shown(film(3), _part(picture(30, 30, seed=1))),
+            "video of 100,000 frames": shown(long_film(100_000)),
+            "truncated video": shown(film(30)[:1200]),
+            "video that is a web page": shown(b"<html>"),
+        },
+    )
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_film(served: Family) -> None:
+    """A film is answered like the frames that are taken from it."""
+    content = film(9)
+    limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
+    frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits)])[None]
+    prompt = served.case.prompt.format(pictures=served.case.video_mark)
+    ids = served.pipeline.ask(prompt, VIDEO_BYTES=frames)
+    url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
+    answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
+    expected = served.pipeline.preprocessor.codec.decode(ids)
+    assert expected == answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
+def test_documented_videos(served: Family) -> None:
+    """The page of requests shows how frames are sent; random weights answer something."""
+    (example,) = documented_requests.examples("qwen2-vl")
+    assert example.answer == documented_requests.ANYTHING
+    assert example.run({"localhost:8001": served.pair.triton_grpc})
+
+
+@pytest.mark.parametrize("served", ["t5"], indirect=True)
+def test_mistakes_with_encoder_decoders(served: Family) -> None:
+    """The page's table of encoder-decoders is true."""
+    completions, model = served.openai.completions, served.pair.model
+    long = "what " * 70
+    _refused(
+        served,
+        "Encoder-decoders",
+        triton={
+            "text longer than planned": {"text": long},
+            "more beams than built": {"beam_width": 3},
+            "image for a model of texts": {
+                "image_bytes_input": np.zeros((1, 1, 40, 40, 3), np.uint8)
+            },
+            "answer of no tokens, or of too many": {"max_tokens": 0},
+        },
+        openai={
+            "text longer than planned": lambda: completions.create(model=model, prompt=long),
+            "chat with a model of texts": lambda: served.chat(TEXT_PART),
+            "answer of no tokens, or of too many": lambda: completions.create(
+                model=model, prompt="what ?", max_tokens=64
+            ),
+        },
+    )
+
+
+@pytest.mark.parametrize("served", ["t5"], indirect=True)
+def test_beams(served: Family) -> None:
+    """Two beams through Triton: both texts are those of transformers' own search."""
+    model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
+    words = tokenizer(ends=True)
+    start = decoder_start(served.checkpoint)
+    for text in TEXTS:
+        found = model.generate(
+            input_ids=torch.tensor([words(text)["input_ids"]]),
+            decoder_input_ids=torch.tensor([start]),
+            max_new_tokens=ANSWER,
+            num_beams=BEAMS,
+            num_return_sequences=BEAMS,
+            length_penalty=1.0,
+            early_stopping=True,
+            do_sample=False,
+        )[:, len(start) :].tolist()
+        beams = [one[: one.index(END)] if END in one else one for one in found]
+        expected = [words.decode(one, skip_special_tokens=True) for one in beams]
+        asked = {"beam_width": BEAMS, "length_penalty": 1.0, "max_tokens": ANSWER}
+        (told,) = served.ensemble.ask(text, return_log_probs=True, **asked).outputs
+        assert expected == [one.decode() for one in told["text_output"].reshape(-1)]
+        sums = told["cum_log_probs"].reshape(-1)
+        assert (len(sums), bool(np.isfinite(sums).all())) == (BEAMS, True)
