@@ -1,10 +1,11 @@
-"""What does a decoding step of the language model take, kernel by kernel and as one CUDA graph?
+"""What does a decoding step of the language model take: kernel by kernel, as one CUDA graph, fused?
 
     python bench/gpu/speed.py --shapes 1.3b 7b --out bench/gpu/results/speed.json
 
 In one process, without Triton: a step is the pass, its logits, the likeliest tokens and their copy
-to the processor, at 660 positions; the roofline is what must be read (weights, keys and values)
-over the data sheet's 3.35 TB/s. Also the pass of a prompt of 600 rows.
+to the processor, at 660 positions; `gpu_ms` is the same without the copy, many steps in a row, so
+that the processor is never waited for where it is faster. The roofline is what must be read
+(weights, keys and values) over the data sheet's 3.35 TB/s. Also the pass of a prompt of 600 rows.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from checkpoints import SHAPES, Shape, write_llava
 from gpu_record import RESULTS, write
 
 from mm_api.documents.serving_plan import Device
+from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.serving.device import open_device, wait_for
@@ -28,6 +30,7 @@ BYTES_PER_SECOND = 3.35e12
 
 CONTEXT, PROMPT, POSITIONS, SLOTS = 660, 600, 1024, 32
 BATCHES = (1, 8, 16, 32)
+WAYS = ("kernel by kernel", "graph", "fused")
 
 
 def median_ms(call: Callable[[], object], device: torch.device, times: int) -> float:
@@ -51,8 +54,18 @@ def roofline_ms(shape: Shape, batch: int) -> float:
     return round(float(2 * (weights + cache) / BYTES_PER_SECOND * 1e3), 3)
 
 
+def queued_ms(call: Callable[[], object], device: torch.device, times: int) -> float:
+    """Return the mean of so many calls that are started without waiting for any."""
+    wait_for(device)
+    began = time.perf_counter()
+    for _ in range(times):
+        call()
+    wait_for(device)
+    return round((time.perf_counter() - began) * 1e3 / times, 3)
+
+
 def measured(
-    folder: Path, shape: Shape, *, graphs: bool, name: Device, times: int
+    folder: Path, shape: Shape, *, way: str, name: Device, times: int
 ) -> dict[str, object]:
     """Return the times of one way to start a step."""
     device = open_device(name)
@@ -64,23 +77,34 @@ def measured(
         slots=SLOTS,
         max_length=POSITIONS,
         device=device,
-        graphs=graphs,
+        graphs=way == "graph",
+        kernels=open_kernels(device) if way == "fused" else None,
     )
+    assert (model._fused is not None) == (way == "fused")  # noqa: SLF001 - what is measured
     wait_for(device)
     found: dict[str, object] = {"load_seconds": round(time.monotonic() - began, 1)}
     steps = {}
     for batch in BATCHES:
         tokens, positions = [5 + at for at in range(batch)], [CONTEXT] * batch
 
-        def step(tokens: list[int] = tokens, positions: list[int] = positions) -> list[int]:
-            states = model.run(tokens, positions).decoded
-            return model.logits(states).argmax(dim=-1).tolist()
+        def queued(tokens: list[int] = tokens, positions: list[int] = positions) -> torch.Tensor:
+            return model.logits(model.run(tokens, positions).decoded).argmax(dim=-1)
+
+        def step(queued: Callable[[], torch.Tensor] = queued) -> list[int]:
+            return queued().tolist()
 
         for _ in range(3):
             step()
         took = median_ms(step, device, times)
         least = roofline_ms(shape, batch)
-        steps[batch] = {"step_ms": took, "roofline_ms": least, "over": round(took / least, 2)}
+        without = queued_ms(queued, device, times)
+        steps[batch] = {
+            "step_ms": took,
+            "gpu_ms": without,
+            "roofline_ms": least,
+            "over": round(took / least, 2),
+            "gpu_over": round(without / least, 2),
+        }
     found["steps_by_batch"] = steps
     rows = model.embed([5 + at % 80 for at in range(PROMPT)], None)
     model.run([], [], Part(0, rows))
@@ -96,6 +120,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "speed.json")
     parser.add_argument("--device", default="CUDA")
     parser.add_argument("--shapes", nargs="+", default=["1.3b", "7b"])
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--times", type=int, default=60)
     options = parser.parse_args()
     shapes = {}
@@ -105,9 +130,9 @@ def main() -> None:
             write_llava(folder, name, device="cuda" if options.device == "CUDA" else "cpu")
             shapes[name] = {
                 way: measured(
-                    folder, SHAPES[name], graphs=graphs, name=options.device, times=options.times
+                    folder, SHAPES[name], way=way, name=options.device, times=options.times
                 )
-                for way, graphs in (("kernel by kernel", False), ("graph", True))
+                for way in options.ways
             }
         print(name, shapes[name], flush=True)
     write(options.out, "python bench/gpu/speed.py", {"context": CONTEXT, "shapes": shapes})

@@ -19,7 +19,12 @@ from support.families.expected import KINDS, picture
 from support.families.pictures import write
 from support.families.pipeline import Pipeline, build
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    # Older torch warns when it reads an exported program and arrays that it does not write to.
+    pytest.mark.filterwarnings("ignore:The given (buffer|NumPy array) is not writable:UserWarning"),
+    pytest.mark.filterwarnings("ignore:`hidden_state` is deprecated:FutureWarning"),
+]
 
 QUESTION = "what is in the image ?"
 SIZES = [(100, 61), (28, 28), (37, 150)]

@@ -9,21 +9,19 @@ On the processor, steps of the same shapes are computed as any other: for tests.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
-from mm_runtime.serving.device import is_gpu
+from mm_runtime.reference_engine.captures import capture_on, doubled
 
 SHORTEST_SPAN = 256
 """Positions that the first graph reads; the next ones read twice as many each."""
 
-WARM_UP_PASSES = 2
-"""Before a capture: libraries choose their kernels and take their workspaces."""
-
 Pass = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], torch.Tensor]
 """Tokens, positions and slots of rows, and positions that are read -> states of the rows."""
+
+Capture = Callable[[Callable[[], torch.Tensor]], Callable[[], torch.Tensor]]
 
 
 class DecodeGraphs:
@@ -43,7 +41,7 @@ class DecodeGraphs:
         # One set of inputs, as long as the largest step: token, position and slot of each row.
         self._inputs = torch.zeros((slots, 3), dtype=torch.long, device=device)
         self._inputs[:, 2] = slots
-        capture = _captured_on_gpu() if is_gpu(device) else _computed
+        capture: Capture = capture_on(device)
         # The largest first: smaller ones find their memory in its pool.
         self._steps = {
             (rows, span): capture(self._bound(run, rows, span))
@@ -69,47 +67,3 @@ class DecodeGraphs:
     def _bound(self, run: Pass, rows: int, span: int) -> Callable[[], torch.Tensor]:
         tokens, positions, slots = self._inputs[:rows].unbind(dim=1)
         return lambda: run(tokens, positions, slots, span)
-
-
-def _computed(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    return step
-
-
-def _captured_on_gpu() -> Callable[[Callable[[], torch.Tensor]], Callable[[], torch.Tensor]]:
-    """Return what captures steps, all of them in one pool of memory and on one stream.
-
-    cuBLAS keeps a workspace of 32 MiB for each stream that it was called on.
-    """
-    new_stream: Any = torch.cuda.Stream
-    pool, stream = torch.cuda.graph_pool_handle(), new_stream()
-
-    def capture(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP_PASSES):
-                step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        # Other threads of the process may use the GPU meanwhile.
-        captured = torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local")
-        with captured:
-            states = step()
-
-        def replayed() -> torch.Tensor:
-            graph.replay()
-            return states
-
-        return replayed
-
-    return capture
-
-
-def doubled(first: int, last: int) -> list[int]:
-    """Return `first`, twice that, and so on below `last`, and `last`."""
-    return [*_below(first, last), last]
-
-
-def _below(size: int, last: int) -> Iterator[int]:
-    while size < last:
-        yield size
-        size *= 2

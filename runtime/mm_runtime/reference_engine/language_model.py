@@ -18,6 +18,9 @@ from mm_api.families.family import Decoder, Family
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
+from mm_runtime.reference_engine.fused.decoder import FusedDecoder
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.serving.device import CPU, as_tensor
@@ -48,6 +51,7 @@ class LanguageModel:
         adapters: Sequence[AdapterFolder] = (),
         device: torch.device = CPU,
         graphs: bool = False,
+        kernels: Kernels | None = None,
     ) -> None:
         """Load the language model of a checkpoint; its vision tower is dropped at once.
 
@@ -60,6 +64,7 @@ class LanguageModel:
             adapters: those that requests may name.
             device: holds weights, keys and values, and computes.
             graphs: decode in steps of fixed shapes, which a GPU starts at once; without adapters.
+            kernels: compute decoders of Llama's shape, in passes of fixed shapes; without adapters.
         """
         parts = load_parts(FAMILIES[family], folder, getattr(torch, dtype))
         config = parts.config
@@ -74,8 +79,17 @@ class LanguageModel:
         """The adapter of each slot."""
 
         self._device = device
-        for part in (self._model, self._head):
-            part.to(device)
+        for ready in (self._embed, self._head):
+            ready.to(device)
+        self._fused: FusedDecoder | None = None
+        self._graphs: DecodeGraphs | None = None
+        if kernels is not None and not adapters and has_llama_shape(self._model, config):
+            weights = take_weights(self._model, max_length=max_length, device=device)
+            self._fused = FusedDecoder(
+                weights, kernels, slots=slots, max_length=max_length, device=device
+            )
+            return
+        self._model.to(device)
         fixed = graphs and not adapters
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
@@ -89,7 +103,6 @@ class LanguageModel:
             device=device,
             fixed=fixed,
         )
-        self._graphs: DecodeGraphs | None = None
         if fixed:
             self._capture(slots, max_length)
 
@@ -154,8 +167,10 @@ class LanguageModel:
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
+        if self._fused is not None:
+            return self._fused.run(plain_tokens(tokens), positions, part)
         if self._graphs is not None and part is None:
-            states = self._graphs.run([one for one in tokens if isinstance(one, int)], positions)
+            states = self._graphs.run(plain_tokens(tokens), positions)
             return Passed(states, states[:0])
         decoding, count = len(tokens), 0 if part is None else len(part.rows)
         rows = self._embed(self._ids(tokens))
@@ -189,8 +204,16 @@ class LanguageModel:
     @torch.inference_mode()
     def move(self, source: int, target: int, length: int) -> None:
         """Give the first `length` positions of one slot to another, and its adapter."""
-        self._cache.move(source, target, length)
+        if self._fused is not None:
+            self._fused.move(source, target)
+        else:
+            self._cache.move(source, target, length)
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
+
+
+def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:
+    """Return tokens of requests without beams, which are all that decoders take."""
+    return [one for one in tokens if isinstance(one, int)]
 
 
 def refuse_beams(request: Request) -> None:

@@ -13,6 +13,8 @@ from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine, EngineOptions
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
@@ -59,6 +61,7 @@ def load_engine(
     max_queue_size: int,
     cancellation_check_seconds: float,
     device: torch.device = CPU,
+    kernels: Kernels | None = None,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
@@ -67,6 +70,7 @@ def load_engine(
         max_queue_size: requests that wait; 0: without bound.
         cancellation_check_seconds: see `EngineOptions`.
         device: holds weights, keys and values, and computes.
+        kernels: of fused decoders; None: those of the device.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -74,7 +78,7 @@ def load_engine(
     limits = directory.limits
     start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
-    model = load_model(directory, device)
+    model = load_model(directory, device, kernels)
     beside = GPU_PROMPT_ROWS if is_gpu(device) else PROMPT_ROWS
     options = EngineOptions(
         max_batch_size=limits.max_batch_size,
@@ -96,13 +100,21 @@ def load_engine(
     )
 
 
-def load_model(directory: EngineDirectory, device: torch.device = CPU) -> SlotModel:
+def load_model(
+    directory: EngineDirectory, device: torch.device = CPU, kernels: Kernels | None = None
+) -> SlotModel:
     """Return the language model of an engine on a device, by its family.
+
+    Args:
+        directory: of the engine.
+        device: holds weights, keys and values, and computes.
+        kernels: of fused decoders; None: those of the device.
 
     Raises:
         ValueError: the Reference engine has no such family.
     """
     family, limits = directory.facts.family, directory.limits
+    kernels = open_kernels(device) if kernels is None else kernels
     record = FAMILIES.get(family)
     dtype, slots = directory.manifest.plan.engine.dtype, limits.max_batch_size
     reads = limits.max_encoder_input_len or limits.max_input_len
@@ -142,6 +154,7 @@ def load_model(directory: EngineDirectory, device: torch.device = CPU) -> SlotMo
             family=family,
             adapters=adapters,
             device=device,
+            kernels=kernels,
         )
     return LanguageModel(
         directory.llm,
@@ -152,6 +165,7 @@ def load_model(directory: EngineDirectory, device: torch.device = CPU) -> SlotMo
         adapters=adapters,
         device=device,
         graphs=is_gpu(device),
+        kernels=kernels,
     )
 
 

@@ -13,7 +13,9 @@ import torch
 
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.beams import Branches
-from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.fused.decoder import FusedDecoder
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.reference_engine.language_model import LanguageModel, plain_tokens
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.device import CPU, as_tensor
 from mm_runtime.serving.errors import RequestError
@@ -49,6 +51,7 @@ class RotatedLanguageModel(LanguageModel):
         family: str,
         adapters: Sequence[AdapterFolder] = (),
         device: torch.device = CPU,
+        kernels: Kernels | None = None,
     ) -> None:
         """Load as any decoder; see `LanguageModel`."""
         super().__init__(
@@ -59,8 +62,9 @@ class RotatedLanguageModel(LanguageModel):
             family=family,
             adapters=adapters,
             device=device,
+            kernels=kernels,
         )
-        self._plain: Any = self._model.rotary_emb
+        self._plain: Any = self._model.rotary_emb.to(device)
         self._rotation = _Rotation()
         self._model.rotary_emb = self._rotation
         self._pairs = int(self._plain.inv_freq.shape[0])
@@ -70,6 +74,11 @@ class RotatedLanguageModel(LanguageModel):
     def check(self, request: Request) -> None:
         """Refuse rotations that do not cover the prompt, or are missing beside images."""
         super().check(request)
+        if not -len(request.ids) <= request.rotation_delta <= 0:
+            raise RequestError(
+                f"mrope_position_deltas is {request.rotation_delta}; positions of images are never "
+                f"more than their tokens, so that it is {-len(request.ids)} to 0 here"
+            )
         if request.rotation is None:
             if request.table is not None:
                 raise RequestError(
@@ -99,6 +108,8 @@ class RotatedLanguageModel(LanguageModel):
     ) -> Passed:
         """Run tokens and part of a prompt, each row rotated as its request says."""
         decoding = len(tokens)
+        if self._fused is not None:
+            return self._run_fused(self._fused, plain_tokens(tokens), positions, part)
         places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
         table = None if part is None else self._tables[decoding]
         if part is not None and table is None:
@@ -112,6 +123,20 @@ class RotatedLanguageModel(LanguageModel):
             sines = torch.cat((sines, _doubled(rows[..., 1])))
         self._rotation.aimed = (cosines, sines)
         return super().run(tokens, positions, part)
+
+    def _run_fused(
+        self,
+        fused: FusedDecoder,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        part: Part | None,
+    ) -> Passed:
+        turned_by = [position + self._deltas[slot] for slot, position in enumerate(positions)]
+        table = None if part is None else self._tables[len(tokens)]
+        turns = None
+        if part is not None and table is not None:
+            turns = table[part.start : part.start + len(part.rows)].transpose(1, 2).flatten(1)
+        return fused.run(tokens, positions, part, turned_by=turned_by, turns=turns)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give positions and rotations of one slot to another."""

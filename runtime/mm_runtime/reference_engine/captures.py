@@ -1,0 +1,58 @@
+"""Passes of fixed shapes as CUDA graphs, which a GPU starts at once; elsewhere they just run."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from mm_runtime.serving.device import is_gpu
+
+WARM_UP_PASSES = 2
+"""Before a capture: libraries choose their kernels and take their workspaces."""
+
+Result = TypeVar("Result")
+
+
+def capture_on(
+    device: torch.device,
+) -> Callable[[Callable[[], Result]], Callable[[], Result]]:
+    """Return what captures passes; on a processor it returns them as they are.
+
+    All are captured in one pool of memory and on one stream: cuBLAS keeps a workspace of 32 MiB for
+    each stream that it was called on. What a captured pass returns is overwritten by its next run.
+    """
+    if not is_gpu(device):
+        return lambda computed: computed
+    new_stream: Any = torch.cuda.Stream
+    pool, stream = torch.cuda.graph_pool_handle(), new_stream()
+
+    def capture(computed: Callable[[], Result]) -> Callable[[], Result]:
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_PASSES):
+                computed()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads of the process may use the GPU meanwhile.
+        captured = torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local")
+        with captured:
+            result = computed()
+
+        def replayed() -> Result:
+            graph.replay()
+            return result
+
+        return replayed
+
+    return capture
+
+
+def doubled(first: int, last: int) -> list[int]:
+    """Return `first`, twice that, and so on below `last`, and `last`."""
+    return [*_below(first, last), last]
+
+
+def _below(size: int, last: int) -> Iterator[int]:
+    while size < last:
+        yield size
+        size *= 2

@@ -1,0 +1,99 @@
+"""What a fused decoder computes beside matrix products.
+
+Rows of a pass are described by `inputs`, int32 [rows, 4]: token, position in its slot, slot, and
+row of the rotation table. A row with position -1 is unused: it is stored nowhere, and nothing reads
+what is computed of it.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+TOKEN, POSITION, SLOT, TURN = range(4)
+"""Columns of `inputs`."""
+
+INPUTS = 4
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Attention of a decoder; all layers are alike."""
+
+    queries: int
+    keys: int
+    """Of values, too; a divisor of `queries`."""
+
+    size: int
+    """Even."""
+
+    scale: float
+    """Of the products of queries and keys."""
+
+    @property
+    def width(self) -> int:
+        """Values of a row: its queries, its keys and its values, in this order."""
+        return (self.queries + 2 * self.keys) * self.size
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Keys and values of one layer, each [slots, key heads, positions, head size]."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+class Kernels(Protocol):
+    """Everything is written to tensors that exist: captured graphs have no others."""
+
+    def add_norm(
+        self,
+        states: torch.Tensor,
+        more: torch.Tensor | None,
+        weight: torch.Tensor,
+        epsilon: float,
+        out: torch.Tensor,
+    ) -> None:
+        """Add `more` to `states` [rows, hidden] in place; write the root mean square norm."""
+
+    def rotate(
+        self,
+        products: torch.Tensor,
+        turns: torch.Tensor,
+        inputs: torch.Tensor,
+        stored: Stored,
+        heads: Heads,
+    ) -> None:
+        """Rotate queries in place; rotate and store keys; store values.
+
+        Args:
+            products: [rows, `Heads.width`].
+            turns: float32 [any, head size], cosines of a head's first half, then sines.
+            inputs: of the rows.
+            stored: of the layer.
+            heads: of the decoder.
+        """
+
+    def attend_each(
+        self,
+        products: torch.Tensor,
+        inputs: torch.Tensor,
+        stored: Stored,
+        heads: Heads,
+        out: torch.Tensor,
+    ) -> None:
+        """Write what rows read, each of its own slot up to its position: [rows, query width]."""
+
+    def attend_together(
+        self,
+        products: torch.Tensor,
+        inputs: torch.Tensor,
+        stored: Stored,
+        heads: Heads,
+        out: torch.Tensor,
+    ) -> None:
+        """Write the same for rows that are all in the slot of the first one."""
+
+    def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
+        """Write silu(first half) x second half of rows [rows, 2 inner]."""

@@ -1,0 +1,50 @@
+"""Which kernels a device has."""
+
+import logging
+
+import torch
+
+from mm_runtime.reference_engine.fused.kernels import Kernels
+from mm_runtime.serving.device import is_gpu
+
+logger = logging.getLogger(__name__)
+
+
+def open_kernels(device: torch.device) -> Kernels | None:
+    """Return the kernels of a device; None: it has none, and transformers' modules compute.
+
+    A GPU has none where triton, or the C compiler that it needs, is missing.
+    """
+    if not is_gpu(device):
+        return None
+    try:
+        from mm_runtime.reference_engine.fused.triton_kernels import (  # noqa: PLC0415 (see above)
+            TritonKernels,
+        )
+
+        kernels = TritonKernels(device)
+        _try(kernels, device)
+    except Exception as error:  # noqa: BLE001 (compilers fail in many ways, and none is needed)
+        logger.warning(
+            "kernels of Triton's language cannot be used here (%s: %s): the language model computes"
+            " with torch's own, which takes 1.5 to 3 times as long; an image with package triton"
+            " and a C compiler has them",
+            type(error).__name__,
+            error,
+        )
+        return None
+    return kernels
+
+
+def _try(kernels: Kernels, device: torch.device) -> None:
+    """Compute something small.
+
+    Raises:
+        Exception: kernels cannot be compiled or started.
+        ValueError: they compute something else than they should.
+    """
+    halves = torch.tensor([[0.0, 2.0]], device=device)
+    out = torch.empty((1, 1), device=device)
+    kernels.gate(halves, out)
+    if float(out) != 0.0:
+        raise ValueError(f"silu(0) x 2 gave {float(out)}")

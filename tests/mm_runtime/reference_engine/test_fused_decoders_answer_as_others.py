@@ -1,0 +1,192 @@
+"""Decoders of Llama's shape with fused weights answer as transformers' own modules.
+
+Here with kernels in plain torch; `tests/gpu` compares those of a GPU with them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from mm_runtime.reference_engine.fused.decoder import FusedDecoder, part_sizes
+from mm_runtime.reference_engine.fused.kernels import Heads, Stored
+from mm_runtime.reference_engine.fused.opening import open_kernels
+from mm_runtime.reference_engine.fused.plain_kernels import PlainKernels
+from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.load import LoadedEngine, load_engine
+from mm_runtime.reference_engine.model import Part
+from mm_runtime.serving.device import CPU
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.generate.request import Request
+from support.collecting_sink import CollectingSink
+from support.engines import MAX_LENGTH, SLOTS, engine_starter
+from support.families.expected import picture
+from support.families.pictures import write
+from support.families.pipeline import Pipeline, build
+from support.tiny_llava import CHECKPOINT
+
+SIZES = [(100, 61), (28, 28), (37, 150)]
+QUESTION = "what is in the image ?"
+
+
+@pytest.fixture(scope="module")
+def fused() -> LanguageModel:
+    """The tiny model with fused weights."""
+    return LanguageModel(
+        CHECKPOINT,
+        family="llava",
+        dtype="float32",
+        slots=SLOTS,
+        max_length=MAX_LENGTH,
+        kernels=PlainKernels(),
+    )
+
+
+def answers(model: LanguageModel, requests: list[Request]) -> list[list[int]]:
+    """Return the answers to requests that are in flight together."""
+    sinks = [CollectingSink() for _ in requests]
+    with engine_starter(model)(prompt_rows=3) as engine:
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        return [sink.wait() for sink in sinks]
+
+
+def requests(count: int, tokens: int = 20) -> list[Request]:
+    """Return requests of different lengths: they end in turn, and others take their slots."""
+    return [
+        Request(
+            ids=tuple(range(10 + at, 25 + 7 * at)),
+            max_tokens=tokens + 5 * (at % 3),
+            end_ids=frozenset(),
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 9])
+def test_answers_are_those_of_the_modules(
+    fused: LanguageModel, language_model: LanguageModel, count: int
+) -> None:
+    """Alone, in passes with unused rows, in full ones, and with requests that wait for a slot."""
+    assert answers(fused, requests(count)) == answers(language_model, requests(count))
+
+
+def test_logits_are_those_of_the_modules(
+    fused: LanguageModel, language_model: LanguageModel
+) -> None:
+    """Of every row of a prompt that takes two passes, and of the token after it."""
+    ids = [5 + at % 80 for at in range(400)]
+    found = []
+    for model in (fused, language_model):
+        rows = model.embed(ids, None)
+        first = model.logits(model.run([], [], Part(0, rows[:250])).read)
+        second = model.logits(model.run([], [], Part(250, rows[250:])).read)
+        then = model.logits(model.run([7], [400]).decoded)
+        found.append(torch.cat((first, second, then)))
+
+    assert torch.allclose(found[0], found[1], atol=1e-4)
+
+
+def test_a_part_longer_than_any_pass(
+    fused: LanguageModel, language_model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes several passes, and all of its states are returned."""
+    decoder = fused._fused
+    assert decoder is not None
+    monkeypatch.setattr(decoder, "_parts", [16, 32, 64])
+    rows = fused.embed(range(5, 85), None)
+
+    states = fused.run([], [], Part(0, torch.cat((rows, rows))[:150])).read
+
+    wanted = language_model.run([], [], Part(0, torch.cat((rows, rows))[:150])).read
+    assert torch.allclose(states, wanted, atol=1e-4)
+
+
+def test_unused_rows_are_stored_nowhere() -> None:
+    """A row of position -1 changes no key and no value of any slot."""
+    heads = Heads(queries=4, keys=2, size=8, scale=1.0)
+    stored = Stored(torch.zeros(3, 2, 5, 8), torch.zeros(3, 2, 5, 8))
+    inputs = torch.tensor([[1, 4, 2, 4], [0, -1, 0, 0]], dtype=torch.int32)
+
+    PlainKernels().rotate(torch.ones(2, heads.width), torch.ones(5, 8), inputs, stored, heads)
+
+    assert stored.values.nonzero()[:, [0, 2]].unique(dim=0).tolist() == [[2, 4]]
+    assert stored.keys.nonzero()[:, [0, 2]].unique(dim=0).tolist() == [[2, 4]]
+
+
+def test_a_moved_request_keeps_its_keys(fused: LanguageModel) -> None:
+    """Slots change places without a copy; the next token is the same."""
+    rows = fused.embed(range(10, 40), None)
+    fused.run([9, 9, 9], [3, 3, 3], Part(0, rows))
+    wanted = fused.run([1, 2, 3, 4], [5, 5, 5, 30]).decoded[3].clone()
+
+    fused.move(3, 1, 31)
+
+    found = fused.run([1, 4], [5, 30]).decoded[1]
+    assert torch.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(8, [8]), (100, [16, 32, 64, 100]), (128, [16, 32, 64, 128])],
+)
+def test_part_sizes(limit: int, expected: list[int]) -> None:
+    """Up to the longest prompt, which is always there."""
+    assert part_sizes(limit) == expected
+    assert part_sizes(4096)[-1] == 1024
+
+
+def test_a_processor_has_no_kernels() -> None:
+    """There transformers' modules compute: they are faster than kernels in plain torch."""
+    assert open_kernels(CPU) is None
+
+
+@pytest.fixture(scope="module", params=["llava-next", "llava-onevision", "qwen2-vl", "vila"])
+def family(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Pipeline, LoadedEngine]]:
+    """A family's engine by transformers' modules, and its fused decoder."""
+    folder = tmp_path_factory.mktemp("family")
+    directory = build(write(request.param, folder / "checkpoint"), folder / "store")
+    pipeline = Pipeline.load(directory)
+    loaded = load_engine(
+        directory, max_queue_size=16, cancellation_check_seconds=1.0, kernels=PlainKernels()
+    )
+    loaded.engine.start()
+    yield pipeline, loaded
+    loaded.engine.stop()
+    pipeline.loaded.engine.stop()
+
+
+def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
+    """Biases, keys shared by several queries, rotations that come with a request."""
+    pipeline, loaded = family
+    assert isinstance(loaded.engine._model, LanguageModel)
+    assert isinstance(loaded.engine._model._fused, FusedDecoder)
+    asked = [
+        pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(picture(*size, seed=1))[None, None])
+        for size in SIZES
+    ]
+    found = []
+    for engine in (loaded.engine, pipeline.loaded.engine):
+        sinks = [CollectingSink() for _ in asked]
+        for one, sink in zip(asked, sinks, strict=True):
+            engine.submit(one, sink)
+        found.append([sink.wait() for sink in sinks])
+
+    assert found[0] == found[1]
+
+
+def test_rotations_outside_a_table_are_refused(family: tuple[Pipeline, LoadedEngine]) -> None:
+    """A distance that would rotate by positions that do not exist, on any device."""
+    pipeline, _ = family
+    if pipeline.directory.facts.family != "qwen2-vl":
+        return
+    ids = tuple(range(10, 20))
+    for delta in (1, -11):
+        with pytest.raises(RequestError, match=rf"mrope_position_deltas is {delta}"):
+            pipeline.loaded.engine.submit(
+                Request(ids=ids, max_tokens=1, end_ids=frozenset(), rotation_delta=delta),
+                CollectingSink(),
+            )
