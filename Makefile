@@ -12,7 +12,7 @@ PURGE ?=
 DEMO := $(BIN)/python -m mm_devcluster.demo
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help gpu-test bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes adversarial-test observability-test keda-test check lint format types generate generated lock clean
+.PHONY: help gpu-test bench-autoscaling env demo demo-autoscaling demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test check lint format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -61,6 +61,9 @@ mutants: env ## Break 100 places of the pure packages; fails when tests notice f
 
 flakes: env ## Run the tests of a change N times beside a busy core (N=20, BASE=commit, TESTS=...)
 	$(BIN)/python tools/flakes.py --times '$(or $(N),20)' --base '$(or $(BASE),HEAD)' --tests '$(TESTS)'
+
+python-test: env ## The tests of what goes into images with PYTHON=3.12, where that is installed
+	@tools/other_python.sh $(or $(PYTHON),3.12)
 
 engine-test: env ## 100,000 steps of clients that join, leave and break beside each other, in the Reference engine
 	$(PYTEST) -m slow tests/mm_runtime/reference_engine/test_answers_do_not_depend_on_neighbours.py

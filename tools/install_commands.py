@@ -5,6 +5,7 @@ writes the same files when an image is made without a container engine.
 """
 
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def main() -> int:
             encoding="utf-8",
         )
         path.chmod(0o755)
-    packages = VENV / "lib" / "python3.11" / "site-packages"
+    # Run by the environment's own interpreter.
+    packages = Path(sysconfig.get_path("purelib"))
     (packages / "multimodal-operator.pth").write_text(f"{LIBRARY}\n", encoding="utf-8")
     return 0
 

@@ -5,23 +5,26 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/uv.sh
 
-lock() {
-  local name=$1
-  shift
-  # The Debian 12 of our images: glibc 2.36 and Python 3.11.
+lock() { # name, Python, glibc, overrides, what is locked
+  local name=$1 python=$2 glibc=$3 overrides=$4
+  shift 4
   "$UV" pip compile --quiet pyproject.toml "$@" "${upgrade[@]}" \
-    --python-version 3.11 --python-platform x86_64-manylinux_2_36 \
-    --overrides requirements/overrides.txt --generate-hashes \
+    --python-version "$python" --python-platform "x86_64-manylinux_$glibc" \
+    --overrides "requirements/$overrides.txt" --generate-hashes \
     --no-emit-index-url --no-annotate --no-header \
     --output-file "requirements/$name.txt" >/dev/null
   echo "requirements/$name.txt: $(grep -c == "requirements/$name.txt") packages"
 }
 
 upgrade=("$@")
-lock operator --extra operator
-lock runtime --extra runtime
-lock runtime-cpu --extra runtime-cpu
-lock dev --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
+debian=(3.11 2_36 overrides)
+ubuntu=(3.12 2_39 overrides-gpu) # 24.04, of NVIDIA's images too
+lock operator "${debian[@]}" --extra operator
+lock runtime-cpu "${debian[@]}" --extra runtime-cpu
+lock runtime-cuda "${ubuntu[@]}" --extra runtime-cpu
+lock trtllm-supervisor "${ubuntu[@]}" --extra supervisor
+lock trtllm-engine "${ubuntu[@]}" --extra engine
+lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
   --group test --group lint --group chart --group dev --group build --group dashboards
 
 if grep -nE 'https?://|--(extra-)?index-url|--find-links' requirements/*.txt; then

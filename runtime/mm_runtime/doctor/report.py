@@ -5,7 +5,7 @@ from typing import Literal
 
 from mm_api.base import Document
 
-_NAME_WIDTH = 14
+_NAME_WIDTH = 17
 _OUTCOME_WIDTH = 12
 
 

@@ -1,0 +1,125 @@
+"""Every Dockerfile copies what exists, installs what is locked, and runs commands that parse.
+
+Nothing here builds one: there is no container engine.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from mm_devcluster.images.sources import ROOT
+
+FILES = ("operator/Dockerfile", *(f"runtime/Dockerfile{kind}" for kind in ("", ".cuda", ".trtllm")))
+INSTRUCTIONS = frozenset({"ARG", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "USER"})
+FLAG = re.compile(r"^--\S+ ")
+
+
+class Instruction(NamedTuple):
+    """One instruction, its lines joined."""
+
+    name: str
+    text: str
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Yield the instructions as a builder reads them: comments left out, lines continued."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    for joined in "\n".join(lines).replace("\\\n", " ").splitlines():
+        name, _, rest = joined.partition(" ")
+        yield Instruction(name, " ".join(rest.split()))
+
+
+def parsed(name: str) -> list[Instruction]:
+    """Return the instructions of a file."""
+    return list(instructions((ROOT / name).read_text(encoding="utf-8")))
+
+
+def copies(found: list[Instruction]) -> Iterator[tuple[str, list[str], str]]:
+    """Yield stage (empty: the repository), sources and destination of each COPY."""
+    for one in found:
+        if one.name == "COPY":
+            stage = one.text.partition(" ")[0].removeprefix("--from=")
+            words = FLAG.sub("", one.text).split()
+            yield (stage if one.text.startswith("--from=") else "", words[:-1], words[-1])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_instruction_is_known(name: str) -> None:
+    """A continued line that lost its backslash would be an instruction of no name."""
+    found = parsed(name)
+
+    assert {one.name for one in found} <= INSTRUCTIONS
+    assert found[-1].name == "ENTRYPOINT"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_copied_exists(name: str) -> None:
+    """From the repository, or from a stage of the same file."""
+    found = parsed(name)
+    stages = {one.text.rpartition(" AS ")[2] for one in found if " AS " in one.text}
+    sources = [(stage, source) for stage, several, _ in copies(found) for source in several]
+
+    assert {source for stage, source in sources if not stage and not (ROOT / source).exists()} == (
+        set()
+    )
+    assert {stage for stage, _ in sources if stage} <= stages
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_installed_is_copied_and_hashed(name: str) -> None:
+    """Each --requirement is a file of requirements/, and each of its lines has a hash."""
+    found = parsed(name)
+    copied = {source for _, several, _ in copies(found) for source in several}
+    installed = {
+        match for one in found for match in re.findall(r"--requirement /(\S+\.txt)", one.text)
+    }
+    installs = [one.text.count("pip install") for one in found if one.name == "RUN"]
+    hashed = [one.text.count("--require-hashes") for one in found if one.name == "RUN"]
+
+    assert len(installed) >= 2
+    assert installed <= copied
+    assert installs == hashed
+    for path in installed:
+        pins = (ROOT / path).read_text(encoding="utf-8").split("==")[1:]
+        assert [pin.partition("\n")[0] for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_commands_parse(name: str) -> None:
+    """Each RUN is a command of /bin/sh."""
+    for one in parsed(name):
+        if one.name == "RUN":
+            done = subprocess.run(
+                ["sh", "-n"],
+                input=one.text,
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
+            )
+            assert done.stderr == "", one.text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_user_with_a_name_runs_the_program(name: str) -> None:
+    """User 65532 has an entry, and is the last one set."""
+    found = parsed(name)
+    users = [one.text for one in found if one.name == "USER"]
+
+    assert users[-1] == "65532:65532"
+    assert any("nonroot:x:65532:65532" in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param("RUN a \\\n && b\n# no\nUSER x\n", ["RUN", "USER"], id="continued"),
+        pytest.param("RUN a\n && b\n", ["RUN", ""], id="lost-backslash"),
+    ],
+)
+def test_the_reader_sees_lost_lines(text: str, names: list[str]) -> None:
+    """The checks above would see one."""
+    assert [one.name for one in instructions(text)] == names

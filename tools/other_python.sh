@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Run the tests of what goes into images with another Python: tools/other_python.sh 3.12 [tests ...]
+# The same pins in an environment beside .venv; says so and ends well where there is no such Python.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tools/uv.sh
+
+version=$1
+shift
+tests=("$@")
+[ ${#tests[@]} -gt 0 ] || tests=(tests/mm_runtime/{doctor,inspect,launch,repository,store})
+
+python=
+# pyenv's own first: its shim on PATH runs only versions that it was told to.
+for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python "python$version"; do
+  if "$candidate" --version >/dev/null 2>&1; then python=$(command -v "$candidate"); fi
+  [ -z "$python" ] || break
+done
+if [ -z "$python" ]; then
+  echo "no Python $version on this machine: nothing was run"
+  exit 0
+fi
+environment=.venv-$version
+[ -x "$environment/bin/python" ] || "$UV" venv --quiet --no-config --python "$python" "$environment"
+"$UV" pip install --quiet --python "$environment/bin/python" --require-hashes --no-deps \
+  --requirement requirements/dev.txt
+"$UV" pip install --quiet --python "$environment/bin/python" --offline --no-deps \
+  --no-build-isolation --editable .
+PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pytest" -n 2 --dist loadgroup \
+  -p no:cacheprovider \
+  -m 'not slow and not adversarial and not gpu and not cluster and not e2e and not s3' "${tests[@]}"
