@@ -225,6 +225,12 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.NO_REPLICAS: Advice(
         "`spec.replicas` is 0, or no replica answers.", "Raise `spec.replicas`; else see `Ready`."
     ),
+    Reason.EVALUATION_FAILED: Advice(
+        "The engine does not answer like its checkpoint: prompt, token and distance are in the "
+        "message, figures in `status.evaluation`. Its pods do not become Ready.",
+        "Build the engine again, or use another quantization or image; "
+        "`spec.build.evaluation: Off` serves it unchecked.",
+    ),
 }
 
 SCALING: Final[dict[str, Advice]] = {

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     ROLLOUT_COMPLETE = "RolloutComplete"
     REPLICAS_AVAILABLE = "ReplicasAvailable"
     NO_REPLICAS = "NoReplicas"
+    EVALUATION_FAILED = "EvaluationFailed"
     # ScalingActive
     AUTOSCALING_OFF = "AutoscalingOff"
     RECOMMEND_ONLY = "RecommendOnly"

@@ -55,6 +55,8 @@ SERVER_READY: Final = "/health/ready"
 
 GATEWAY_LIVE: Final = "/healthz"
 GATEWAY_READY: Final = "/readyz"
+GATEWAY_EVALUATION: Final = "/evaluation"
+"""How the engine compares with its checkpoint: read by the server's supervisor in the same pod."""
 
 METRICS_PATH: Final = "/metrics"
 

@@ -235,7 +235,7 @@ class Operator:
             on_error=self._metrics.failed,
             events=self._events,
             scaling=self._scaler.view,
-            servers=self._servers.troubled,
+            servers=self._servers.notable,
             on_status=self._status_written,
         )
         return Controller(

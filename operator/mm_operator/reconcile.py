@@ -71,7 +71,7 @@ class Reconciler:
         on_error: called with the stage of each refused request.
         events: posts the transitions.
         scaling: what the autoscaler last said about a model, by its uid.
-        servers: what those servers of a model last said that are in trouble.
+        servers: what servers of a model last said that its status depends on.
         on_status: called with the former and the new status, each time that one was written.
     """
 

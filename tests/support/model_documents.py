@@ -426,6 +426,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "runtime.gpu.memory": "80Gi",
     "runtime.gpu.computeCapability": "9.0",
     "build.trtllmVersion": "0.20.0",
+    "build.evaluation": "Off",
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
     "vision.imagesPerSecond": 30,

@@ -68,6 +68,7 @@ def run_pair(
     group: MemoryGroup | None = None,
     names: NameServer | None = None,
     program: Sequence[str] = PROGRAM,
+    awaited: bool = True,
     **gateway_plan: object,
 ) -> Iterator[RealGateway]:
     """Run server and gateway until the block ends.
@@ -78,6 +79,7 @@ def run_pair(
         group: which the gateway runs in, from its first moment.
         names: which the gateway asks; None: this machine's.
         program: the words in front of those of `mm-runtime`.
+        awaited: it must become ready before the block begins.
         gateway_plan: replaces limits.
     """
     serving = ServingPlan.from_json(engine.serving.read_bytes())
@@ -117,7 +119,8 @@ def run_pair(
             server_log=folder / "serve.log",
             start_server=start_server,
         )
-        _wait_until_ready(pair)
+        if awaited:
+            _wait_until_ready(pair)
         try:
             yield pair
         finally:

@@ -59,6 +59,10 @@ class EngineSpec(Document):
     builder_version: str = Field(
         description="Version of the build code; a new one means a new engine."
     )
+    evaluation: Literal["Off"] | None = Field(
+        default=None,
+        description="Off: the checkpoint's answers are not kept with the engine. None: they are.",
+    )
 
 
 class BuildPlan(Document):

@@ -108,6 +108,16 @@ class MemoryPlan(Document):
     shm_bytes: int = Field(ge=0)
 
 
+class EvaluationCost(Document):
+    """What a build takes to compute the checkpoint's own answers on the processor."""
+
+    dtype: Short = Field(description="What they are computed in.")
+    memory_bytes: int = Field(
+        ge=0, description="Host memory of the build; under a lower limit the answers are left out."
+    )
+    seconds: int = Field(ge=0, description="Estimate, on two cores.")
+
+
 class PoolPlan(Document):
     """Triton's CUDA pool, never below Triton's own 64 MiB.
 
@@ -204,6 +214,11 @@ class ModelPlan(Document):
     pool: PoolPlan | None = None
     serving: ServingLimits | None = None
     fit: Fit | None = None
+    evaluation: EvaluationCost | None = Field(
+        default=None,
+        description="What the build takes for the answers that pods are compared with. None: "
+        "switched off, or engines of this backend are not compared.",
+    )
     build_plan: BuildPlan | None = Field(
         default=None, description="Backend Reference: what the build Job reads."
     )

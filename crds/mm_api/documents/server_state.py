@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from mm_api.base import Document
+from mm_api.documents.evaluation import EvaluationReport
 
 PATH = "/state"
 """On the port of the server's metrics."""
@@ -48,8 +49,17 @@ class ServerState(Document):
     sharing_problem: str = Field(
         default="", description="Why the GPU is shared by time slices though MPS was planned."
     )
+    evaluation: EvaluationReport | None = Field(
+        default=None,
+        description="How the pod's answers compare with the checkpoint's. None: not compared yet, "
+        "or the engine has no answers to compare with.",
+    )
 
     @property
-    def in_trouble(self) -> bool:
-        """Return whether it needs attention."""
-        return bool(self.sharing_problem) or any(pool.full for pool in self.pools)
+    def notable(self) -> bool:
+        """Return whether a model's status depends on it."""
+        return (
+            bool(self.sharing_problem)
+            or any(pool.full for pool in self.pools)
+            or self.evaluation is not None
+        )

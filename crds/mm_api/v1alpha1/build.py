@@ -1,6 +1,6 @@
 """`spec.build`: the Job that builds the engine, and the store that keeps it."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -82,6 +82,12 @@ class BuildSpec(Scheduling):
     retries: Annotated[int, Field(ge=0, le=20)] = Field(
         default=3,
         description="How often a build is tried again after it was killed, evicted or timed out.",
+    )
+    evaluation: Literal["Auto", "Off"] = Field(
+        default="Auto",
+        description="Auto: the build keeps the checkpoint's own answers to a few prompts with the "
+        "engine, and a pod whose answers differ is never Ready; status.plan.evaluation has the "
+        "cost. Backend Reference only: engines of other backends are not compared. Off: neither.",
     )
     ttl_after_finished: Duration = Field(
         default="24h",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from mm_api.base import ApiModel, Short
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_plan import GpuMemory, PoolPlan, Suggestion
+from mm_api.documents.model_plan import EvaluationCost, GpuMemory, PoolPlan, Suggestion
 from mm_api.documents.trtllm_build import GpuModel
 
 Sentence = Annotated[str, Field(max_length=2048)]
@@ -87,6 +87,11 @@ class PlanStatus(ApiModel):
         default=None, ge=0, le=1, description="Share of the cache for cross attention."
     )
     pool: PoolPlan | None = Field(default=None, description="Triton's CUDA pool.")
+    evaluation: EvaluationCost | None = Field(
+        default=None,
+        description="What the build takes for the answers that pods are compared with. Absent: "
+        "they are not compared.",
+    )
     fits: bool | None = Field(default=None, description="Whether the plan fits the hardware.")
     verdict: Literal["Fits", "DoesNotFit"] | None = Field(
         default=None, description="The same as a word."

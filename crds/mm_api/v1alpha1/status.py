@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mm_api.base import ApiModel
+from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1.plan_status import PlanStatus
 
 Text = Annotated[str, Field(max_length=32_768)]
@@ -170,6 +171,10 @@ class MultimodalModelStatus(ApiModel):
         default=None,
         description="The slowest start of the planned engine; the startup probe of the next "
         "revision follows it. Absent: none was seen.",
+    )
+    evaluation: EvaluationReport | None = Field(
+        default=None,
+        description="How the served engine compares with its checkpoint. Absent: not compared.",
     )
     replicas: int | None = Field(default=None, ge=0, description="Pods of every revision.")
     ready_replicas: int | None = Field(default=None, ge=0, description="Pods that can serve now.")

@@ -30,6 +30,7 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
     yield from _memory(planned)
     yield from _encoder(planned)
     yield from _pools(planned)
+    yield from _evaluation(planned)
     if planned.fit is not None and planned.fit.suggestions:
         yield ""
         yield "WHAT WOULD FIT"
@@ -114,6 +115,18 @@ def _pools(planned: ModelPlan) -> Iterator[str]:
     yield (
         f"  {pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} bytes"
         f" x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
+    )
+
+
+def _evaluation(planned: ModelPlan) -> Iterator[str]:
+    cost = planned.evaluation
+    if cost is None:
+        return
+    yield ""
+    yield "EVALUATION AT THE BUILD"
+    yield (
+        f"  the checkpoint's answers in {cost.dtype} on the processor: {cost.memory_bytes:,} bytes,"
+        f" about {cost.seconds:,} s"
     )
 
 

@@ -2,6 +2,7 @@
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
+from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
 from mm_api.golden import golden_answer_bytes, records_golden_answer
 from mm_api.v1alpha1 import Gpu
@@ -47,7 +48,7 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
 
     Upstream's converters and the quantizer read the entire checkpoint into host memory. Without
     commands weights are copied file by file, and only the vision half is loaded (in float32, and
-    several times over: the exporter), or an entire engine for its golden answer.
+    several times over: the exporter), or an entire engine for its golden answer and the evaluation.
     """
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
@@ -55,6 +56,8 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     else:
         if records_golden_answer(plan):
             needed = max(needed, golden_answer_bytes(plan))
+        if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
+            needed = max(needed, cost.memory_bytes)
         if plan.engine.backend == "Reference" and plan.engine.vision is not None:
             needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left

@@ -150,6 +150,6 @@ class Snapshot:
     contender: str = ""
     """The installation of the operator that should serve this namespace, too, and refuses it."""
     servers: tuple[ServerState, ...] = ()
-    """What those servers said that are in trouble."""
+    """What servers said that the status depends on: trouble, comparisons with the checkpoint."""
     scaling: ScalingView | None = None
     """None while the autoscaler did not evaluate the model yet; the status then stays as it is."""

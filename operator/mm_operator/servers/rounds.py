@@ -62,7 +62,7 @@ def session() -> aiohttp.ClientSession:
 
 
 class Servers:
-    """What the servers of each model last said of trouble.
+    """What the servers of each model last said that its status depends on.
 
     Args:
         models: the custom resources as last seen.
@@ -87,17 +87,17 @@ class Servers:
         self._interval = interval_seconds
         self._port = port
         self._said: dict[str, ServerState] = {}
-        self._troubled: dict[Key, tuple[ServerState, ...]] = {}
+        self._notable: dict[Key, tuple[ServerState, ...]] = {}
         self._silent = False
 
-    def troubled(self, key: Key) -> tuple[ServerState, ...]:
-        """Return what those servers of a model said that are in trouble, by the pods' names."""
-        return self._troubled.get(key, ())
+    def notable(self, key: Key) -> tuple[ServerState, ...]:
+        """Return what servers of a model said that its status depends on, by the pods' names."""
+        return self._notable.get(key, ())
 
     async def lead(self) -> None:
         """Go round until cancelled, with no memory of an earlier time as leader."""
         self._said.clear()
-        self._troubled.clear()
+        self._notable.clear()
         async with session() as opened:
             while True:
                 started = time.monotonic()
@@ -128,7 +128,7 @@ class Servers:
             for members in namespaces.values():
                 group.create_task(self._query_namespace(session, members, turns, answered))
         self._report_silence(every, answered)
-        for key in self._troubled.keys() - pods.keys():
+        for key in self._notable.keys() - pods.keys():
             self._note(key, ())
 
     async def _query_namespace(
@@ -183,13 +183,13 @@ class Servers:
 
     def _note(self, key: Key, pods: Iterable[ServerPod]) -> None:
         states = (self._said.get(pod.uid) for pod in pods)
-        troubled = tuple(state for state in states if state is not None and state.in_trouble)
-        if troubled == self.troubled(key):
+        notable = tuple(state for state in states if state is not None and state.notable)
+        if notable == self.notable(key):
             return
-        if troubled:
-            self._troubled[key] = troubled
+        if notable:
+            self._notable[key] = notable
         else:
-            del self._troubled[key]
+            del self._notable[key]
         self._wake(key)
 
     def _report_silence(self, every: list[ServerPod], answered: set[str]) -> None:

@@ -11,6 +11,7 @@ from mm_operator.model import BuildDecision, Outcome, Plan, Snapshot, Step
 from mm_operator.plan.starts import slowest_start
 from mm_operator.status.conditions import set_conditions, timestamp
 from mm_operator.status.encoders import encoders_summary
+from mm_operator.status.evaluation import evaluation_summary
 from mm_operator.status.model_conditions import conditions
 from mm_operator.status.plan_summary import plan_summary
 from mm_operator.status.scaling import scaling_summary
@@ -49,7 +50,11 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
     if served or (plan.frozen and snapshot.status.get("url")):
         status["url"] = url(snapshot)
     return (
-        status | encoders_summary(snapshot) | _summaries(snapshot, plan) | scaling_summary(snapshot)
+        status
+        | encoders_summary(snapshot)
+        | _summaries(snapshot, plan)
+        | evaluation_summary(snapshot, plan)
+        | scaling_summary(snapshot)
     )
 
 

@@ -5,6 +5,7 @@ from mm_operator.autoscaling.wording import does, replicas
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
+from mm_operator.status.evaluation import evaluation_problem
 from mm_operator.status.scaling import scaling_active
 from mm_operator.status.servers import trouble
 
@@ -56,6 +57,8 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
         return Condition(kind, "False", taken.reason, taken.message)
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
         return Condition(kind, "False", Reason.NO_REPLICAS, "spec.replicas is 0")
+    if plan.rollout.serving_hash and (problem := evaluation_problem(snapshot, plan)):
+        return Condition(kind, "False", Reason.EVALUATION_FAILED, problem)
     stage = next(
         (
             decision
@@ -131,6 +134,8 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     for decision in (plan.inspect, plan.build, plan.rollout):
         if decision.step is Step.FAILED or decision.reason in OBSTACLES:
             return Condition(kind, "True", decision.reason, decision.message)
+    if problem := evaluation_problem(snapshot, plan):
+        return Condition(kind, "True", Reason.EVALUATION_FAILED, problem)
     if found := trouble(snapshot, plan):
         return Condition(kind, "True", *found)
     expected = Condition(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")

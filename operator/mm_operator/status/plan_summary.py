@@ -1,6 +1,7 @@
 """`status.plan` from the numbers of a plan."""
 
 from mm_api.documents.model_plan import EncoderMemory
+from mm_api.evaluation import evaluation_cost
 from mm_api.v1alpha1 import MemoryStatus, PlanStatus
 from mm_api.v1alpha1.plan_status import EncoderMemoryStatus
 from mm_operator.model import EnginePlan
@@ -39,6 +40,7 @@ def plan_summary(plan: EnginePlan, serving_hash: str) -> PlanStatus:
         ),
         cross_kv_cache_fraction=memory.cross_kv_cache_fraction,
         pool=plan.pool,
+        evaluation=evaluation_cost(engine, facts),
         fits=plan.fits,
         verdict=fit.verdict,
         short_bytes=fit.short_bytes or None,

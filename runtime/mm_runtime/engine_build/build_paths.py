@@ -11,6 +11,7 @@ from mm_api.documents.engine_manifest import (
     MANIFEST_NAME,
     TOKENIZER_FOLDER,
 )
+from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.families import FAMILIES
 from mm_api.trtllm_layout import STAGED_SOURCE
 
@@ -132,6 +133,11 @@ class BuildPaths:
     def golden(self) -> Path:
         """What the engine answered to a question of the build's (`GoldenPrompt`)."""
         return self.work / "golden.json"
+
+    @property
+    def evaluation(self) -> Path:
+        """The checkpoint's own answers (`Evaluation`), part of the engine."""
+        return self.unfinished / EVALUATION_NAME
 
     @property
     def pickles(self) -> Path:

@@ -43,6 +43,7 @@ from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.templates import load_template
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
+from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
@@ -161,6 +162,7 @@ def build_gateway(
         most_pixels=plan.max_image_pixels,
         request_seconds=plan.request_timeout_seconds,
         golden=manifest.golden,
+        comparison=read_comparison(engine_dir, manifest),
         after_first=work.run,
     )
     drain = Drain()
@@ -195,6 +197,7 @@ def build_gateway(
         auth=auth,
         drain=drain,
         state=warm_up.state,
+        evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
     )
     return Gateway(

@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mm_api.contract import METRICS_PATH, SERVER_LIVE, SERVER_READY
+from mm_api.documents.evaluation import EvaluationReport
 from mm_api.documents.server_state import PATH as STATE
 from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
 from mm_api.documents.serving_plan import MemoryPools
@@ -82,6 +83,7 @@ class Exposition:
         ready: says whether the server is.
         alive: says whether the server answers at all.
         role: what the pod is there for.
+        evaluation: returns what the gateway found when it compared answers; None: nothing yet.
 
     Raises:
         ServerFailedError: the port is taken.
@@ -98,6 +100,7 @@ class Exposition:
         ready: Callable[[], bool] = lambda: False,
         alive: Callable[[], bool] = lambda: True,
         role: Role = Role.SERVER,
+        evaluation: Callable[[], EvaluationReport | None] = lambda: None,
     ) -> None:
         # A series with the time of creation beside every counter is noise to Prometheus 2.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -120,6 +123,7 @@ class Exposition:
         self._inner = inner.metrics
         self._page = page
         self._ready, self._alive = ready, alive
+        self._evaluation = evaluation
         address = shown.page_address or shown.address
         try:
             self._server = ThreadingHTTPServer((address, shown.metrics), self._handler())
@@ -182,6 +186,7 @@ class Exposition:
                 for pool, size in self._planned.items()
             ],
             sharing_problem=self._sharing_problem,
+            evaluation=self._evaluation(),
         )
 
     def _counter(self, metric: Metric) -> Counter:

@@ -13,6 +13,7 @@ from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
+from mm_runtime.launch.evaluation import read_report
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State
 from mm_runtime.launch.options import ServeOptions
@@ -57,6 +58,11 @@ def _exposition(options: ServeOptions, server: Server) -> Exposition:
         ready=lambda: server.state() is State.READY,
         alive=server.is_alive,
         role=options.role,
+        evaluation=lambda: (
+            read_report(options.ports.probe_host, options.gateway_port)
+            if options.role is Role.SERVER
+            else None
+        ),
     )
 
 

@@ -65,10 +65,10 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
     ("facts", "expected"),
     [
         pytest.param({"weight_bytes": 1 << 20}, "1024Mi", id="export-takes-more"),
-        # 512 MiB of libraries, the file, and its 120 million weights in float32.
+        # 512 MiB of libraries, the file, its 120 million weights in float32, and a short cache.
         pytest.param(
             {"weight_bytes": 240 << 20, "dtype": "bfloat16", "parameters": 120 << 20},
-            "1232Mi",
+            "1234Mi",
             id="asked-in-another-dtype",
         ),
         pytest.param(
@@ -78,8 +78,8 @@ def test_encoders_in_pods_of_their_own_take_one_gpu(
         ),
         pytest.param(
             {"weight_bytes": 600 << 20, "dtype": "bfloat16", "parameters": 300 << 20},
-            "1024Mi",
-            id="too-large-to-be-asked",
+            "2314Mi",
+            id="too-large-for-a-golden-answer",
         ),
     ],
 )
@@ -112,7 +112,14 @@ def test_a_build_sets_aside_what_its_export_takes(half: int) -> None:
 )
 def test_exports_are_of_the_vision_half_alone(facts: ModelFacts, expected: str) -> None:
     """Layers of the language model are not loaded, its embedding and output matrix are."""
-    assert expected == building_requests(plan_of(facts))["memory"]
+    plan = plan_of(facts)
+    engine = plan.engine.model_copy(update={"evaluation": "Off"})
+    assert expected == building_requests(plan.model_copy(update={"engine": engine}))["memory"]
+
+
+def test_the_evaluation_loads_all_weights() -> None:
+    """512 MiB, 7.06 billion weights as they are stored, and the cache of one sequence."""
+    assert building_requests(plan_of(facts_of("llava")))["memory"] == "14225Mi"
 
 
 def test_engines_pass_through_host_memory() -> None:

@@ -149,7 +149,7 @@ async def test_a_round_ends_and_the_others_are_known(bad: Speaks) -> None:
             await servers.go_round(session)
 
     assert woken == [WELL]
-    assert [pool.full for one in servers.troubled(WELL) for pool in one.pools] == [2]
+    assert [pool.full for one in servers.notable(WELL) for pool in one.pools] == [2]
 
 
 async def test_a_namespace_full_of_such_pods_delays_nobody(
@@ -180,4 +180,4 @@ async def test_a_namespace_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> 
         async with asyncio.timeout(30):
             await servers.go_round(session)
 
-    assert servers.troubled(BAD) == ()
+    assert servers.notable(BAD) == ()

@@ -100,7 +100,7 @@ class Fleet:
         """Return how often each pool of each troubled server was full."""
         return [
             {pool.pool: pool.full for pool in one.pools if pool.full}
-            for one in self.servers.troubled(KEY)
+            for one in self.servers.notable(KEY)
         ]
 
 
@@ -142,7 +142,7 @@ async def test_encoders_are_asked_beside_servers(fleet: Fleet) -> None:
     fleet.pod("b", THERE, component="encoder")
     await fleet.round()
 
-    assert [one.role for one in fleet.servers.troubled(KEY)] == ["server", "encoder"]
+    assert [one.role for one in fleet.servers.notable(KEY)] == ["server", "encoder"]
 
 
 async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> None:
@@ -202,7 +202,7 @@ async def test_what_is_not_understood_is_silence(fleet: Fleet, answer: bytes) ->
         async with rounds.session() as session:
             await servers.go_round(session)
 
-        assert (servers.troubled(KEY), fleet.woken) == ((), [])
+        assert (servers.notable(KEY), fleet.woken) == ((), [])
 
 
 async def test_silence_of_all_is_logged_once(
@@ -231,7 +231,7 @@ async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> 
         await term
 
     assert fleet.full() == [{"cuda": 1}]
-    assert json.loads(fleet.servers.troubled(KEY)[0].to_json())["formatVersion"] == 1
+    assert json.loads(fleet.servers.notable(KEY)[0].to_json())["formatVersion"] == 1
 
 
 @asynccontextmanager

@@ -32,11 +32,13 @@ def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        pytest.param(PLAN, ("fetch", "export-vision", "verify-vision"), id="llava"),
+        pytest.param(PLAN, ("fetch", "export-vision", "verify-vision", "evaluation"), id="llava"),
         pytest.param(
-            PICKLED, ("fetch", "unpickle", "export-vision", "verify-vision"), id="pickled-llava"
+            PICKLED,
+            ("fetch", "unpickle", "export-vision", "verify-vision", "evaluation"),
+            id="pickled-llava",
         ),
-        pytest.param(without_vision(PLAN), ("fetch",), id="text-only"),
+        pytest.param(without_vision(PLAN), ("fetch", "evaluation"), id="text-only"),
         pytest.param(served_by("PyTorch"), ("fetch", "verify-checkpoint"), id="staged"),
         pytest.param(
             served_by("PyTorch", PICKLED), ("fetch", "unpickle", "verify-checkpoint"), id="pickles"
@@ -98,6 +100,7 @@ def test_verification_has_its_own_reason() -> None:
         "fetch": BuildReason.SOURCE_NOT_FOUND,
         "export-vision": BuildReason.STEP_FAILED,
         "verify-vision": BuildReason.VERIFICATION_FAILED,
+        "evaluation": BuildReason.STEP_FAILED,
     }
     assert expected == reasons
 

@@ -36,16 +36,16 @@ def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
     with mm_runtime(*vision_site.arguments) as first:
         assert first.stderr is not None
         for line in first.stderr:
-            if "step 2/3 export-vision" in line:
+            if "step 2/4 export-vision" in line:
                 break
         first.send_signal(signal.SIGKILL)
     assert not vision_site.paths.engine.exists()
     with mm_runtime(*vision_site.arguments) as second:
         output, log = second.communicate(timeout=DEADLINE_SECONDS)
     assert second.returncode == 0, log
-    assert "step 1/3 fetch: finished before" in log
+    assert "step 1/4 fetch: finished before" in log
     result = BuildResult.from_json(output)
-    assert list(result.step_seconds) == ["fetch", "export-vision", "verify-vision"]
+    assert list(result.step_seconds) == ["fetch", "export-vision", "verify-vision", "evaluation"]
 
     manifest = manifests.read(vision_site.paths.manifest)
     manifests.verify(vision_site.paths.engine, manifest)

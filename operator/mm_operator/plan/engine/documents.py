@@ -7,6 +7,7 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
+from mm_operator.plan.engine.evaluation import with_evaluation
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.processes import bls_instances
@@ -38,6 +39,7 @@ def build_plan(
         vision=_vision(target, sizes.limits, vision_engine or spec.vision.engine),
         builder_version=builder_version,
     )
+    engine = with_evaluation(engine, facts, spec)
     return BuildPlan(
         fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora, parts.quantization),
         engine=engine,

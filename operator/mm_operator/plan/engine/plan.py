@@ -8,6 +8,7 @@ from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
 from mm_operator.plan.engine.documents import build_plan, serving_plan
 from mm_operator.plan.engine.encoders import check_vision
+from mm_operator.plan.engine.evaluation import evaluation_warnings
 from mm_operator.plan.engine.exposure import exposure_warnings
 from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.gateway_limit import gateway_limit_warnings
@@ -74,6 +75,7 @@ def _planned(
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
             *gateway_limit_warnings(inputs.spec, serving.gateway),
+            *evaluation_warnings(build.engine, inputs.facts, inputs.spec),
             *own.warnings,
         ),
     )

@@ -90,6 +90,7 @@ class InProcess:
                 vocabulary_size=self._loaded.vocabulary_size,
                 fresh_seed=0,
                 encoder_decoder=self._loaded.encoder_decoder,
+                adapters=self._loaded.adapters,
             ),
             sink,
         )

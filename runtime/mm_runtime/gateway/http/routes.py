@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mm_api.contract import GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
+from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
+from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.gateway.admission.auth import BearerAuth
 from mm_runtime.gateway.admission.drain import Drain
 from mm_runtime.gateway.api.served_model import ServedModel
@@ -37,6 +38,7 @@ class Routes:
     auth: BearerAuth
     drain: Drain
     state: Callable[[], Awaitable[tuple[Phase, str]]]
+    evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
 
     async def list_models(self, request: Request) -> Response:
@@ -66,6 +68,13 @@ class Routes:
             return JSONResponse(body, HTTPStatus.SERVICE_UNAVAILABLE)
         return JSONResponse({"status": "ready", "phase": phase})
 
+    async def evaluated(self, _: Request) -> Response:
+        """Return how the engine compares with its checkpoint, for the supervisor of the server."""
+        report = self.evaluation()
+        if report is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return Response(report.to_json(), media_type="application/json")
+
     async def metrics_text(self, _: Request) -> Response:
         """Write the metrics down: the gateway's, and after them those of the server beside it."""
         page = self.metrics.render() + await self.server_metrics.read()
@@ -94,6 +103,7 @@ def build_app(
             Route("/v1/models/{name:path}", routes.get_model),
             Route(GATEWAY_LIVE, routes.healthz),
             Route(GATEWAY_READY, routes.readyz),
+            Route(GATEWAY_EVALUATION, routes.evaluated),
             Route(METRICS_PATH, routes.metrics_text),
         ],
         exception_handlers={

@@ -14,9 +14,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from mm_api.documents.engine_manifest import GoldenPrompt
+from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest, TranscriptionRequest
 from mm_runtime.gateway.backends.engine import EngineRequest, Text
 from mm_runtime.gateway.dataplane import LIKELIEST, AnyRequest, ChatService, PreparedChat
@@ -24,9 +27,10 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
+from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
-from mm_runtime.images.sample import sample_image
-from mm_runtime.serving.preprocess.audio.tones import sample_audio
+from mm_runtime.images.sample import evaluation_images, sample_image
+from mm_runtime.serving.preprocess.audio.tones import sample_audio, tone
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +57,8 @@ class WarmUp:
         most_pixels: of one image, as the gateway accepts.
         request_seconds: what a user's request may take.
         golden: what the engine must answer; None: anything.
+        comparison: with the checkpoint's own answers; None: the engine has none. The golden answer
+            is the engine's own, so it is left out where there are better ones.
         after_first: done once, after the first success and before any client is admitted.
     """
 
@@ -64,6 +70,7 @@ class WarmUp:
         most_pixels: int,
         request_seconds: float,
         golden: GoldenPrompt | None = None,
+        comparison: Comparison | None = None,
         after_first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.service = service
@@ -71,6 +78,8 @@ class WarmUp:
         self._most_pixels = most_pixels
         self._seconds = max(_LEAST_SECONDS, request_seconds)
         self._golden = golden
+        self._comparison = comparison
+        self._refused = False
         self._after_first = after_first
         self._current = ""
         self._problem = ""
@@ -84,17 +93,30 @@ class WarmUp:
         summary = (self._current and f"sending {self._current}", self._problem)
         return self._phase, "; ".join(text for text in summary if text)
 
+    @property
+    def evaluation(self) -> EvaluationReport | None:
+        """How the engine compares with its checkpoint; None: not compared yet, or never."""
+        return self._comparison.report if self._comparison else None
+
     async def watch(self) -> None:
-        """Prove the path, then watch Triton, for ever."""
+        """Prove the path, then watch Triton, for ever.
+
+        An engine that answers otherwise than its checkpoint is not tried again before its server
+        was away: it would only give the same answers.
+        """
         while True:
-            if self._phase is Phase.READY:
+            if self._phase is Phase.READY or self._refused:
                 await asyncio.sleep(_WATCH_SECONDS)
                 if not await self.service.engine.is_ready():
                     self._enter(Phase.LOADING)
+                    self._refused = False
                     _log.warning("Triton is not ready; the path is proved again when it is back")
                 continue
             try:
                 await self.prove()
+            except EvaluationFailedError as error:
+                self._refused = True
+                self._note(error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the pod stays unready and tries
                 self._note(error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -130,30 +152,77 @@ class WarmUp:
             sent += 1
         self._current = "the question that shows that it answers"
         await self._answered(await self.service.prepare(self._question()))
-        if self._golden is not None:
+        if self._comparison is not None:
+            await self._evaluate(self._comparison)
+        elif self._golden is not None:
             self._current = "the golden prompt of the engine's manifest"
             await self._compare(self._golden)
         took = time.monotonic() - began
         _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
 
-    async def _compare(self, golden: GoldenPrompt) -> None:
-        """Repeat the build's golden prompt exactly: no template around it."""
+    async def _evaluate(self, comparison: Comparison) -> None:
+        """Send the prompts of the checkpoint's answers and compare.
+
+        Raises:
+            EvaluationFailedError: the engine answers otherwise.
+        """
+        images, answers = evaluation_images(), []
+        for number, prompt in enumerate(comparison.prompts, 1):
+            self._current = f"prompt {number} of the evaluation"
+            answers.append(
+                await self._generated(
+                    prompt.text,
+                    images=() if prompt.image is None else (images[prompt.image],),
+                    audio=None if prompt.audio_hertz is None else tone(prompt.audio_hertz),
+                    max_tokens=len(prompt.steps),
+                    adapter=prompt.adapter,
+                )
+            )
+        self._current = ""
+        report = comparison.judge(answers)
+        _log.info(
+            "evaluation: the engine answers like its checkpoint: %d prompts, %d tokens compared, "
+            "%d near-ties",
+            report.prompts,
+            report.tokens,
+            report.near_ties,
+        )
+
+    async def _generated(
+        self,
+        text: str,
+        *,
+        images: tuple[NDArray[np.uint8], ...],
+        audio: NDArray[np.float32] | None,
+        max_tokens: int,
+        adapter: int | None = None,
+    ) -> str:
+        """Return the greedy answer to a prompt that is sent as it is."""
         request = EngineRequest(
             request_id=f"warm-up-{uuid4().hex}",
-            prompt=golden.text,
-            images=(sample_image(),) * golden.images,
+            prompt=text,
+            images=images,
             video=None,
-            audio=sample_audio() if golden.audio_clips else None,
+            audio=audio,
             cache_salt="",
-            max_tokens=len(golden.tokens),
+            max_tokens=max_tokens,
             sampling=LIKELIEST,
+            adapter=adapter,
         )
         admission = self.service.admission
         async with asyncio.timeout(self._seconds):
             with admission.admit():
                 async with admission.slot(), aclosing(self.service.engine.generate(request)) as got:
-                    pieces = [piece.text async for piece in got if isinstance(piece, Text)]
-        answer = "".join(pieces)
+                    return "".join([piece.text async for piece in got if isinstance(piece, Text)])
+
+    async def _compare(self, golden: GoldenPrompt) -> None:
+        """Repeat the build's golden prompt exactly: no template around it."""
+        answer = await self._generated(
+            golden.text,
+            images=(sample_image(),) * golden.images,
+            audio=sample_audio() if golden.audio_clips else None,
+            max_tokens=len(golden.tokens),
+        )
         if answer != golden.answer:
             raise WarmUpFailedError(
                 f"the answer is {answer!r}; when the engine was built it was {golden.answer!r}. "

@@ -1,0 +1,74 @@
+"""For which engines a build computes answers of the checkpoint, in which type, at what cost.
+
+The operator requests the memory and shows the cost in the plan; the build computes the answers.
+"""
+
+from mm_api.documents.build_plan import EngineLimits, EngineSpec
+from mm_api.documents.evaluation import MOST_PROMPTS, MOST_TOKENS
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import EvaluationCost
+from mm_api.dtypes import DTYPE_BYTES
+
+_MOST_FLOAT32_BYTES = 4 << 30
+"""Of weights: larger checkpoints are computed in their own type, which takes half."""
+
+_PROCESS_BYTES = 512 << 20
+"""Torch, transformers and activations beside the weights, as for the golden answer."""
+
+_ON_THE_PROCESSOR = frozenset({"ONNXRuntime", "Torch"})
+"""Vision engines that a build can run."""
+
+_PROMPT_TOKENS = 512
+"""Room for the text of a prompt, the chat template around it and the answer."""
+
+_OPERATIONS_A_SECOND = 20e9
+"""Of two cores; an estimate, as the seconds are."""
+
+_LOADING_BYTES_A_SECOND = 500e6
+_START_SECONDS = 10.0
+"""Importing torch and transformers."""
+
+
+def evaluation_cost(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost | None:
+    """Return what it costs; None: switched off, or the backend's engines are not compared."""
+    if engine.evaluation == "Off" or engine.backend != "Reference":
+        return None
+    if engine.vision is not None and engine.vision.engine not in _ON_THE_PROCESSOR:
+        return None
+    dtype = evaluation_dtype(facts)
+    size = DTYPE_BYTES[dtype]
+    text, limits = facts.text, evaluation_limits(engine)
+    cache = 2 * text.layers * text.key_value_heads * text.head_size * size * limits.max_seq_len
+    converted = 0 if facts.dtype == dtype else facts.parameters * size
+    operations = 2.0 * facts.parameters * MOST_PROMPTS * (_prompt_tokens(engine) + MOST_TOKENS)
+    seconds = operations / _OPERATIONS_A_SECOND + facts.weight_bytes / _LOADING_BYTES_A_SECOND
+    return EvaluationCost(
+        dtype=dtype,
+        memory_bytes=_PROCESS_BYTES + facts.weight_bytes + converted + cache,
+        seconds=round(_START_SECONDS + seconds),
+    )
+
+
+def evaluation_dtype(facts: ModelFacts) -> str:
+    """Return what the checkpoint's answers are computed in."""
+    fits = facts.parameters * DTYPE_BYTES["float32"] <= _MOST_FLOAT32_BYTES
+    return "float32" if fits or facts.dtype not in DTYPE_BYTES else facts.dtype
+
+
+def evaluation_limits(engine: EngineSpec) -> EngineLimits:
+    """Return the limits of a language model that answers one short prompt at a time."""
+    limits = engine.limits
+    longest = min(limits.max_seq_len, _prompt_tokens(engine))
+    return limits.model_copy(
+        update={
+            "max_batch_size": 1,
+            "max_seq_len": longest,
+            "max_input_len": min(limits.max_input_len, longest),
+            "max_num_tokens": min(limits.max_num_tokens, longest),
+        }
+    )
+
+
+def _prompt_tokens(engine: EngineSpec) -> int:
+    features = engine.vision.features_per_image if engine.vision else 0
+    return min(engine.limits.max_seq_len, features + _PROMPT_TOKENS)

@@ -1,0 +1,38 @@
+"""What a plan says of the comparison with the checkpoint: its cost, and where it is left out."""
+
+from collections.abc import Iterator
+
+from mm_api.documents.build_plan import EngineSpec
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import PlanWarning
+from mm_api.evaluation import evaluation_cost
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.quantity import bytes_of
+
+_MIB = 1 << 20
+
+
+def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModelSpec) -> EngineSpec:
+    """Return the engine, without answers of the checkpoint where the spec switches them off.
+
+    Only an engine that would have them is another one without.
+    """
+    if spec.build.evaluation == "Off" and evaluation_cost(engine, facts) is not None:
+        return engine.model_copy(update={"evaluation": "Off"})
+    return engine
+
+
+def evaluation_warnings(
+    engine: EngineSpec, facts: ModelFacts, spec: MultimodalModelSpec
+) -> Iterator[PlanWarning]:
+    """Yield a warning where the build's memory limit is too low to compute the answers."""
+    cost = evaluation_cost(engine, facts)
+    limit = spec.build.resources.limits.get("memory")
+    if cost is None or limit is None or bytes_of(limit) >= cost.memory_bytes:
+        return
+    yield PlanWarning(
+        code="EvaluationSkipped",
+        message=f"spec.build.resources.limits.memory is {limit}, and the checkpoint's own answers "
+        f"take {-(-cost.memory_bytes // _MIB)}Mi to compute: pods will not be compared with the "
+        "checkpoint. Raise the limit, or set spec.build.evaluation to Off",
+    )

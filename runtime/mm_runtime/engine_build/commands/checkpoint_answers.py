@@ -1,0 +1,221 @@
+"""Greedy answers of a checkpoint with the likeliest tokens of each step, on the processor.
+
+The language model is the Reference engine's, which is transformers' modules; in float32 where the
+weights are small enough. The parts of the server run in this process, connected as its ensemble
+connects them.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.evaluation import (
+    MOST_CANDIDATES,
+    MOST_PROMPTS,
+    MOST_TOKENS,
+    Candidate,
+    Evaluation,
+    EvaluationPrompt,
+    EvaluationStep,
+)
+from mm_api.evaluation import evaluation_dtype, evaluation_limits
+from mm_runtime.engine_build.commands.in_process import InProcess, ensemble_steps
+from mm_runtime.images.sample import evaluation_images
+from mm_runtime.reference_engine.load import load_engine
+from mm_runtime.serving.bls.pipeline import BlsPipeline, Outputs
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
+from mm_runtime.serving.preprocess.audio.tones import tone
+from mm_runtime.serving.prompts.tokens import TextCodec
+
+log = logging.getLogger(__name__)
+
+ABOUT_IMAGES: Final = (
+    (0, "What is in the image?"),
+    (0, "What color is it?"),
+    (1, "What color is the shape?"),
+    (1, "Describe the image in detail."),
+    (2, "What is in the image?"),
+    (2, "Where is it?"),
+)
+"""Image and question; the family's chat template goes around the question."""
+
+SENTENCES: Final = (
+    "translate English to German: the house is wonderful .",
+    "translate English to German: she reads a book in the garden .",
+    "summarize: the train was late because of the snow , and the guests had to wait .",
+    "The weather is",
+    "One, two, three,",
+    "A small dog runs across",
+)
+"""Of models that read text alone: the first is from T5's paper. Others translate or continue."""
+
+HERTZ: Final = (220.0, 440.0, 880.0, 1760.0)
+
+ENOUGH_SECONDS: Final = 900.0
+"""After so long no further prompt begins: fewer are kept, and the build is not held up."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    text: str
+    image: int | None = None
+    audio_hertz: float | None = None
+    adapter: int | None = None
+
+
+def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
+    """Return the prompts of a family with the checkpoint's answers.
+
+    Args:
+        plan: of the build.
+        folder: holds the checkpoint as the Reference engine reads it, and the vision half.
+
+    Raises:
+        OSError, ValueError: a file is missing or not understood.
+        RuntimeError: no prompt was answered.
+    """
+    directory = EngineDirectory(folder, _manifest(plan))
+    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
+    calls = InProcess(directory, loaded)
+    pipeline = BlsPipeline(
+        steps=ensemble_steps(directory),
+        outputs=frozenset({"_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"}),
+        accumulate=False,
+    )
+    began = time.monotonic()
+    prompts: list[EvaluationPrompt] = []
+    loaded.engine.start()
+    try:
+        for question in _questions(directory)[:MOST_PROMPTS]:
+            if time.monotonic() - began > ENOUGH_SECONDS:
+                log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)
+                break
+            try:
+                pieces = [
+                    piece for piece, _ in pipeline.answer(_inputs(question), calls, lambda: False)
+                ]
+            except RequestError as error:  # a prompt beyond the plan's limits, for example
+                log.info("evaluation: %r is left out: %s", question.text, error)
+                continue
+            steps = list(_steps(pieces, calls, loaded.end_ids))
+            if steps:
+                prompts.append(
+                    EvaluationPrompt(
+                        text=question.text,
+                        image=question.image,
+                        audio_hertz=question.audio_hertz,
+                        adapter=question.adapter,
+                        steps=steps,
+                    )
+                )
+    finally:
+        loaded.engine.stop()
+    if not prompts:
+        raise RuntimeError("no prompt of the family's is within the plan's limits")
+    return Evaluation(
+        fingerprint=plan.fingerprint, dtype=evaluation_dtype(plan.facts), prompts=prompts
+    )
+
+
+def _manifest(plan: BuildPlan) -> EngineManifest:
+    """Return what describes the engine of the checkpoint's own answers."""
+    engine = plan.engine.model_copy(
+        update={
+            "dtype": evaluation_dtype(plan.facts),
+            "limits": evaluation_limits(plan.engine),
+        }
+    )
+    return EngineManifest(
+        fingerprint=plan.fingerprint,
+        created=datetime.now(UTC),
+        plan=plan.model_copy(update={"engine": engine}),
+        files=[],
+        steps=[],
+        versions={},
+    )
+
+
+def _questions(directory: EngineDirectory) -> list[_Question]:
+    """Return the base model's questions and one or two of each adapter."""
+    if accepts_audio(directory):
+        text = Prefixes.load(directory, TextCodec(directory.tokenizer)).write(None)
+        base = [_Question(text, audio_hertz=hertz) for hertz in HERTZ]
+    elif directory.vision is not None:
+        base = [_Question(text, image=image) for image, text in ABOUT_IMAGES]
+    else:
+        base = [_Question(text) for text in SENTENCES]
+    uids = [one.uid for one in directory.manifest.plan.adapters][: MOST_PROMPTS - 2]
+    each = 2 if len(uids) <= (MOST_PROMPTS - 4) // 2 else 1
+    adapted = [
+        _Question(one.text, one.image, one.audio_hertz, uid) for uid in uids for one in base[:each]
+    ]
+    return [*base[: MOST_PROMPTS - len(adapted)], *adapted]
+
+
+def _inputs(question: _Question) -> Outputs:
+    inputs: Outputs = {
+        "text_input": np.array([[question.text.encode()]], dtype=np.object_),
+        "max_tokens": np.array([[MOST_TOKENS]], dtype=np.int32),
+        "top_k": np.array([[1]], dtype=np.int32),
+        "stream": np.array([[True]]),
+        "return_generation_logits": np.array([[True]]),
+    }
+    if question.image is not None:
+        inputs["image_bytes_input"] = evaluation_images()[question.image][np.newaxis, np.newaxis]
+    if question.audio_hertz is not None:
+        inputs["WAV"] = tone(question.audio_hertz)[np.newaxis]
+    if question.adapter is not None:
+        inputs["lora_task_id"] = np.array([[question.adapter]], dtype=np.uint64)
+    return inputs
+
+
+def _steps(
+    pieces: Sequence[Outputs], calls: InProcess, end_ids: frozenset[int]
+) -> Iterator[EvaluationStep]:
+    """Yield each token with the likeliest ones in its place; an end token ends the answer."""
+    tokens: list[int] = []
+    for piece in pieces:
+        count = int(piece["_SEQUENCE_LENGTH"].item())
+        given = piece["_TOKENS_BATCH"].reshape(-1)[:count].tolist()
+        rows = piece["generation_logits"].reshape(-1, piece["generation_logits"].shape[-1])
+        if rows.shape[-1] <= MOST_CANDIDATES:  # no logits came with the piece
+            continue
+        for at, row in enumerate(rows):
+            likeliest = int(row.argmax())
+            if at < count and given[at] != likeliest:
+                return  # a forced token: no greedy choice to compare with
+            if at >= count and likeliest not in end_ids:
+                return
+            yield _step(tokens, row, calls, end_ids)
+            tokens.append(likeliest)
+
+
+def _step(
+    tokens: Sequence[int], row: NDArray[Any], calls: InProcess, end_ids: frozenset[int]
+) -> EvaluationStep:
+    likeliest = np.argsort(row, kind="stable")[::-1][:MOST_CANDIDATES].tolist()
+    finite = row[np.isfinite(row)]
+    return EvaluationStep(
+        candidates=[
+            Candidate(
+                token=one,
+                text=calls.decoded(tokens if one in end_ids else [*tokens, one]),
+                logit=float(row[one]),
+                ends=one in end_ids,
+            )
+            for one in likeliest
+            if np.isfinite(row[one])
+        ],
+        spread=float(finite.std()),
+    )

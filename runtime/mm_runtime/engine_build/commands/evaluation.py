@@ -1,0 +1,52 @@
+"""Compute the checkpoint's own answers to a few prompts, and keep them with the engine.
+
+Pods compare what they serve with them before they are ready.
+"""
+
+import logging
+from pathlib import Path
+
+from mm_api.evaluation import evaluation_cost
+from mm_runtime.base.durable import write_durably
+from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.memory_limit import memory_limit
+
+log = logging.getLogger(__name__)
+
+
+def keep_evaluation(context: StepContext) -> None:
+    """Write `evaluation.json`, where this container may have the memory for it."""
+    plan, path = context.plan, context.paths.evaluation
+    path.unlink(missing_ok=True)  # of a step that was killed
+    cost, limit = evaluation_cost(plan.engine, plan.facts), memory_limit()
+    if cost is None:
+        return
+    if limit is not None and cost.memory_bytes > limit:
+        log.warning(
+            "EvaluationSkipped: the checkpoint's answers take %d MiB to compute, and this container"
+            " may have %d; pods will not be compared with the checkpoint. Raise"
+            " spec.build.resources.limits.memory and build again, or set spec.build.evaluation to"
+            " Off",
+            cost.memory_bytes >> 20,
+            limit >> 20,
+        )
+        return
+    # Torch alone is more than a container may have that had only to copy files.
+    from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
+
+    try:
+        evaluation = answers_of(plan, _engine_folder(context))
+    except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so
+        log.warning("EvaluationSkipped: the checkpoint's answers were not computed: %s", error)
+        return
+    write_durably(path, evaluation.to_json())
+    tokens = sum(len(prompt.steps) for prompt in evaluation.prompts)
+    log.info("evaluation: %d prompts, %d tokens in %s", len(evaluation.prompts), tokens, cost.dtype)
+
+
+def _engine_folder(context: StepContext) -> Path:
+    return context.paths.unfinished
+
+
+if __name__ == "__main__":
+    run_step(keep_evaluation)

@@ -1,0 +1,95 @@
+"""The plan has the cost of the checkpoint's own answers, and the spec switches them off."""
+
+import pytest
+
+from mm_api.documents.build_plan import EngineSpec
+from mm_api.evaluation import evaluation_cost, evaluation_limits
+from mm_operator.children.hardware import building_requests
+from mm_operator.model import EnginePlan, Outcome
+from mm_operator.status.derive import derive
+from mm_runtime.engine_build.steps import steps
+from support.model_configs import facts_of
+from support.staged import inspected
+
+GIB = 1 << 30
+
+
+def engine_of(build: dict[str, object] | None = None) -> EnginePlan:
+    """Return the plan of the usual model with these fields of `spec.build`."""
+    _, plan = inspected({"build": build} if build else None, built=True)
+    assert plan.engine is not None
+    return plan.engine
+
+
+def reference(family: str) -> EngineSpec:
+    """Return the Reference engine of a family's published model, whose limits are ample."""
+    engine = engine_of().build_plan.engine
+    limits = engine.limits.model_copy(update={"max_seq_len": 4096, "max_input_len": 4000})
+    return engine.model_copy(update={"family": family, "limits": limits})
+
+
+def test_the_cost_stands_in_plan_and_status() -> None:
+    """Type, bytes and seconds; the build's pod requests the bytes; the last step computes them."""
+    planned = engine_of()
+    cost = evaluation_cost(planned.build_plan.engine, planned.build_plan.facts)
+    assert cost is not None
+    status = derive(*inspected(None, built=True), Outcome())
+    assert status["plan"]["evaluation"] == {
+        "dtype": cost.dtype,
+        "memoryBytes": cost.memory_bytes,
+        "seconds": cost.seconds,
+    }
+    asked = int(building_requests(planned.build_plan)["memory"].removesuffix("Mi")) << 20
+    assert asked >= cost.memory_bytes
+    assert steps(planned.build_plan)[-1].name == "evaluation"
+
+
+def test_off_is_another_engine_without_the_step() -> None:
+    """Engines of one fingerprint have the same files: without the answers it is another one."""
+    usual, off = engine_of(), engine_of({"evaluation": "Off"})
+    assert off.build_plan.fingerprint != usual.build_plan.fingerprint
+    assert "evaluation" not in {step.name for step in steps(off.build_plan)}
+    assert evaluation_cost(off.build_plan.engine, off.build_plan.facts) is None
+    assert engine_of({"evaluation": "Auto"}).build_plan == usual.build_plan
+
+
+@pytest.mark.parametrize(
+    ("limit", "warned"),
+    [pytest.param("64Mi", True, id="too-low"), pytest.param("64Gi", False, id="ample")],
+)
+def test_a_limit_below_the_cost_is_warned_of(limit: str, *, warned: bool) -> None:
+    """The step would leave the answers out, and pods would not be compared."""
+    planned = engine_of({"resources": {"limits": {"memory": limit}}})
+    assert warned == ("EvaluationSkipped" in {one.code for one in planned.warnings})
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [
+        pytest.param("t5", "float32", id="small"),
+        pytest.param("llava", "float16", id="seven-billion"),
+    ],
+)
+def test_large_checkpoints_are_computed_in_their_own_type(family: str, dtype: str) -> None:
+    """In float32 seven billion weights would take 28 GB; as stored they take half."""
+    facts = facts_of(family)
+    cost = evaluation_cost(reference(family), facts)
+    assert cost is not None
+    assert cost.dtype == dtype
+    assert facts.weight_bytes < cost.memory_bytes < facts.weight_bytes + 4 * GIB + GIB
+
+
+@pytest.mark.parametrize("backend", ["TensorRT", "PyTorch"])
+def test_engines_of_other_backends_are_not_compared(backend: str) -> None:
+    """Off changes nothing there, so it changes no fingerprint either."""
+    engine = reference("llava").model_copy(update={"backend": backend})
+    assert evaluation_cost(engine, facts_of("llava")) is None
+
+
+def test_one_short_prompt_is_answered_at_a_time() -> None:
+    """The cache of a full batch of long sequences would be larger than the weights."""
+    limits = evaluation_limits(reference("llava"))
+    features = engine_of().build_plan.engine.vision
+    assert features is not None
+    assert limits.max_batch_size == 1
+    assert limits.max_seq_len == features.features_per_image + 512

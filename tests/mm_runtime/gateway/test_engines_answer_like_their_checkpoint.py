@@ -1,0 +1,93 @@
+"""A pod whose server answers otherwise than the checkpoint is never ready, and says where."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation, EvaluationReport
+from mm_api.documents.server_state import PATH, ServerState
+from support import damaged_engines
+from support.damaged_engines import damaged
+from support.eventually import eventually
+from support.real_gateway import RealGateway, run_pair
+from support.tiny_llava import ADAPTERS, CHECKPOINT, BuiltEngine, build_adapted
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+BASE, ADAPTED = 6, 2
+"""Prompts of the base model and of its one adapter."""
+
+
+@pytest.fixture(scope="module")
+def adapted_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
+    """Return the committed model with its adapter, built by `mm-runtime build`."""
+    return build_adapted(tmp_path_factory.mktemp("evaluated"), CHECKPOINT, ADAPTERS, {})
+
+
+def report_of(pair: RealGateway) -> EvaluationReport:
+    """Wait for the comparison, as the operator reads it from the server's port."""
+
+    def compared() -> EvaluationReport | None:
+        try:
+            answer = httpx.get(f"{pair.triton}{PATH}", timeout=10)
+        except httpx.TransportError:
+            return None
+        return ServerState.from_json(answer.content).evaluation
+
+    found = eventually(compared, seconds=240)
+    assert found is not None
+    return found
+
+
+def test_an_engine_like_its_checkpoint_is_ready(
+    adapted_engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """The build has kept answers, the pod gave the same, and the operator can read the figures."""
+    kept = Evaluation.from_json((adapted_engine.directory / EVALUATION_NAME).read_bytes())
+    assert len(kept.prompts) == BASE + ADAPTED
+    with run_pair(adapted_engine, tmp_path) as pair:
+        report = report_of(pair)
+        assert httpx.get(f"{pair.url}/readyz", timeout=10).status_code == httpx.codes.OK
+    assert report.first_difference is None
+    assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
+    assert report.tokens == report.agreed > len(kept.prompts)
+
+
+@pytest.mark.parametrize(
+    ("damage", "adapter_only"),
+    [
+        pytest.param(damaged_engines.weights, False, id="weights"),
+        pytest.param(damaged_engines.tokenizer, False, id="tokenizer"),
+        pytest.param(damaged_engines.projector, False, id="projector"),
+        pytest.param(damaged_engines.adapter, True, id="adapter"),
+    ],
+)
+def test_an_engine_unlike_its_checkpoint_is_never_ready(
+    adapted_engine: BuiltEngine,
+    tmp_path: Path,
+    damage: Callable[[Path], Path],
+    *,
+    adapter_only: bool,
+) -> None:
+    """Every file is what the manifest says, requests are answered, and the pod stays unready."""
+    wrong = damaged(adapted_engine, tmp_path, damage)
+    with run_pair(wrong, tmp_path, awaited=False) as pair:
+        report = report_of(pair)
+        answer = httpx.get(f"{pair.url}/readyz", timeout=10)
+        first = report.first_difference
+        assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+        assert first is not None
+        detail = answer.json()["detail"]
+        assert "EvaluationFailed" in detail
+        assert first.prompt in detail
+        assert f"token {first.token}:" in detail
+        log = [json.loads(line) for line in pair.gateway_log.read_text().splitlines()]
+    refusals = [line for line in log if "EvaluationFailed" in str(line)]
+    assert len(refusals) == 1, "it is not tried again"
+    assert 1 <= report.failed_prompts <= (ADAPTED if adapter_only else BASE + ADAPTED)
+    assert (first.adapter is not None) == adapter_only
+    assert first.distance > first.bound
+    assert not first.answered.startswith(first.expected)

@@ -1,0 +1,113 @@
+"""Answers are compared up to the first near-tie: what rounding can exchange is no difference."""
+
+import pytest
+
+from mm_api.documents.evaluation import (
+    MOST_BYTES,
+    Candidate,
+    Evaluation,
+    EvaluationPrompt,
+    EvaluationStep,
+)
+from mm_runtime.gateway.warmup.agreement import Agreement, compare, near_tie_bound
+from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
+
+FINGERPRINT = "a" * 64
+
+
+def step(*candidates: tuple[str, float], ends: str = "", spread: float = 2.0) -> EvaluationStep:
+    """Return a step of texts and logits; `ends` is the text of the candidate that ends."""
+    return EvaluationStep(
+        candidates=[
+            Candidate(token=number, text=text, logit=logit, ends=text == ends)
+            for number, (text, logit) in enumerate(candidates)
+        ],
+        spread=spread,
+    )
+
+
+PROMPT = EvaluationPrompt(
+    text="What is it?",
+    steps=[
+        step(("a", 9.0), ("the", 4.0), ("an", 3.0)),
+        step(("a red", 7.0), ("a dark", 6.9), ("a reddish", 2.0)),
+        step(("a red square", 8.0), ("a red", 3.0), ("a red disc", 2.0), ends="a red"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param("a red square", (3, 3, False, None), id="equal"),
+        pytest.param("a dark square", (1, 1, True, None), id="near-tie"),
+        pytest.param("the red square", (1, 0, False, (1, 2.5)), id="other-first-token"),
+        pytest.param("blue", (1, 0, False, (1, 3.0)), id="not-among-the-likeliest"),
+        pytest.param("a red", (3, 2, False, (3, 2.5)), id="ends-early"),
+        pytest.param("a red disc", (3, 2, False, (3, 3.0)), id="last-token"),
+        pytest.param("", (1, 0, False, (1, 3.0)), id="nothing"),
+    ],
+)
+def test_an_answer_is_compared_token_by_token(
+    answer: str, expected: tuple[int, int, bool, tuple[int, float] | None]
+) -> None:
+    """Tokens compared, tokens that agreed, and the first difference with its distance."""
+    tokens, agreed, near_tie, first = expected
+    found = compare(PROMPT, answer, bound=0.1)
+    assert (found.tokens, found.agreed, found.near_tie) == (tokens, agreed, near_tie)
+    difference = found.difference
+    assert (None if difference is None else (difference.token, difference.distance)) == first
+
+
+def test_an_answer_that_does_not_end_is_a_difference() -> None:
+    """The checkpoint ends after one token, and the server writes more."""
+    prompt = EvaluationPrompt(
+        text="?",
+        steps=[step(("yes", 9.0), ("no", 1.0)), step(("yes", 9.0), ("yes!", 1.0), ends="yes")],
+    )
+    assert compare(prompt, "yes", bound=0.1) == Agreement(2, 2)
+    found = compare(prompt, "yes!", bound=0.1).difference
+    assert found is not None
+    assert (found.token, found.distance) == (2, 4.0)
+
+
+def test_half_of_a_character_is_no_difference() -> None:
+    """A token with the first bytes of a character shows as a replacement until the next comes."""
+    prompt = EvaluationPrompt(
+        text="?",
+        steps=[step(("\N{REPLACEMENT CHARACTER}", 9.0), ("x", 1.0)), step(("é", 9.0), ("e", 1.0))],
+    )
+    assert compare(prompt, "é", bound=0.1) == Agreement(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("served", "computed", "expected"),
+    [
+        pytest.param("float32", "float32", 0.02, id="float32"),
+        pytest.param("float16", "float32", 0.1, id="served-in-half"),
+        pytest.param("float32", "bfloat16", 0.2, id="computed-in-bfloat16"),
+        pytest.param("int4", "float32", 0.2, id="unknown"),
+    ],
+)
+def test_the_bound_follows_the_coarser_type(served: str, computed: str, expected: float) -> None:
+    """What the engine computes in and what the answers were computed in both round."""
+    assert expected == near_tie_bound(served, computed)
+
+
+def test_the_report_counts_all_prompts_and_names_the_first() -> None:
+    """One good answer, one near-tie, two differences: figures, and the first of them."""
+    evaluation = Evaluation(fingerprint=FINGERPRINT, dtype="float32", prompts=[PROMPT] * 4)
+    comparison = Comparison(evaluation, engine_dtype="float16")
+    with pytest.raises(
+        EvaluationFailedError, match=r"2 of 4 prompts differ.*token 1: expected 'a'"
+    ):
+        comparison.judge(["a red square", "a dark one", "the", "blue"])
+    report = comparison.report
+    assert report is not None
+    figures = (report.prompts, report.tokens, report.agreed, report.near_ties)
+    assert figures == (4, 3 + 1 + 1 + 1, 3 + 1, 1)
+    assert report.failed_prompts == 2
+    assert len(evaluation.to_json()) < MOST_BYTES
+    comparison.judge(["a red square"] * 4)
+    assert comparison.report is not None
+    assert comparison.report.problem is None
