@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTHING = ROOT / "bench" / "runtime" / "nothing"
 sys.path.append(str(ROOT / "tests"))
 
+from mm_api.documents.engine_manifest import EngineManifest  # noqa: E402 - ruff sorts it last
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 from support.tiny_llava import build_engine  # noqa: E402
@@ -136,7 +137,8 @@ def measure(pair: RealGateway, streams: int, answers: int) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         spent = {one.pid: cpu_seconds(one.pid) - spent[one.pid] for one in processes}
     tokens = sum(one.tokens for one in seen)
-    assert tokens == streams * answers * TOKENS, "an answer ended early"
+    expected = streams * answers * TOKENS
+    assert tokens == expected, f"{tokens} tokens of {expected}"
     firsts = [first for one in seen for first in one.firsts]
     gaps = [gap for one in seen for gap in one.gaps]
     by_process: dict[str, float] = {}
@@ -190,8 +192,12 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def compare(options: argparse.Namespace, folder: Path) -> Mapping[str, Any]:
     """Serve each version, let them take turns, return what each did and the ratios."""
     batch = options.streams
-    built = build_engine(folder, max_batch_size=batch, max_multimodal_len=batch * 32)
-    change_serving(built.serving, gateway={"max_concurrency": batch})
+    limits = {"max_batch_size": batch, "max_multimodal_len": batch * 32, "max_seq_len": 1024}
+    built = build_engine(folder, **limits)
+    manifest = EngineManifest.from_json(built.manifest.read_bytes())
+    # The answer that it keeps is not that of a model that computes nothing.
+    built.manifest.write_text(manifest.model_copy(update={"golden": None}).to_json())
+    change_serving(built.serving, gateway={"max_concurrency": batch, "max_queue_size": 4 * batch})
     versions = {"now": [ROOT / "runtime", ROOT / "crds"]}
     if options.before:
         extract(options.before, folder / "before")

@@ -9,6 +9,7 @@ from tritonclient.grpc import model_config_pb2
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.backends.opening import open_engine
 from mm_runtime.gateway.backends.triton import TritonEngine, build_inputs
+from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from mm_runtime.serving.directory import EngineDirectory
 from support.families.words import write_tokenizer
@@ -43,10 +44,10 @@ async def test_sampled_requests(tmp_path: Path, version: str, seed: str) -> None
     engine = open_engine(EngineDirectory(tmp_path, manifest), serving, "127.0.0.1:1")
     assert isinstance(engine, TritonEngine)
     await engine.close()
-    sent = {one.name() for one in build_inputs(SAMPLED, engine._dialect)}
+    sent = {one.name() for one in build_inputs(SAMPLED, engine._seed)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
-    config = files[f"{engine._model}/config.pbtxt"]
+    config = files[f"{ENSEMBLE}/config.pbtxt"]
     taken = {one.name for one in text_format.Parse(config, model_config_pb2.ModelConfig()).input}
     assert sent - taken == set()
     assert seed in sent

@@ -1,73 +1,30 @@
-"""Where this folder is on PYTHONPATH, the language model of a server computes nothing.
+"""In `mm-runtime serve`: the models' sources begin with an import of `no_model`.
 
-Python imports this file at its start, and the process of `tensorrt_llm` loads the model that is
-made here: every answer is one token again and again, up to its length. MM_STEP_MS: how long a step
-waits (as for a GPU, without the interpreter's lock); 0: not at all.
+Python imports this file at its start where its folder is on PYTHONPATH; the processes of Triton's
+models do not, so their sources say where modules are.
 """
 
 import os
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TOKEN = int(os.environ.get("MM_TOKEN", "20"))
-STEP_SECONDS = float(os.environ.get("MM_STEP_MS", "0")) / 1e3
+HERE = Path(__file__).resolve().parent
+FOLDERS = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 
 
-class Nothing:
-    """A model of `mm_runtime.reference_engine.model.SlotModel` that has no weights."""
+def patch_sources(module: Any) -> None:
+    """Let the models' sources begin with where modules are."""
+    sources = module.model_sources
 
-    def __init__(self, vocabulary_size: int) -> None:
-        """Prepare the one row of logits."""
-        import torch  # noqa: PLC0415 - in the language model's process only
+    def changed() -> dict[str, str]:
+        first = f"import sys; sys.path[:0] = {FOLDERS!r}; import no_model\n"
+        return {name: first + text for name, text in sources().items()}
 
-        self.vocabulary_size = vocabulary_size
-        self._torch = torch
-        self._row = torch.zeros(1, vocabulary_size)
-        self._row[0, TOKEN] = 1.0
-
-    def check(self, request: Any) -> None:
-        """Refuse nothing."""
-
-    def prompt_length(self, request: Any) -> int:
-        """Return the tokens of the prompt."""
-        return len(request.ids)
-
-    def begin(self, slot: int, request: Any) -> Any:
-        """Return a row for each token."""
-        del slot
-        return self._torch.zeros(len(request.ids), 1)
-
-    def run(self, tokens: Sequence[Any], positions: Sequence[int], part: Any = None) -> Any:
-        """Return a row for each token and each row of the part."""
-        from mm_runtime.reference_engine.model import Passed  # noqa: PLC0415 - as above
-
-        del positions
-        if STEP_SECONDS:
-            time.sleep(STEP_SECONDS)
-        read = 0 if part is None else len(part.rows)
-        return Passed(self._torch.zeros(len(tokens), 1), self._torch.zeros(read, 1))
-
-    def logits(self, states: Any) -> Any:
-        """Return the same row for each."""
-        return self._row.expand(len(states), self.vocabulary_size)
-
-    def move(self, source: int, target: int, length: int) -> None:
-        """Do nothing: no slot knows anything."""
+    module.model_sources = changed
 
 
-def patch_load(module: Any) -> None:
-    """Load nothing."""
-
-    def load_model(directory: Any, *_: object) -> Nothing:
-        return Nothing(directory.facts.text.vocabulary_size)
-
-    module.load_model = load_model
-
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "gpu" / "sums"))
+sys.path.append(str(HERE.parents[1] / "gpu" / "sums"))
 from notes import Finder  # noqa: E402 - the folder is no package
 
-sys.meta_path.insert(0, Finder({"mm_runtime.reference_engine.load": patch_load}))
+sys.meta_path.insert(0, Finder({"mm_runtime.repository.write": patch_sources}))
