@@ -23,6 +23,7 @@ CASES = {
     "truncated-weights": ("WeightsInvalid", "model.safetensors"),
     "only-pickle": ("PickleRefused", "allowPickle"),
     "custom-code": ("CustomCodeRefused", "trustRemoteCode"),
+    "stock-image": ("ImageNotUsable", "spec.build.image"),
 }
 """What is wrong, the reason of Planned, and a word that its message must hold."""
 
@@ -65,6 +66,8 @@ def bad_models(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -
             if name == "no-such-claim":
                 source = model["spec"]["model"]["source"]["persistentVolumeClaim"]
                 source["claimName"] = "absent"
+            if name == "stock-image":  # an image without mm-runtime, as NVIDIA's are
+                model["spec"]["build"]["image"] = installed.session.image_reference("operator")
             space.apply(model)
         yield space
 

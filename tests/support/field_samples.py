@@ -133,6 +133,7 @@ _OTHER: Final[Mapping[str, Sample]] = {
             "tolerations": [_TOLERATION],
             "affinity": _AFFINITY,
             "priorityClassName": "high",
+            "runtimeClassName": "nvidia",
             "gpu.product": "NVIDIA-H200",
             "resources.requests": {"cpu": 3},
             "resources.limits": {"cpu": 3},

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mm_api.base import ApiModel
-from mm_api.v1alpha1.names import LabelKey, LabelValue
+from mm_api.v1alpha1.names import LabelKey, LabelValue, ObjectName
 from mm_api.v1alpha1.quantity import Quantity
 
 ResourceList = Annotated[dict[LabelKey, Quantity], Field(max_length=16)]
@@ -86,4 +86,9 @@ class Scheduling(ApiModel):
     )
     priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
         default=None, description="Priority class of the pods."
+    )
+    runtime_class_name: ObjectName | None = Field(
+        default=None,
+        description="RuntimeClass of the pods, for example nvidia where GPUs need one. Absent: the "
+        "nodes' default runtime.",
     )

@@ -62,6 +62,8 @@ def placement(scheduling: Scheduling, gpu: Gpu) -> Manifest:
         spec["affinity"] = scheduling.affinity
     if scheduling.priority_class_name:
         spec["priorityClassName"] = scheduling.priority_class_name
+    if scheduling.runtime_class_name:
+        spec["runtimeClassName"] = scheduling.runtime_class_name
     return spec
 
 

@@ -64,7 +64,7 @@ def test_pod_passes_pod_security(api: Api, manifest: dict[str, Any]) -> None:
     """A pod of the template is admitted where `restricted` is enforced."""
     template = manifest["spec"]["template"]
     spec = {**template["spec"]}
-    for absent in ("serviceAccountName", "priorityClassName"):
+    for absent in ("serviceAccountName", "priorityClassName", "runtimeClassName"):
         spec.pop(absent, None)  # named by the user; they do not exist here
     pod = {
         "apiVersion": "v1",

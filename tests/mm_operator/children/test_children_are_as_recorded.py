@@ -41,6 +41,7 @@ EVERYTHING: dict[str, Any] = {
         },
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
+        "runtimeClassName": "nvidia",
     },
     "gateway": {
         "authSecretRef": {"name": "tokens", "key": "clients"},

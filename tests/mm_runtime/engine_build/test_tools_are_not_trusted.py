@@ -258,6 +258,18 @@ def test_missing_parts_are_named(
     assert words in message
 
 
+def test_vilas_own_code_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No image holds the folder that the vision builder of VILA imports from."""
+    tools = install(tmp_path / "tools", "0.20.0", gpu=("NVIDIA H100 80GB HBM3", "9.0"))
+    site = use_site(monkeypatch, trtllm_site(tmp_path, tools, "vila"))
+    (tools.root / "VILA").rmdir()
+
+    _, step, message, again = failed(site)
+
+    assert (step, again) == ("check-tools", False)
+    assert "no folder VILA in TensorRT-LLM's root, which --vila_path names" in message
+
+
 def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
     """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is mended."""
     program = site.tools.script("trtllm-build")

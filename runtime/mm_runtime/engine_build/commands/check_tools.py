@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from collections.abc import Sequence
 
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT, GpuModel, TrtllmBuild
@@ -12,6 +13,9 @@ from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
 
 log = logging.getLogger(__name__)
+
+VILA_FOLDER = "--vila_path"
+"""Option of upstream's vision builder."""
 
 
 def check_tools(context: StepContext) -> None:
@@ -42,6 +46,7 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
                 f"{program} is not in the builder image: set spec.build.image to one with"
                 f" TensorRT-LLM {build.version}."
             )
+        _find_folder(context, rest)
         script = rest[0] if program == "python3" and rest else None
         if script and not (context.paths.tree / script).is_file():
             raise PermanentError(
@@ -49,6 +54,18 @@ def _find_programs(context: StepContext, build: TrtllmBuild) -> None:
                 f" {build.version} has one there. Set MM_TRTLLM_ROOT to the folder that holds"
                 f" {script.split('/')[0]}."
             )
+
+
+def _find_folder(context: StepContext, arguments: Sequence[str]) -> None:
+    """Check VILA's own code, which upstream's vision builder imports and no image holds."""
+    if VILA_FOLDER not in arguments:
+        return
+    folder = arguments[arguments.index(VILA_FOLDER) + 1]
+    if not (context.paths.tree / folder).is_dir():
+        raise PermanentError(
+            f"The builder image has no folder {folder} in TensorRT-LLM's root, which"
+            f" {VILA_FOLDER} names: clone VILA's repository there in an image made of this one."
+        )
 
 
 def _gpu(planned: GpuModel) -> GpuIdentity:
