@@ -125,4 +125,5 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",  # the root file system is read-only
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",  # it warns after every fork otherwise
+        "PMIX_MCA_gds": "hash",  # MPI's shared-memory store fails in containers
     }

@@ -88,6 +88,7 @@ def test_the_plans_command_serves_and_ends(
         process = Path(f"/proc/{served.server_pid}")
         words = (process / "cmdline").read_text().split("\0")[:-1]
         folder = (process / "cwd").resolve()
+        variables = (process / "environ").read_text().split("\0")
         metrics = httpx.get(f"{served.metrics_url}/metrics", timeout=30).text
         live = httpx.get(f"{served.metrics_url}/health/live", timeout=30).status_code
         served.terminate()
@@ -95,6 +96,7 @@ def test_the_plans_command_serves_and_ends(
     assert before == httpx.codes.SERVICE_UNAVAILABLE
     assert live == httpx.codes.OK
     assert words[-len(plan.argv) + 1 :] == plan.argv[1:]
+    assert {"HF_HUB_OFFLINE=1", "PMIX_MCA_gds=hash"} <= set(variables)
     assert (folder / plan.checkpoint).resolve() == engine.manifest.parent / "checkpoint"
     assert json.loads((folder / plan.options_file).read_text()) == plan.options
     assert f"options {json.dumps(plan.options, sort_keys=True)}" in served.log
