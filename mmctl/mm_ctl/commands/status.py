@@ -52,6 +52,9 @@ def sentences(model: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{'':<25} {line}" for line in rest)
     ready, there = status.get("readyReplicas", 0), status.get("replicas", 0)
     yield f"  {'Replicas':<14} {ready} of {there} ready"
+    if compared := status.get("evaluation"):
+        figures = f"{compared['agreed']} of {compared['tokens']} tokens as the checkpoint answers"
+        yield f"  {'Evaluation':<14} {figures}, {compared['prompts']} prompts"
     if url := status.get("url"):
         yield f"  {'Address':<14} {url}"
     if digest := (status.get("plan") or {}).get("fingerprint"):

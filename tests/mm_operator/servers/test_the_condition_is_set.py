@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from mm_api.contract import METRICS_PORT
+from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.serving_plan import MemoryPools
 from mm_devcluster.cluster import ClusterInfo
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition, free_port
@@ -78,3 +79,55 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
         # No scheduler runs here: what is next to be told is that the new pod has no node.
         eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")
+
+
+def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path: Path) -> None:
+    """The API server takes what the pod's server says its gateway found; a good engine ends it."""
+    address, said = loopback(), list[EvaluationReport]()
+    arguments = ("--server-look-seconds=0.3",)
+    with (
+        running_operator(api.cluster, tmp_path, api.namespace, arguments=arguments),
+        Exposition(
+            Ports(address=address, metrics=METRICS_PORT),
+            Ports(metrics=free_port()),
+            POOLS,
+            "llava",
+            evaluation=lambda: said[-1] if said else None,
+        ),
+    ):
+        assert "created" in api.apply(document({}, "llava"))
+        inspected(api, "llava")
+        built(api)
+        serving(api, "llava")
+        (pod,) = pods(api, SERVERS)
+        set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
+        eventually(lambda: degraded(api).get("status") == "False")
+        fingerprint = get(api, "mmm", "llava")["status"]["plan"]["fingerprint"]
+        difference = FirstDifference(
+            prompt="What color is it?",
+            adapter=0,
+            token=2,
+            expected="a red",
+            answered="a blue",
+            distance=3.21,
+            bound=0.1,
+        )
+        figures: dict[str, Any] = {
+            "fingerprint": fingerprint,
+            "prompts": 8,
+            "tokens": 20,
+            "near_ties": 1,
+        }
+        wrong = EvaluationReport(
+            **figures, agreed=18, failed_prompts=2, first_difference=difference
+        )
+        said.append(wrong)
+
+        eventually(lambda: degraded(api)["reason"] == "EvaluationFailed")
+        assert "'What color is it?' (adapter 0), token 2" in degraded(api)["message"]
+        written = get(api, "mmm", "llava")["status"]["evaluation"]
+        assert EvaluationReport.model_validate(written) == wrong
+
+        said.append(EvaluationReport(**figures, agreed=20, failed_prompts=0))
+        eventually(lambda: degraded(api)["reason"] == "AsExpected")
+        assert "firstDifference" not in get(api, "mmm", "llava")["status"]["evaluation"]
