@@ -36,6 +36,6 @@ class Site:
 
 def text_only(plan: BuildPlan) -> BuildPlan:
     """Return a plan without a vision part: one step, fetch, which needs no torch."""
-    engine = plan.engine.model_copy(update={"vision": None})
+    engine = plan.engine.model_copy(update={"vision": None, "evaluation": "Off"})
     facts = plan.facts.model_copy(update={"vision": None})
     return plan.model_copy(update={"engine": engine, "facts": facts})
