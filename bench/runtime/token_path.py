@@ -40,6 +40,7 @@ NOTHING = ROOT / "bench" / "runtime" / "nothing"
 sys.path.append(str(ROOT / "tests"))
 
 from mm_api.documents.engine_manifest import EngineManifest  # noqa: E402 - ruff sorts it last
+from mm_api.documents.evaluation import EVALUATION_NAME  # noqa: E402
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
 from support.tiny_llava import build_engine  # noqa: E402
@@ -195,8 +196,10 @@ def compare(options: argparse.Namespace, folder: Path) -> Mapping[str, Any]:
     limits = {"max_batch_size": batch, "max_multimodal_len": batch * 32, "max_seq_len": 1024}
     built = build_engine(folder, **limits)
     manifest = EngineManifest.from_json(built.manifest.read_bytes())
-    # The answer that it keeps is not that of a model that computes nothing.
-    built.manifest.write_text(manifest.model_copy(update={"golden": None}).to_json())
+    # The answers that a build keeps are not those of a model that computes nothing.
+    files = [one for one in manifest.files if one.path != EVALUATION_NAME]
+    unanswered = manifest.model_copy(update={"golden": None, "files": files})
+    built.manifest.write_text(unanswered.to_json())
     change_serving(built.serving, gateway={"max_concurrency": batch, "max_queue_size": 4 * batch})
     versions = {"now": [ROOT / "runtime", ROOT / "crds"]}
     if options.before:
